@@ -1,0 +1,1 @@
+"""Local models: which weights an evaluator needs, loading them once, and running them well."""

@@ -1,0 +1,1 @@
+"""Text utilities that several evaluators share: sentences, tokens, patterns."""

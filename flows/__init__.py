@@ -1,0 +1,1 @@
+"""The flows that tie the steps together, and the command line."""
