@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
@@ -116,6 +116,16 @@ class Evaluator(ABC):
         return self.spec.metrics
 
     @property
+    def required(self) -> tuple[Field, ...]:
+        """Inputs without which a row is not applicable; an evaluator whose parameters choose them overrides it."""
+        return self.spec.required
+
+    @property
+    def reads(self) -> tuple[Field, ...]:
+        """Fields that can change a value; an evaluator whose parameters choose them overrides it."""
+        return self.spec.reads
+
+    @property
     def row_metrics(self) -> tuple[str, ...]:
         """Keys of the metrics that have a value per row."""
         return tuple(metric.key for metric in self.metrics if not metric.dataset_level)
@@ -177,9 +187,11 @@ class RowEvaluator(Evaluator):
     def score_row(self, row: Row, tools: Toolbox) -> RowScore:
         """Score one row that has all required inputs."""
 
-    def _guarded(self, row: Row, tools: Toolbox) -> RowScore:
+    def _guarded(
+        self, row: Row, tools: Toolbox, score: Callable[[Row, Toolbox], RowScore] | None = None
+    ) -> RowScore:
         try:
-            return self.score_row(row, tools)
+            return (score or self.score_row)(row, tools)
         except TimeoutError as error:
             return RowScore.unscored(self.row_metrics, Reason.TIMEOUT, str(error))
         except Exception as error:

@@ -77,5 +77,9 @@ class ModelUnavailable(LeadlineError):
     """Weights that an evaluator needs are not on this machine and may not be fetched now."""
 
 
+class OutOfMemory(LeadlineError):
+    """A single text does not fit into the device's memory, even alone in its batch."""
+
+
 class StoreError(LeadlineError):
     """The store cannot be read or written."""

@@ -7,11 +7,15 @@ that evaluators can stay without state.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from evaluators.errors import UsageError
+from evaluators.judge.errors import JudgeUnavailable
 from evaluators.models.refs import ModelRef
+from evaluators.text.patience import Patience
 from evaluators.text.sentences import Sentence, Splitter, splitter_for
 from evaluators.types import Json
 
@@ -19,6 +23,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from evaluators.judge.budget import Budget
+    from evaluators.judge.calls import Ledger
+    from evaluators.judge.client import JudgeClient
+    from evaluators.judge.config import JudgeConfig
     from evaluators.models.vectors import VectorStore
 
 Device: TypeAlias = str
@@ -35,8 +43,10 @@ class Settings:
         embedder: Embedder for every evaluator instead of its own default: a Hugging Face id (optionally
             ``id@revision``), a directory, or ``offline``.
         device: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
-        precision: Number format of models; ``auto`` is float32 on a CPU and bfloat16 or float16 on CUDA.
+        precision: Number format of models; ``auto`` is float16 where ``device`` names CUDA and float32 otherwise.
         allow_download: Whether weights may be fetched while scoring.
+        allow_pickle: Whether pickled weights may be loaded where a model has no safetensors; they can run any code.
+        judges: The judges that can be asked, the default one first.
     """
 
     language: str = "en"
@@ -45,6 +55,8 @@ class Settings:
     device: Device = "auto"
     precision: Precision = "auto"
     allow_download: bool = False
+    allow_pickle: bool = False
+    judges: tuple[JudgeConfig, ...] = ()
 
 
 @dataclass
@@ -54,12 +66,22 @@ class Toolbox:
     Attributes:
         settings: The run's choices.
         vectors: Where embeddings outlive the process, or ``None`` to keep them in memory only.
+        patience: How long users' regular expressions may still take.
+        ledger: Where judge calls are put on record; in memory only without one.
+        budget: What may be spent on judges; no limit without one.
+        trial: Which repetition is being scored; 0 but for evaluators that ask a judge.
     """
 
     settings: Settings = field(default_factory=Settings)
     vectors: VectorStore | None = None
+    patience: Patience = field(default_factory=Patience)
+    ledger: Ledger | None = None
+    budget: Budget | None = None
+    trial: int = 0
 
     _sentences: dict[str, tuple[Sentence, ...]] = field(default_factory=dict, repr=False)
+    _clients: dict[str, JudgeClient] = field(default_factory=dict, repr=False)
+    _lock: Lock = field(default_factory=Lock, repr=False)
 
     @cached_property
     def splitter(self) -> Splitter:
@@ -76,6 +98,10 @@ class Toolbox:
     def forget(self) -> None:
         """Drop what was remembered of the rows scored so far; loaded models stay."""
         self._sentences.clear()
+
+    def in_trial(self, trial: int) -> Toolbox:
+        """Return this toolbox for another repetition; everything else is shared."""
+        return self if trial == self.trial else replace(self, trial=trial)
 
     def embed(self, ref: ModelRef, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Return unit-length embeddings, one row per text in order; each distinct text is encoded once.
@@ -96,6 +122,37 @@ class Toolbox:
         from evaluators.models.cross_encoders import compare
 
         return compare(ref, pairs, settings=self.settings)
+
+    def judge_config(self, key: str = "") -> JudgeConfig | None:
+        """Return a judge by key, the default one for ``""``; ``None`` when there is no default.
+
+        Raises:
+            UsageError: There is no judge of that key.
+        """
+        if not key:
+            return self.settings.judges[0] if self.settings.judges else None
+        for config in self.settings.judges:
+            if config.key == key:
+                return config
+        known = ", ".join(config.key for config in self.settings.judges) or "none"
+        raise UsageError(f"There is no judge called {key!r}.", hint=f"Judges: {known}.")
+
+    def judge_client(self, key: str = "") -> JudgeClient:
+        """Return the client of a judge; one per judge and process, to be used in the judges' event loop.
+
+        Raises:
+            JudgeUnavailable: No judge is configured.
+            JudgeRefused: What is needed to ask it is not installed.
+        """
+        from evaluators.judge.client import client_for
+
+        config = self.judge_config(key)
+        if config is None:
+            raise JudgeUnavailable("No judge is configured.", hint="Name one: --judge MODEL, or set LEADLINE_JUDGE.")
+        with self._lock:  # evaluators ask from threads of their own, and must share one client
+            if config.key not in self._clients:
+                self._clients[config.key] = client_for(config, ledger=self.ledger, budget=self.budget)
+            return self._clients[config.key]
 
     def model_identity(self, ref: ModelRef) -> Json:
         """Return what of a model's weights and number format belongs into a score's key."""

@@ -37,7 +37,10 @@ class Status(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a row is unscored: always a failure of the instrument or the host, never a bad score."""
+    """Why a row is unscored: always a failure of the instrument or the host, never a bad score.
+
+    ``UNSCORABLE`` is the one that stays: the row itself cannot be measured, however often it is tried.
+    """
 
     HOST_ERROR = "host_error"
     MODEL_UNAVAILABLE = "model_unavailable"
@@ -45,6 +48,7 @@ class Reason(StrEnum):
     EVALUATOR_ERROR = "evaluator_error"
     UNSCORABLE = "unscorable"
     JUDGE_UNAVAILABLE = "judge_unavailable"
+    JUDGE_REFUSED = "judge_refused"
     JUDGE_UNPARSEABLE = "judge_unparseable"
     JUDGE_TRUNCATED = "judge_truncated"
     BUDGET = "budget"
@@ -189,6 +193,13 @@ class Unscored:
     message: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class NotApplicable:
+    """A metric that makes no sense for this row, although its inputs are there, and why."""
+
+    message: str = ""
+
+
 NO_EVIDENCE: Final = Evidence()
 
 
@@ -197,14 +208,14 @@ class RowScore:
     """What an evaluator says of one row.
 
     Attributes:
-        values: One finite number (or ±inf where the metric's range allows it), or :class:`Unscored`, for
-            every per-row metric of the evaluator.
+        values: One finite number (or ±inf where the metric's range allows it), :class:`Unscored` or
+            :class:`NotApplicable`, for every per-row metric of the evaluator.
         evidence: What the values rest on.
         flags: Problems of this row that are not a score.
         payload: What a dataset-level aggregation needs of this row (see ``Evaluator.aggregate``), as JSON.
     """
 
-    values: Mapping[str, float | Unscored]
+    values: Mapping[str, float | Unscored | NotApplicable]
     evidence: Evidence = NO_EVIDENCE
     flags: tuple[Flag, ...] = ()
     payload: Json = None
@@ -214,10 +225,17 @@ class RowScore:
         """Return a row none of whose metrics could be measured."""
         return cls({metric: Unscored(reason, message) for metric in metrics})
 
+    @classmethod
+    def not_applicable(cls, metrics: tuple[str, ...], message: str = "") -> RowScore:
+        """Return a row for which the evaluator makes no sense, although it has all inputs."""
+        return cls({metric: NotApplicable(message) for metric in metrics})
+
     @property
     def complete(self) -> bool:
-        """Whether every metric has a number, so that the row need never be scored again."""
-        return not any(isinstance(value, Unscored) for value in self.values.values())
+        """Whether scoring the row again would say the same, so that it never need be."""
+        return all(
+            not isinstance(value, Unscored) or value.reason is Reason.UNSCORABLE for value in self.values.values()
+        )
 
 
 def clip(value: float, low: float, high: float) -> float:

@@ -1,0 +1,53 @@
+# What a person runs: make demo, make test, make lint. Everything lives in .venv; nothing is installed elsewhere.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# The browser tests need Chromium; without one they are left out, and CI always has one.
+MARKS  := $(if $(shell command -v chromium),,-m "not browser")
+
+.PHONY: help demo test test-fast lint format bench clean
+
+help:
+	@echo "make demo       build the environment and evaluate the sample dataset"
+	@echo "make test       build the environment and run all tests"
+	@echo "make test-fast  run the tests that start no server, model or browser"
+	@echo "make lint       check style, types and the import rule"
+	@echo "make bench      print the benchmarks' ratios"
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) --editable ".[models,offline]"
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) --editable ".[models,offline,dev]"
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo
+	$(BIN)/leadline evaluate examples/harbour.json --embedder offline --name "Harbour demo"
+
+test: $(VENV)/.dev
+	$(BIN)/pytest -n 2 $(MARKS)
+
+test-fast: $(VENV)/.dev
+	$(BIN)/pytest -n 2 -m "not slow and not browser"
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.all
+
+clean:
+	rm -rf $(VENV) .leadline build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.tiny_models import make_cross_encoder, make_embedder
+
+
+@pytest.fixture(scope="session")
+def one_thread() -> None:
+    """Keep models of this size from waiting for other cores."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tiny_embedder(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_embedder(tmp_path_factory.mktemp("models") / "embedder")
+
+
+@pytest.fixture(scope="session")
+def tiny_cross_encoder(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_cross_encoder(tmp_path_factory.mktemp("models") / "cross-encoder")

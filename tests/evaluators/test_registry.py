@@ -1,0 +1,79 @@
+"""Evaluators are found by id, in the project and in other packages."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from evaluators import registry
+from evaluators.base import RowEvaluator, Spec
+from evaluators.errors import UsageError
+from evaluators.metrics import Metric
+from evaluators.registry import FAMILIES, all_evaluators, get, register
+from evaluators.summarization.bleu import Bleu
+from evaluators.types import Field
+
+MODULE = """
+from evaluators.base import RowEvaluator, Spec
+from evaluators.metrics import Metric
+from evaluators.registry import register
+from evaluators.types import Field, RowScore
+
+@register
+class Shouting(RowEvaluator):
+    spec = Spec(id="acme.shouting", name="Shouting", family="generation", inputs=(Field.ACTUAL_ANSWER,),
+                metrics=(Metric("shouting", "Shouting", higher_is_better=False, primary=True),))
+
+    def score_row(self, row, tools):
+        return RowScore({"shouting": float(row.actual_answer.isupper())})
+"""
+
+
+def test_evaluators_are_sorted_by_id_and_live_in_known_families():
+    known = all_evaluators()
+    assert list(known) == sorted(known)
+    assert all(evaluator.spec.id == name for name, evaluator in known.items())
+    assert {evaluator.spec.family for evaluator in known.values()} <= set(FAMILIES)
+
+
+def test_one_is_found_by_id():
+    assert get("bleu") is Bleu
+
+
+@pytest.mark.parametrize(("typed", "hint"), [("bleau", "Did you mean bleu"), ("zzzzzz", "leadline evaluators")])
+def test_an_unknown_id_is_refused_with_advice(typed, hint):
+    with pytest.raises(UsageError, match=f"no evaluator called '{typed}'.*{hint}"):
+        get(typed)
+
+
+def test_two_evaluators_of_one_id_are_refused(monkeypatch):
+    monkeypatch.setattr(registry, "_registered", dict(all_evaluators()))
+
+    class Other(RowEvaluator):
+        spec = Spec("bleu", "Other", "generation", (Field.ACTUAL_ANSWER,), (Metric("m", "M", True, primary=True),))
+
+        def score_row(self, row, tools):
+            raise AssertionError("never scored")
+
+    with pytest.raises(UsageError, match=r"Two evaluators are called 'bleu'.*summarization\.bleu\.Bleu.*Other"):
+        register(Other)
+    assert register(Bleu) is Bleu
+
+
+def test_another_package_brings_evaluators_by_an_entry_point(tmp_path):
+    (tmp_path / "acme_evaluators.py").write_text(MODULE, encoding="utf-8")
+    metadata = tmp_path / "acme-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n", encoding="utf-8")
+    (metadata / "entry_points.txt").write_text("[leadline.evaluators]\nacme = acme_evaluators\n", encoding="utf-8")
+    code = f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        from evaluators.registry import get
+        from evaluators.toolbox import Toolbox
+        from evaluators.types import Row
+        print(get("acme.shouting")().score([Row("c", "m", actual_answer="HO")], Toolbox())[0].values)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "{'shouting': 1.0}", done.stderr

@@ -1,0 +1,246 @@
+"""The language of text-matching conditions."""
+
+import re
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluators.text.conditions import (
+    MAX_DEPTH,
+    MAX_LENGTH,
+    And,
+    ConditionError,
+    Not,
+    Or,
+    Regexp,
+    Text,
+    evaluate,
+    parse,
+    quote,
+    quote_regexp,
+)
+from evaluators.text.patience import STRIKES, Patience
+
+STRINGS = st.text('abAND"\\ \n()', max_size=4)
+REGEXPS = st.sampled_from(["a", "^b", "a.b", "[ab]+$", "\\d", '\\"', "\\\\", "A|D", "(?i)a", ""])
+TEXTS = st.text('abAND"\\ \n()1', max_size=10)
+SPACE = st.text(" \t\n\r\u00a0\u2003", max_size=3)
+
+
+def nodes(inner):
+    many = st.lists(inner, min_size=2, max_size=3).map(tuple)
+    return st.one_of(st.builds(Not, inner), st.builds(And, many), st.builds(Or, many))
+
+
+TREES = st.recursive(st.builds(Text, STRINGS) | st.builds(Regexp, REGEXPS), nodes, max_leaves=8)
+
+
+def truth(node, text):
+    """The obvious meaning of a tree, without short cuts."""
+    if isinstance(node, Text):
+        return node.value in text
+    if isinstance(node, Regexp):
+        return re.search(node.pattern, text) is not None
+    if isinstance(node, Not):
+        return not truth(node.operand, text)
+    values = [truth(operand, text) for operand in node.operands]
+    return all(values) if isinstance(node, And) else any(values)
+
+
+LEVELS = {Or: 0, And: 1, Not: 2}
+
+
+def written(node, draw):
+    """Write a tree with random white space, and parentheses where they are needed or by chance."""
+
+    def gap():
+        return draw(SPACE)
+
+    def operand(child, level):
+        inner = written(child, draw)
+        if LEVELS.get(type(child), 3) < level or draw(st.booleans()):
+            return f"({gap()}{inner}{gap()})"
+        return inner
+
+    if isinstance(node, Text):
+        return quote(node.value)
+    if isinstance(node, Regexp):
+        return f"regexp{gap()}({gap()}{quote_regexp(node.pattern)[7:-1]}{gap()})"
+    if isinstance(node, Not):
+        inner = operand(node.operand, 2)
+        between = gap()
+        return f"NOT{between if between or inner[0] in '(' + chr(34) else ' '}{inner}"
+    word = "AND" if isinstance(node, And) else "OR"
+    parts = [operand(child, LEVELS[type(node)] + 1) for child in node.operands]
+    out = parts[0]
+    for part in parts[1:]:
+        after = gap() or ("" if part[0] in '("' else " ")
+        out += f"{gap()}{word}{after}{part}"
+    return out
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.data(), TREES)
+def test_a_written_tree_is_read_back_and_means_what_it_says(data, tree):
+    source = written(tree, data.draw)
+    parsed = parse(source)
+    assert parsed == tree
+    for text in data.draw(st.lists(TEXTS, min_size=1, max_size=4)):
+        outcome = evaluate(parsed, text)
+        assert outcome.matched == truth(tree, text)
+        assert bool(outcome.failed) != outcome.matched
+        assert outcome.failed in source
+        if not outcome.matched:
+            assert not evaluate(parse(outcome.failed), text).matched
+
+
+@given(st.text(), st.text())
+def test_a_quoted_string_stands_for_itself(string, text):
+    assert parse(quote(string)) == Text(string)
+    assert evaluate(parse(quote(string)), text + string).matched
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "matched"),
+    [
+        ('"15,969"', "it was 15,969 million", True),
+        ('regexp("15,?969")', "15969", True),
+        ('"15,969" AND regexp("[Mm]illion")', "15,969 Million", True),
+        ('"15,969" AND regexp("[Mm]illion")', "15,969 billion", False),
+        ('("Brazil" OR "brazil") AND regexp("15,?969 [Mm]illion") AND NOT "Real"', "brazil 15969 Million", True),
+        ('("Brazil" OR "brazil") AND regexp("15,?969 [Mm]illion") AND NOT "Real"', "Brazil 15969 Million Real", False),
+        ('regexp("^$Brazil revenue was 15,969 million$")', "Brazil revenue was 15,969 million", False),
+        ('regexp("^Brazil revenue was 15,969 million$")', "Brazil revenue was 15,969 million", True),
+        ('"a" OR "b" AND "c"', "a", True),
+        ('("a" OR "b") AND "c"', "a", False),
+        ('NOT "a" OR "b"', "ab", True),
+        ('NOT ("a" OR "b")', "b", False),
+        ('NOT NOT "a"', "a", True),
+        ('NOT NOT NOT "a"', "a", False),
+        ('"a"AND"b"OR"c"', "c", True),
+        ('\t\n "a"  AND\r\n "b" ', "ab", True),
+        ('"AND"', "AND", True),
+        (r'"say \"hi\""', 'say "hi"', True),
+        (r'"C:\\temp"', r"C:\temp", True),
+        (r'"C:\temp"', r"C:\temp", True),
+        (r'regexp("\"\\d+\"")', r'"\d"', True),
+        (r'regexp("\"\d+\"")', '"12"', True),
+        ('regexp("(a|b) \\(c\\)")', "b (c)", True),
+        ('""', "", True),
+        ('regexp("")', "", True),
+        ('"é"', "e\u0301", False),
+        ('"A"', "a", False),
+        ('regexp("a.b")', "a\nb", False),
+        ('"\u202eabc"', "x\u202eabc", True),
+    ],
+)
+def test_a_condition_is_read_as_documented(source, text, matched):
+    assert evaluate(parse(source), text).matched is matched
+
+
+@pytest.mark.parametrize(
+    ("source", "position", "message"),
+    [
+        ("", 0, "empty"),
+        (" \n\t", 0, "empty"),
+        ('"a" AND', 7, 'expected a "string", regexp('),
+        ('"a" "b"', 4, 'expected AND, OR or the end, found "b"'),
+        ('"a" and "b"', 4, "write AND"),
+        ('NOTNOT "a"', 0, "NOTNOT"),
+        ('("a"', 4, "expected AND, OR or ), found the end"),
+        ('"a")', 3, "found )"),
+        ('"a', 0, "never closed"),
+        ('"a\\"', 0, "never closed"),
+        ("regexp(^A.*)", 7, "double quotes"),
+        ('regexp "a"', 7, "expected ( after regexp"),
+        ('regexp("a"', 10, "expected ) after the pattern"),
+        ('"x" OR regexp("(")', 14, "invalid"),
+        ("Paris", 0, "double quotes"),
+        ("“Paris”", 0, "straight double quotes"),
+        ("'Paris'", 0, "use double quotes"),
+        ("AND", 0, "found AND"),
+        ("()", 1, "found )"),
+    ],
+)
+def test_a_broken_condition_says_where_and_what_was_expected(source, position, message):
+    with pytest.raises(ConditionError) as caught:
+        parse(source)
+    assert caught.value.position == position
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(f"at character {position + 1}: ")
+
+
+@pytest.mark.parametrize("opening", ["(", "NOT ", "(NOT "])
+def test_nesting_beyond_the_bound_is_refused_and_up_to_it_accepted(opening):
+    def source(depth):
+        return opening * depth + '"a"' + ")" * (opening.count("(") * depth)
+
+    levels = MAX_DEPTH // (opening.count("(") + opening.count("NOT"))
+    assert evaluate(parse(source(levels)), "a").matched == (opening.count("NOT") * levels % 2 == 0)
+    with pytest.raises(ConditionError, match="nested"):
+        parse(source(levels + 1))
+    with pytest.raises(ConditionError):
+        parse(source(20_000)[:MAX_LENGTH])
+
+
+def test_a_condition_of_hostile_length_is_refused():
+    with pytest.raises(ConditionError, match="at most"):
+        parse('"' + "a" * MAX_LENGTH + '"')
+
+
+@pytest.mark.parametrize("junk", ['"' * 99_999, "(" * 99_999, '"\\' * 49_000, '"a" OR ' * 14_000, "NOT" * 30_000])
+def test_a_hostile_condition_is_refused_quickly(junk):
+    started = time.monotonic()
+    with pytest.raises(ConditionError):
+        parse(junk)
+    assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "failed"),
+    [
+        ('"a" AND "b" AND "c"', "a", '"b"'),
+        ('"a" AND ("b" OR  "c")', "a", '"b" OR  "c"'),
+        ('"a" AND NOT ("b")', "ab", 'NOT ("b")'),
+        ('"a" AND NOT NOT regexp("z")', "a", 'NOT NOT regexp("z")'),
+        ('("a" AND "b") OR "c"', "a", '("a" AND "b") OR "c"'),
+        ('"x" AND ("a" AND "b")', "xa", '"b"'),
+    ],
+)
+def test_the_part_that_did_not_match_is_named_as_it_was_written(source, text, failed):
+    assert evaluate(parse(source), text).failed == failed
+
+
+def test_matched_operands_are_located():
+    outcome = evaluate(parse('"b" AND regexp("c+") AND NOT "a"'), "abcc")
+    assert [(match.start, match.end, match.operand, match.unwanted) for match in outcome.matches] == [
+        (1, 2, '"b"', False),
+        (2, 4, 'regexp("c+")', False),
+        (0, 1, '"a"', True),
+    ]
+
+
+def test_what_is_decided_is_not_searched_further():
+    assert evaluate(parse('"a" OR regexp("(?:a|aa)+$")'), "a" * 5000 + "!", timeout=0.2).matched
+    assert not evaluate(parse('"b" AND regexp("(?:a|aa)+$")'), "a" * 5000 + "!", timeout=0.2).matched
+
+
+def test_a_slow_pattern_is_a_timeout():
+    with pytest.raises(TimeoutError, match="took too long"):
+        evaluate(parse('regexp("(?:a|aa)+$")'), "a" * 5000 + "!", timeout=0.1)
+
+
+def test_patience_gives_up_on_a_condition_and_hurries_when_much_was_lost():
+    patience = Patience(full=2.0, hurried=0.05, total=0.0)
+    patience.lost = -1e-6
+    with patience.waiting("slow") as seconds:
+        assert seconds == 2.0
+    for _ in range(STRIKES):
+        with pytest.raises(TimeoutError, match="too long on this"), patience.waiting("slow") as seconds:
+            evaluate(parse('regexp("(?:a|aa)+$")'), "a" * 5000 + "!", timeout=seconds / 20)
+    with pytest.raises(TimeoutError, match="not tried again"), patience.waiting("slow"):
+        pytest.fail("the condition was tried again")
+    with patience.waiting("other") as seconds:
+        assert seconds == 0.05
