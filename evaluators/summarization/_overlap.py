@@ -1,0 +1,53 @@
+"""What the n-gram evaluators share: each text is prepared once, then answers are compared with references."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from evaluators.base import RowEvaluator
+from evaluators.toolbox import Toolbox
+from evaluators.types import Row, RowScore
+
+T = TypeVar("T")
+
+
+class OverlapEvaluator(RowEvaluator, Generic[T]):
+    """Compares an answer with its acceptable answers, after preparing (tokenizing, counting) each text.
+
+    Rows are scored in the order of their expected answers, so that the references of a case are prepared once for
+    all the models that answered it, while only one case's references are held in memory.
+    """
+
+    @abstractmethod
+    def prepare(self, text: str, tools: Toolbox) -> T:
+        """Return what ``compare`` needs of a text."""
+
+    @abstractmethod
+    def compare(self, answer: T, references: Sequence[T]) -> RowScore:
+        """Score a prepared answer against at least one prepared reference."""
+
+    def score(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+        """Score each row; one row's failure leaves that row unscored and no other."""
+        scores: dict[int, RowScore] = {}
+        references: dict[str, T] = {}
+
+        def score_one(row: Row, tools: Toolbox) -> RowScore:
+            for text in row.expected_answers:
+                if text not in references:
+                    references[text] = self.prepare(text, tools)
+            answer = self.prepare(row.actual_answer or "", tools)
+            return self.compare(answer, [references[text] for text in row.expected_answers])
+
+        before: tuple[str, ...] = ()
+        for index in sorted(range(len(rows)), key=lambda i: rows[i].expected_answers):
+            if rows[index].expected_answers != before:
+                before = rows[index].expected_answers
+                references.clear()
+            scores[index] = self._guarded(rows[index], tools, score_one)
+        return [scores[index] for index in range(len(rows))]
+
+    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+        """Score one row alone."""
+        return self.score([row], tools)[0]

@@ -1,0 +1,216 @@
+"""Classification equals scikit-learn, and finds labels in what models write."""
+
+import json
+import warnings
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluators.classification.labels import Classification, ClassificationParams, confusion
+from evaluators.errors import UsageError
+from evaluators.toolbox import Toolbox
+from evaluators.types import Field, NotApplicable, Row
+
+TOOLS = Toolbox()
+PAIRS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abcz")), min_size=1, max_size=30)
+
+
+def evaluate(pairs, **parameters):
+    rows = [
+        Row(
+            str(number),
+            "model",
+            expected_answers=(expected,) if isinstance(expected, str) else expected,
+            actual_answer=a,
+        )
+        for number, (expected, a) in enumerate(pairs)
+    ]
+    return Classification(ClassificationParams(**parameters)).score(rows, TOOLS)
+
+
+def counted(scores):
+    counts = Counter(json.dumps(score.payload) for score in scores)
+    return [json.loads(payload) for payload in counts], np.array([list(counts.values())], dtype=float)
+
+
+def accuracy(expected, answer, **parameters):
+    return evaluate([(expected, answer)], **parameters)[0].values["accuracy"]
+
+
+def averages(pairs, **parameters):
+    payloads, counts = counted(evaluate(pairs, **parameters))
+    found = Classification(ClassificationParams(**parameters)).aggregate(payloads, counts)
+    return [float(found[name][0]) for name in ("precision", "recall", "f1")]
+
+
+def by_scikit_learn(pairs, **parameters):
+    from sklearn.metrics import precision_recall_fscore_support
+
+    expected, actual = zip(*pairs, strict=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return list(precision_recall_fscore_support(expected, actual, zero_division=0, **parameters)[:3])
+
+
+@settings(max_examples=200, deadline=None)
+@given(PAIRS, st.sampled_from(["macro", "micro", "weighted"]), st.sampled_from([(), ("a", "b"), ("a", "b", "c", "d")]))
+def test_averages_equal_scikit_learn(pairs, average, labels):
+    reference = by_scikit_learn(pairs, average=average, labels=list(labels) or None)
+    assert averages(pairs, average=average, labels=labels) == pytest.approx(reference, abs=1e-12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(PAIRS)
+def test_binary_takes_the_positive_label_against_the_rest(pairs):
+    reference = by_scikit_learn([(a == "a", b == "a") for a, b in pairs], average="binary")
+    assert averages(pairs, average="binary", positive_label="A") == pytest.approx(reference, abs=1e-12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(PAIRS)
+def test_accuracy_and_confusion_matrix_equal_scikit_learn(pairs):
+    from sklearn.metrics import accuracy_score, confusion_matrix
+
+    scores = evaluate(pairs)
+    expected, actual = zip(*pairs, strict=True)
+    mean = sum(score.values["accuracy"] for score in scores) / len(scores)
+    assert mean == pytest.approx(accuracy_score(expected, actual))
+    payloads, counts = counted(scores)
+    labels, matrix = confusion(payloads, counts[0])
+    assert labels == sorted(set(expected) | set(actual))
+    assert matrix.tolist() == confusion_matrix(expected, actual, labels=labels).tolist()
+
+
+@settings(max_examples=60, deadline=None)
+@given(PAIRS, st.integers(0, 2**32 - 1), st.sampled_from(["macro", "micro", "weighted"]))
+def test_resamples_are_aggregated_as_if_each_were_the_dataset(pairs, seed, average):
+    payloads, counts = counted(evaluate(pairs))
+    weights = np.random.default_rng(seed).poisson(counts, size=(5, counts.shape[1])).astype(float)
+    found = Classification(ClassificationParams(average=average)).aggregate(payloads, weights)
+    for number, resample in enumerate(weights):
+        rows = [(p["expected"], p["actual"]) for p, n in zip(payloads, resample, strict=True) for _ in range(int(n))]
+        reference = by_scikit_learn(rows, average=average) if rows else [0.0, 0.0, 0.0]
+        assert [found[name][number] for name in ("precision", "recall", "f1")] == pytest.approx(reference, abs=1e-12)
+
+
+@pytest.mark.parametrize("answer", ["spam", "Spam", " SPAM.\n", "spam!", "spam ."])
+def test_case_white_space_and_punctuation_behind_do_not_matter(answer):
+    assert accuracy("spam", answer) == 1.0
+
+
+@pytest.mark.parametrize("answer", ["ham", "", "not spam", "The answer is: spam.", "spam spam"])
+def test_anything_else_is_another_label(answer):
+    assert accuracy("spam", answer) == 0.0
+
+
+def test_a_label_of_punctuation_alone_is_kept():
+    assert accuracy("?", "?") == 1.0
+    assert accuracy("?", "!") == 0.0
+
+
+def test_case_and_decoration_count_on_request():
+    assert accuracy("Spam", "spam", case_sensitive=True) == 0.0
+    assert accuracy("spam", "spam.", strip=False) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("The answer is: spam.", True),
+        ("**Spam**, clearly.", True),
+        ("spam", True),
+        ("This is not spam.", False),
+        ("spam or ham? I think spam", False),
+        ("spammer", False),
+        ("I cannot say.", False),
+        ("", False),
+    ],
+)
+def test_exactly_one_label_is_found_in_prose(answer, right):
+    found = accuracy("spam", answer, labels=("spam", "ham", "not spam"), match="contains")
+    assert found == float(right)
+
+
+def test_labels_are_found_where_a_script_has_no_spaces():
+    assert accuracy("垃圾", "这是垃圾邮件", labels=("垃圾", "正常"), match="contains") == 1.0
+
+
+def test_an_answer_outside_the_labels_is_other_in_the_confusion_matrix():
+    scores = evaluate([("yes", "maybe"), ("yes", "yes"), ("no", "yes and no")], labels=("yes", "no"), match="contains")
+    payloads, counts = counted(scores)
+    labels, matrix = confusion(payloads, counts[0])
+    assert labels == ["no", "yes", "(other)"]
+    assert matrix.tolist() == [[0, 0, 1], [0, 1, 1], [0, 0, 0]]
+    assert scores[0].evidence.message == "The answer names none of the labels."
+    assert scores[2].evidence.message == "The answer names 2 labels, not one."
+
+
+def test_any_acceptable_label_is_right():
+    right, wrong = evaluate([(("cat", "kitten"), "Kitten"), (("cat", "kitten"), "dog")])
+    assert (right.values["accuracy"], right.payload) == (1.0, {"expected": "kitten", "actual": "kitten"})
+    assert (wrong.values["accuracy"], wrong.payload) == (0.0, {"expected": "cat", "actual": "dog"})
+
+
+def test_an_expected_label_outside_the_labels_is_reported():
+    (score,) = evaluate([("yse", "yes")], labels=("yes", "no"))
+    assert [flag.type for flag in score.flags] == ["dataset"]
+
+
+def test_long_answers_stay_distinct_but_short():
+    scores = evaluate([("a", "x" * 10_000 + end) for end in "12"])
+    labels = {score.payload["actual"] for score in scores}
+    assert len(labels) == 2
+    assert max(map(len, labels)) <= 200
+    assert len(scores[0].evidence.message) < 300
+
+
+def test_averaging_changes_no_score_key_but_labels_do():
+    plain = ClassificationParams().identity()
+    assert ClassificationParams(average="binary", positive_label="a").identity() == plain
+    assert ClassificationParams(labels=("a",)).identity() != plain
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"match": "contains"}, "needs the labels"),
+        ({"average": "binary"}, "needs positive_label"),
+        ({"average": "mean"}, r"classification\.average"),
+    ],
+)
+def test_inconsistent_parameters_are_refused(values, message):
+    with pytest.raises(UsageError, match=message):
+        ClassificationParams.build("classification", values)
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_distinct_labels_are_aggregated():
+    payloads = [{"expected": f"label {n % 10}", "actual": f"answer {n}"} for n in range(100_000)]
+    found = Classification().aggregate(payloads, np.ones((100, 100_000)))
+    assert found["f1"].tolist() == [0.0] * 100
+
+
+def test_prose_is_no_label_and_not_applicable():
+    (score,) = evaluate(
+        [("The pilot must be ordered three hours before the ship arrives at the pilot station.", "urgent")]
+    )
+    assert isinstance(score.values["accuracy"], NotApplicable)
+    assert score.payload is None
+    (score,) = evaluate([("x" * 60, "x" * 60)], max_label_length=0)
+    assert score.values["accuracy"] == 1.0
+
+
+def test_only_cases_of_the_categories_asked_for_are_classified():
+    evaluator = Classification(ClassificationParams(categories=("triage",)))
+    rows = [
+        Row("a", "m", expected_answers=("urgent",), actual_answer="urgent", categories=("triage", "other")),
+        Row("b", "m", expected_answers=("urgent",), actual_answer="urgent", categories=("question",)),
+    ]
+    first, second = evaluator.score(rows, TOOLS)
+    assert first.values["accuracy"] == 1.0
+    assert isinstance(second.values["accuracy"], NotApplicable)
+    assert Field.CATEGORIES in evaluator.reads
+    assert Field.CATEGORIES not in Classification().reads

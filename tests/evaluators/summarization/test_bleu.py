@@ -1,0 +1,85 @@
+"""BLEU equals NLTK on NLTK's words of the sentences."""
+
+import warnings
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from evaluators.summarization.bleu import UNIFORM, Bleu
+from evaluators.toolbox import Settings, Toolbox
+from evaluators.types import Reason, Row, Unscored
+
+TOOLS = Toolbox(Settings(splitter="rules"))
+WORDS = st.sampled_from(["the", "cat", "Sat.", "on", "a", "mat,", "it's", '"so"', "!", "\n", "can't", "Ünï", "(b)"])
+TEXTS = st.one_of(st.lists(WORDS, max_size=20).map(" ".join), st.text(max_size=20))
+
+
+def words(text):
+    from nltk.tokenize import NLTKWordTokenizer
+
+    return [word for sentence in TOOLS.sentences(text) for word in NLTKWordTokenizer().tokenize(sentence.text)]
+
+
+def row(answer, *expected):
+    return Row("case", "model", expected_answers=expected, actual_answer=answer)
+
+
+def values(answer, *expected):
+    return list(Bleu().score([row(answer, *expected)], TOOLS)[0].values.values())
+
+
+@settings(max_examples=500, deadline=None)
+@given(TEXTS, st.lists(TEXTS, min_size=1, max_size=3))
+@example("", [""])
+@example("one", ["one"])
+def test_equals_nltk_to_the_last_digits(answer, expected):
+    from nltk.translate.bleu_score import sentence_bleu
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        reference = sentence_bleu([words(text) for text in expected], words(answer), list(UNIFORM))
+    assert values(answer, *expected) == pytest.approx(reference, abs=1e-12, rel=1e-9)
+
+
+def test_a_right_answer_scores_one():
+    assert values("The cat sat on the mat.", "The cat sat on the mat.") == [1.0] * 4
+
+
+def test_no_warning_where_an_order_has_no_match():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scores = values("the cat", "the dog and the cat")
+    assert scores[0] > 0
+    assert scores[3] < 1e-75
+
+
+def test_any_acceptable_answer_may_match():
+    assert values("red wine", "white wine", "red wine") == values("red wine", "red wine", "white wine")
+    assert values("red wine", "white wine", "red wine")[0] == 1.0
+
+
+def test_results_keep_the_order_of_the_rows():
+    rows = [row(f"answer number {n}", f"answer number {n % 3}") for n in range(9)]
+    together = Bleu().score(rows, TOOLS)
+    assert together == [Bleu().score([each], TOOLS)[0] for each in rows]
+    assert Bleu().score(rows[::-1], TOOLS)[::-1] == together
+
+
+def test_one_row_that_fails_leaves_the_others_scored(monkeypatch):
+    evaluator = Bleu()
+    prepare = evaluator.prepare
+
+    def broken(text, tools):
+        if "boom" in text:
+            raise RuntimeError("boom")
+        return prepare(text, tools)
+
+    monkeypatch.setattr(evaluator, "prepare", broken)
+    good, bad = evaluator.score([row("fine", "fine"), row("boom", "fine")], TOOLS)
+    assert good.complete
+    assert bad.values["bleu_1"] == Unscored(Reason.EVALUATOR_ERROR, "RuntimeError: boom")
+
+
+def test_the_splitter_is_part_of_the_scores_identity():
+    assert Bleu().identity(TOOLS)["sentences"] == TOOLS.splitter.identity
