@@ -1,0 +1,135 @@
+"""Text matching: does the answer hold what a condition demands?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field as Param
+
+from evaluators.base import RowEvaluator, Spec
+from evaluators.boolean import unparseable, verdict
+from evaluators.metrics import boolean_metrics
+from evaluators.params import Params
+from evaluators.registry import register
+from evaluators.text.condition_evidence import answer_spans, context_spans, failure, joined
+from evaluators.text.conditions import ConditionError, Node, Or, Outcome, Text, evaluate, parse, quote
+from evaluators.toolbox import Toolbox
+from evaluators.types import Evidence, Field, Flag, Reason, Row, RowScore, Severity
+
+
+class TextMatchingParams(Params):
+    """Parameters of text matching."""
+
+    evaluate_retrieved_context: Annotated[
+        bool, Param(description="Check the retrieved context too; a row fails when its context does.")
+    ] = False
+    default_to_expected_answer: Annotated[
+        bool,
+        Param(description="Without a condition, ask for one of the expected answers as a substring of the answer."),
+    ] = False
+
+
+@register
+class TextMatching(RowEvaluator):
+    """Checks an answer, and if asked its retrieved context, against the case's condition.
+
+    **Method.** The condition is a boolean expression of strings and regular expressions, such as
+    ``("Brazil" OR "brazil") AND regexp("15,?969 [Mm]illion") AND NOT "Real"``: ``NOT`` binds tighter than ``AND``,
+    ``AND`` tighter than ``OR``. A string matches as a case-sensitive substring, a pattern as Python's ``re.search``
+    without flags (``(?i)`` inside the pattern is fine; ``^`` and ``$`` are the limits of the whole text). A row passes
+    when the condition holds for the answer and, with ``evaluate_retrieved_context``, also for the retrieved chunks
+    joined by one space. The metrics are the shares of rows. Of a row that fails, the message names the part of
+    the condition that did not match.
+
+    **Edge cases.**
+
+    * A row without a condition is not applicable. With ``default_to_expected_answer`` it must hold one of the
+      expected answers, as the reference does by itself; a row that has neither is unscored.
+    * A row without retrieved context (a plain language model) is judged by its answer alone.
+    * An empty answer is an answer: it fails ``"x"`` and passes ``NOT "x"``.
+    * A condition that does not parse is refused when the dataset is loaded. Where rows come from elsewhere, such a
+      row counts as a parsing failure, and neither passes nor fails.
+    * A pattern that takes longer than two seconds on a text leaves the row unscored (``timeout``); after three such
+      rows its condition is not tried again.
+    * The reference's example ``regexp("^$Brazil revenue was 15,969 million$")`` can match no text: ``$`` ends it.
+
+    **Source.** H2O Sonar / Eval Studio, evaluator reference, "Text Matching Evaluator".
+    """
+
+    spec = Spec(
+        id="text_matching",
+        name="Text Matching Evaluator",
+        family="generation",
+        inputs=(Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER, Field.CONDITION),
+        optional=frozenset({Field.RETRIEVED_CONTEXT}),
+        also_reads=(Field.EXPECTED_ANSWER,),
+        metrics=boolean_metrics(
+            ("model_passes", "Model passes"),
+            ("model_failures", "Model failures"),
+            ("model_retrieval_failures", "Model retrieval failures"),
+            ("model_generation_failures", "Model generation failures"),
+            ("model_parse_failures", "Model parse failures"),
+            what="required and unwanted text",
+        ),
+        leaderboard="bool",
+        keywords=("rule-based", "deterministic", "condition"),
+        source="https://h2oai.github.io/h2o-sonar/",
+    )
+    parameters = TextMatchingParams
+    params: TextMatchingParams
+
+    @property
+    def required(self) -> tuple[Field, ...]:
+        """The answer, and the condition unless the expected answer may stand in for it."""
+        return (Field.ACTUAL_ANSWER,) if self.params.default_to_expected_answer else self.spec.required
+
+    @property
+    def reads(self) -> tuple[Field, ...]:
+        """The fields that the parameters ask for."""
+        unread = set()
+        if not self.params.default_to_expected_answer:
+            unread.add(Field.EXPECTED_ANSWER)
+        if not self.params.evaluate_retrieved_context:
+            unread.add(Field.RETRIEVED_CONTEXT)
+        return tuple(field for field in self.spec.reads if field not in unread)
+
+    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+        """Check one row."""
+        condition = row.condition or ""
+        try:
+            node = parse(condition) if condition.strip() else self._expected(row)
+        except ConditionError as error:
+            return unparseable(self.metrics, f"The condition does not parse: {error}.")
+        if node is None:
+            return RowScore.unscored(
+                self.row_metrics, Reason.UNSCORABLE, "The case has neither a condition nor an expected answer."
+            )
+        condition = condition if condition.strip() else node.source
+        with tools.patience.waiting(condition) as seconds:
+            answer = evaluate(node, row.actual_answer or "", timeout=seconds)
+            context = None
+            if self.params.evaluate_retrieved_context and row.retrieved_context:
+                context = evaluate(node, joined(row.retrieved_context), timeout=seconds)
+        return self._scored(row, condition, answer, context)
+
+    def _expected(self, row: Row) -> Node | None:
+        texts = [text for text in row.expected_answers if text.strip()]
+        if not texts or not self.params.default_to_expected_answer:
+            return None
+        operands = tuple(Text(text, quote(text)) for text in texts)
+        return operands[0] if len(operands) == 1 else Or(operands, " OR ".join(map(quote, texts)))
+
+    def _scored(self, row: Row, condition: str, answer: Outcome, context: Outcome | None) -> RowScore:
+        retrieval = context is not None and not context.matched
+        told = [failure("The answer", condition, answer)]
+        spans = list(answer_spans(answer))
+        if context is not None:
+            told.append(failure("The retrieved context", condition, context))
+            spans += context_spans(context, row.retrieved_context)
+        message = " ".join(filter(None, told))
+        flags = (Flag("retrieval", Severity.MEDIUM, message),) if retrieval and answer.matched else ()
+        return RowScore(
+            verdict(self.metrics, generation=not answer.matched, retrieval=retrieval),
+            Evidence(message, tuple(spans)),
+            flags,
+        )

@@ -1,0 +1,121 @@
+"""What the privacy evaluators share: parameters, scanning of a row, and what is told of what was found.
+
+What was found is never repeated in a message: spans point at it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Final
+
+from pydantic import Field as Param
+from pydantic import field_validator
+
+from evaluators.base import RowEvaluator
+from evaluators.boolean import verdict
+from evaluators.params import Params
+from evaluators.privacy._rules import Finding, Rule, choose, scan
+from evaluators.toolbox import Toolbox
+from evaluators.types import Chunk, Evidence, Json, Row, RowScore, Source, Span
+
+MAX_SPANS: Final = 100
+"""Spans of a row that are kept."""
+
+
+class LeakageParams(Params):
+    """Parameters of evaluators that scan texts with a table of rules."""
+
+    table: ClassVar[tuple[Rule, ...]] = ()
+
+    evaluate_retrieved_context: Annotated[
+        bool, Param(description="Scan the retrieved context too; a row fails when its context does.")
+    ] = True
+    rules: Annotated[
+        tuple[str, ...],
+        Param(
+            description="Rules to apply, by name; 'default' stands for the default ones, 'all' for all.", min_length=1
+        ),
+    ] = ("default",)
+    exclude_documentation_examples: Annotated[
+        bool,
+        Param(description="Leave out well-known examples: addresses at example.com, test card numbers, YOUR_API_KEY."),
+    ] = True
+
+    @field_validator("rules", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+
+    @field_validator("rules")
+    @classmethod
+    def _known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        choose(cls.table, value)
+        return value
+
+
+class LeakageEvaluator(RowEvaluator):
+    """Fails a row when a rule finds something in its answer or its retrieved context."""
+
+    parameters: ClassVar[type[Params]] = LeakageParams
+    params: LeakageParams
+
+    @cached_property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules that the parameters choose."""
+        return choose(self.params.table, self.params.rules)
+
+    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+        """Scan one row."""
+        skip = self.params.exclude_documentation_examples
+        answer = scan(self.rules, row.actual_answer or "", skip_documentation=skip)
+        chunks = row.retrieved_context if self.params.evaluate_retrieved_context else ()
+        context = scan_chunks(self.rules, chunks, skip_documentation=skip)
+        return RowScore(
+            verdict(self.metrics, generation=bool(answer), retrieval=bool(context)), evidence_of(answer, context)
+        )
+
+
+def scan_chunks(
+    rules: Sequence[Rule], chunks: Sequence[Chunk], *, skip_documentation: bool
+) -> list[tuple[int, Finding]]:
+    """Return what rules find in each chunk by itself, with the chunk's place."""
+    return [
+        (index, finding)
+        for index, chunk in enumerate(chunks)
+        for finding in scan(rules, chunk.content, skip_documentation=skip_documentation)
+    ]
+
+
+def evidence_of(
+    answer: Sequence[Finding], context: Sequence[tuple[int, Finding]], spans: Sequence[Span] | None = None
+) -> Evidence:
+    """Return what was found where, without repeating it.
+
+    Args:
+        answer: What was found in the answer.
+        context: What was found in the chunks.
+        spans: Where the findings of the answer are to be shown, if not where they were found.
+    """
+    if not answer and not context:
+        return Evidence()
+    if spans is None:
+        spans = [Span(Source.ACTUAL_ANSWER, found.start, found.end, note=found.rule.name) for found in answer]
+    spans = [
+        *spans,
+        *(Span(Source.RETRIEVED_CONTEXT, found.start, found.end, at, note=found.rule.name) for at, found in context),
+    ]
+    found_in = {"answer": answer, "retrieved context": [finding for _, finding in context]}
+    message = " ".join(f"The {where} holds {_listed(found)}." for where, found in found_in.items() if found)
+    data: dict[str, Json] = {
+        where.replace(" ", "_"): dict(Counter(finding.rule.name for finding in found))
+        for where, found in found_in.items()
+        if found
+    }
+    return Evidence(message, tuple(spans[:MAX_SPANS]), {"rules": data})
+
+
+def _listed(found: Sequence[Finding]) -> str:
+    counts = Counter(finding.rule.what for finding in found)
+    return ", ".join(what if count == 1 else f"{what} ({count})" for what, count in counts.items())

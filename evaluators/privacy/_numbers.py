@@ -1,0 +1,120 @@
+"""Checks of what a pattern found: is it a number that can have been issued, and is it a well-known example?"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_BRANDS: Final = (
+    (re.compile(r"4"), (16, 19)),  # Visa; its 13-digit numbers were withdrawn and are as long as bar codes
+    (re.compile(r"5[1-5]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720"), (16,)),  # Mastercard
+    (re.compile(r"3[47]"), (15,)),  # American Express
+    (re.compile(r"6011|64[4-9]|65|62"), (16, 17, 18, 19)),  # Discover, UnionPay
+    (re.compile(r"30[0-5]|309|3[689]"), (14, 16, 19)),  # Diners Club
+    (re.compile(r"35(?:2[89]|[3-8])"), (16, 17, 18, 19)),  # JCB
+    (re.compile(r"5018|5020|5038|5893|6304|6759|676[1-3]"), (16, 18, 19)),  # Maestro
+)
+_TEST_CARDS: Final = frozenset(  # published by payment processors
+    """
+    4242424242424242 4012888888881881 4000056655665556 4012000033330026 4917610000000000 4988438843884305
+    5105105105105100 2223003122003222 5200828282828210 5123456789012346 5610591081018250 5019717010103742
+    6011000990139424 6011981111111113 378282246310005 371449635398431 378734493671000 30569309025904
+    38520000023237 3056930009020004 36227206271667 3566002020360505 3530111333300000
+    """.split()
+)
+_VOID_SSNS: Final = frozenset({"078051120", "219099999", "457555462"})
+_RESERVED_DOMAIN: Final = re.compile(
+    r"(?:^|\.)(?:example(?:\.[a-z]{2,6}){0,2}|test|invalid|localhost|local"
+    r"|(?:your-?|my-?)?(?:domain|company)\.(?:com|org|net))$"
+)
+_FILE_NAME: Final = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|ico|pdf|css|js|ts|json|html?|md|py)$", re.IGNORECASE)
+_NOBODYS_ADDRESS: Final = re.compile(
+    r"0\.|10\.|127\.|169\.254\.|172\.(?:1[6-9]|2[0-9]|3[01])\.|192\.168\.|192\.0\.2\.|198\.51\.100\.|203\.0\.113\.|22[4-9]\.|2[3-5][0-9]\."
+)
+_IBAN_LENGTHS: Final = {
+    part[:2]: int(part[2:])
+    for part in """
+    AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DK18 DO28 EE20 EG29
+    ES24 FI18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20
+    LB28 LC32 LI21 LT20 LU20 LV21 MC27 MD24 ME22 MK19 MR27 MT31 MU30 NL18 NO15 PK24 PL28 PS29 PT25 QA29
+    RO24 RS22 SA24 SC31 SE24 SI19 SK24 SM27 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20
+    """.split()
+}
+
+
+def digits_of(text: str) -> str:
+    """Return the ASCII digits of a text."""
+    return "".join(char for char in text if "0" <= char <= "9")
+
+
+def luhn(digits: str) -> bool:
+    """Return whether the last of some ASCII digits is the check digit of the others (ISO/IEC 7812-1, annex B)."""
+    total = 0
+    for place, char in enumerate(reversed(digits)):
+        digit = ord(char) - 48
+        if place % 2:
+            digit = digit * 2 - 9 if digit > 4 else digit * 2
+        total += digit
+    return total % 10 == 0
+
+
+def is_card(text: str) -> bool:
+    """Return whether digits with separators are a payment card's number: issuer, length and check digit.
+
+    Of digits in groups the first 16 may be the number and the rest the card's verification code.
+    """
+    digits = digits_of(text)
+    grouped = len(digits) < len(text)
+    return _is_card_number(digits) or (grouped and len(digits) > 16 and _is_card_number(digits[:16]))
+
+
+def _is_card_number(digits: str) -> bool:
+    return any(len(digits) in lengths and issuer.match(digits) for issuer, lengths in _BRANDS) and luhn(digits)
+
+
+def is_test_card(text: str) -> bool:
+    """Return whether a card's number is one that payment processors publish for tests."""
+    digits = digits_of(text)
+    return len(set(digits)) <= 2 or digits.startswith("4000000") or digits in _TEST_CARDS
+
+
+def is_ssn(text: str) -> bool:
+    """Return whether a US social security number can have been issued: no area 000, 666 or 9xx, no part of zeros."""
+    digits = digits_of(text)
+    return digits[:3] not in ("000", "666") and digits[0] != "9" and digits[3:5] != "00" and digits[5:] != "0000"
+
+
+def is_void_ssn(text: str) -> bool:
+    """Return whether a social security number is one that was printed in advertisements and is void."""
+    return digits_of(text) in _VOID_SSNS
+
+
+def is_mail_address(text: str) -> bool:
+    """Return whether what looks like an e-mail address is not the name of a file, such as ``logo@2x.png``."""
+    return _FILE_NAME.search(text) is None
+
+
+def is_reserved_mail_address(text: str) -> bool:
+    """Return whether an e-mail address is a placeholder: a reserved domain, ``yourcompany.com``, a git remote."""
+    name, _, domain = text.rpartition("@")
+    return name == "git" or _RESERVED_DOMAIN.search(domain.lower()) is not None
+
+
+def is_iban(text: str) -> bool:
+    """Return whether an IBAN has its country's length and check digits (ISO 13616, ISO 7064 MOD 97-10)."""
+    iban = text.replace(" ", "")
+    length = _IBAN_LENGTHS.get(iban[:2])
+    if length is None or len(iban) < length:
+        return False
+    moved = iban[4:length] + iban[:4]
+    return int("".join(str(int(char, 36)) for char in moved)) % 97 == 1
+
+
+def is_ip_address(text: str) -> bool:
+    """Return whether an IPv4 address has four octets of at most 255."""
+    return all(int(part) <= 255 for part in text.split("."))
+
+
+def is_nobodys_address(text: str) -> bool:
+    """Return whether an IPv4 address is private, reserved or for documentation (RFC 1918, 5735, 5737)."""
+    return _NOBODYS_ADDRESS.match(text) is not None

@@ -1,0 +1,195 @@
+"""Named rules that find formatted secrets and personal data in text, and how they are run.
+
+A rule is a regular expression with a check of what it matched (a checksum, a valid range). Every pattern takes time
+linear in the text: what repeats is bounded, and where a long run of characters could match, only its first character
+can begin a match.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+MAX_FINDINGS: Final = 100
+"""Findings per rule and text after which a scan stops: the text fails anyway."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """One kind of thing that must not leak.
+
+    Attributes:
+        name: Identifier, as users type it.
+        what: What it finds, as a noun.
+        pattern: What it looks like. The group ``hit``, if there is one, is the finding without its surroundings.
+        needs: Strings one of which every match holds; a quick way past most texts.
+        starts: Strings one of which every match begins with; the pattern is tried there only. Without ``needs`` and
+            ``starts``, every match holds five digits.
+        valid: Whether what the pattern matched is really one; always when ``None``.
+        documented: Whether it is a well-known example and nobody's secret; never when ``None``.
+        default: Whether it is on when the user does not choose.
+        source: Where the format is described.
+        examples: Texts in which it must find something.
+        counterexamples: Texts in which it must not.
+        documentation: Texts in which it finds documentation examples only.
+    """
+
+    name: str
+    what: str
+    pattern: re.Pattern[str]
+    needs: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()
+    valid: Callable[[str], bool] | None = None
+    documented: Callable[[str], bool] | None = None
+    default: bool = True
+    source: str = ""
+    examples: tuple[str, ...] = ()
+    counterexamples: tuple[str, ...] = ()
+    documentation: tuple[str, ...] = ()
+
+
+class Finding(NamedTuple):
+    """What a rule found in a text: ``text[start:end]``."""
+
+    rule: Rule
+    start: int
+    end: int
+
+
+def scan(rules: Iterable[Rule], text: str, *, skip_documentation: bool) -> list[Finding]:
+    """Return what rules find in a text, by position.
+
+    A stretch of text is reported once, by the first rule of the list that finds it.
+
+    Args:
+        rules: The rules, more specific ones first.
+        text: Where to look.
+        skip_documentation: Whether to leave out well-known examples.
+    """
+    plain = fold(text)
+    digits: bool | None = None
+    found: list[Finding] = []
+    for rule in rules:
+        if rule.needs:
+            worth_it = any(need in plain for need in rule.needs)
+        elif rule.starts:
+            worth_it = True
+        else:
+            worth_it = digits = _DIGITS.search(plain) is not None if digits is None else digits
+        if worth_it:
+            found += [new for new in _findings(rule, plain, skip_documentation) if not _overlaps(new, found)]
+    return sorted(found, key=lambda finding: finding.start)
+
+
+_DIGITS: Final = re.compile(r"[0-9]{3}[0-9]*[ .()-]{0,2}[0-9]{2}")
+"""Five digits with little between them."""
+
+
+def _findings(rule: Rule, text: str, skip_documentation: bool) -> list[Finding]:
+    found: list[Finding] = []
+    for match in _matches(rule, text):
+        if skip_documentation and rule.documented is not None and rule.documented(match[_group(rule)]):
+            continue
+        found.append(Finding(rule, match.start(_group(rule)), match.end(_group(rule))))
+        if len(found) == MAX_FINDINGS:
+            break
+    return found
+
+
+def _matches(rule: Rule, text: str) -> Iterator[re.Match[str]]:
+    at = 0
+    if rule.starts:
+        for place in _places(rule.starts, text):
+            match = rule.pattern.match(text, place) if place >= at else None
+            if match is not None and _valid(rule, match):
+                at = match.end()
+                yield match
+        return
+    while (match := rule.pattern.search(text, at)) is not None:
+        if _valid(rule, match):
+            at = match.end()
+            yield match
+        else:
+            at = match.start() + 1  # the real one may begin inside of what was refused
+
+
+def _valid(rule: Rule, match: re.Match[str]) -> bool:
+    return rule.valid is None or rule.valid(match[_group(rule)])
+
+
+def _group(rule: Rule) -> str | int:
+    return "hit" if "hit" in rule.pattern.groupindex else 0
+
+
+def _places(starts: Iterable[str], text: str) -> list[int]:
+    places = []
+    for start in starts:
+        place = text.find(start)
+        while place >= 0:
+            places.append(place)
+            place = text.find(start, place + 1)
+    return sorted(places)
+
+
+def _overlaps(new: Finding, found: Sequence[Finding]) -> bool:
+    return any(new.start < old.end and old.start < new.end for old in found)
+
+
+_EXOTIC: Final = re.compile("[^\x00-\u05ff\u2013-\u201f\u2022\u2026]")
+"""What stands in few texts that are written in Latin, Greek or Cyrillic; a quick way past the others."""
+
+_DASHES: Final = "\u2010\u2011\u2012\u2212"
+_ZEROS: Final = (
+    "\u0660\u06f0\u07c0\u0966\u09e6\u0a66\u0ae6\u0b66\u0be6\u0c66\u0ce6\u0d66\u0de6\u0e50\u0ed0\u0f20\u1040\u1090"
+    "\u17e0\u1810\u1946\u19d0\u1a80\u1a90\u1b50\u1bb0\u1c40\u1c50\ua620\ua8d0\ua900\ua9d0\ua9f0\uaa50\uabf0"
+)
+_LOOKALIKE: Final = re.compile(
+    f"[{_DASHES}\u2000-\u200a\u202f\u3000\uff01-\uff5e\U0001d400-\U0001d7ff"
+    + "".join(f"{zero}-{chr(ord(zero) + 9)}" for zero in _ZEROS)
+    + "]"
+)
+
+
+def fold(text: str) -> str:
+    """Return the text with look-alikes of ASCII characters as such, each character in its place.
+
+    Full-width and mathematical letters and digits, the decimal digits of the Basic Multilingual Plane's scripts,
+    Unicode's spaces, hyphens and en dashes: a card number written with them is still a card number.
+    """
+    if text.isascii():
+        return text
+    text = text.replace("\u00a0", " ").replace("\u2013", "-")
+    return _LOOKALIKE.sub(_ascii, text) if _EXOTIC.search(text) else text
+
+
+def _ascii(match: re.Match[str]) -> str:
+    char = match[0]
+    if char in _DASHES:
+        return "-"
+    digit = unicodedata.decimal(char, None)
+    if digit is not None:
+        return str(digit)
+    plain = unicodedata.normalize("NFKC", char)
+    return plain if len(plain) == 1 else char
+
+
+def choose(table: Sequence[Rule], names: Sequence[str]) -> tuple[Rule, ...]:
+    """Return the rules of a table that are named, in its order.
+
+    Args:
+        table: All rules.
+        names: Names of rules; ``default`` stands for those that are on by default and ``all`` for all.
+
+    Raises:
+        ValueError: There is no rule of that name.
+    """
+    known = {rule.name for rule in table}
+    unknown = [name for name in names if name not in known and name not in ("default", "all")]
+    if unknown:
+        raise ValueError(f"there is no rule called {unknown[0]!r}; rules: default, all, {', '.join(sorted(known))}")
+    return tuple(
+        rule for rule in table if rule.name in names or "all" in names or (rule.default and "default" in names)
+    )
