@@ -1,0 +1,68 @@
+"""Answer relevancy by sentence similarity: does any sentence of the answer resemble the question?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from evaluators.base import Spec
+from evaluators.metrics import Metric
+from evaluators.models.embedding import EmbeddingEvaluator, Vectors
+from evaluators.models.similarity import best_matches
+from evaluators.models.weights import BGE_SMALL_EN
+from evaluators.registry import register
+from evaluators.types import Evidence, Field, Reason, Row, RowScore, Source, Span
+
+if TYPE_CHECKING:
+    from evaluators.toolbox import Toolbox
+
+
+@register
+class AnswerRelevancySentenceSimilarity(EmbeddingEvaluator):
+    """Assesses how relevant the answer is by the similarity of the question and the answer's sentences.
+
+    ``answer relevancy = max over answer sentences a of S(question, a)``, where ``S`` is the cosine of the embeddings;
+    the question is embedded as a whole. A negative cosine counts as 0. An answer without a sentence is not relevant:
+    0. A blank question cannot be answered: the row is unscored.
+    """
+
+    spec = Spec(
+        id="answer_relevancy_sentence_similarity",
+        name="Answer Relevancy (Sentence Similarity) Evaluator",
+        family="generation",
+        inputs=(Field.QUESTION, Field.ACTUAL_ANSWER),
+        metrics=(
+            Metric(
+                "answer_relevancy",
+                "Answer relevancy",
+                higher_is_better=True,
+                primary=True,
+                description="Similarity of the question and the answer sentence closest to it.",
+            ),
+        ),
+        gpu=True,
+        lane="gpu",
+        sentences=True,
+        keywords=("relevance", "embeddings", "similarity"),
+        source="H2O Sonar evaluator reference: Answer Relevancy (Sentence Similarity) Evaluator",
+    )
+    default_embedder = BGE_SMALL_EN
+
+    def texts(self, row: Row, tools: Toolbox) -> Iterable[str]:
+        """Return the question and the answer's sentences."""
+        yield row.question or ""
+        yield from (sentence.text for sentence in tools.sentences(row.actual_answer or ""))
+
+    def measure(self, row: Row, vectors: Vectors, tools: Toolbox) -> RowScore:
+        """Score one row."""
+        question = row.question or ""
+        if not question.strip():
+            return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, "The question is blank.")
+        answer = tools.sentences(row.actual_answer or "")
+        if not answer:
+            return RowScore({"answer_relevancy": 0.0}, Evidence("The answer holds no sentence."))
+        best = best_matches(vectors.of([question]), vectors.of(sentence.text for sentence in answer))
+        value = float(best.values[0])
+        closest = answer[int(best.places[0])]
+        span = Span(Source.ACTUAL_ANSWER, closest.start, closest.end, value=value, note="closest to the question")
+        return RowScore({"answer_relevancy": value}, Evidence(spans=(span,)))

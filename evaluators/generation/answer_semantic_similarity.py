@@ -1,0 +1,156 @@
+"""Answer similarity: how close is the answer as a whole to the expected answer?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field as Described
+
+from evaluators.base import Spec
+from evaluators.metrics import Metric
+from evaluators.models import cross_encoders
+from evaluators.models.embedding import EmbeddingEvaluator, EmbeddingParams, Vectors
+from evaluators.models.refs import ModelRef
+from evaluators.models.similarity import best_matches
+from evaluators.models.weights import BGE_SMALL_EN_V15, STSB_ROBERTA_BASE, chosen
+from evaluators.params import JudgeKey
+from evaluators.registry import register
+from evaluators.types import Evidence, Field, Flag, Json, Reason, Row, RowScore, Severity, clip
+
+if TYPE_CHECKING:
+    from evaluators.toolbox import Toolbox
+
+
+class Parameters(EmbeddingParams, JudgeKey):
+    """Parameters of :class:`AnswerSemanticSimilarity`."""
+
+    method: Annotated[
+        Literal["embeddings", "cross-encoder"],
+        Described(
+            description="'embeddings': cosine of the two answers' vectors; 'cross-encoder': one model reads both, "
+            "slower and finer."
+        ),
+    ] = "embeddings"
+    cross_encoder: Annotated[
+        str | None,
+        Described(
+            description="Cross-encoder with one output: a Hugging Face id, optionally ID@REVISION, or a directory. "
+            "By default cross-encoder/stsb-roberta-base."
+        ),
+    ] = None
+
+
+@register
+class AnswerSemanticSimilarity(EmbeddingEvaluator):
+    """Assesses the semantic resemblance between the answer and the expected answer (ground truth).
+
+    ``answer similarity = cosine(emb(expected answer), emb(actual answer))``, where a negative cosine counts as 0; or,
+    with ``method = cross-encoder``, the similarity that a cross-encoder gives the pair (expected, actual)
+    (https://arxiv.org/abs/2108.06130). With several expected answers it is the best of them. Long answers are
+    embedded in windows and nothing of them is left out; a pair that is longer than the cross-encoder reads is
+    cut off, and the row says so. A blank answer resembles nothing: 0. A row whose expected answers are all blank is
+    unscored.
+    """
+
+    spec = Spec(
+        id="answer_semantic_similarity",
+        name="Answer Semantic Similarity Evaluator",
+        family="generation",
+        inputs=(Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
+        metrics=(
+            Metric(
+                "answer_similarity",
+                "Answer similarity",
+                higher_is_better=True,
+                primary=True,
+                description="Semantic resemblance of the answer and the expected answer.",
+            ),
+        ),
+        lane="gpu",
+        keywords=("embeddings", "cross-encoder", "similarity"),
+        source="H2O Sonar evaluator reference: Answer Semantic Similarity Evaluator; https://arxiv.org/abs/2108.06130",
+    )
+    parameters = Parameters
+    default_embedder = BGE_SMALL_EN_V15
+
+    @property
+    def crosses(self) -> bool:
+        """Whether a cross-encoder is used."""
+        return getattr(self.params, "method", "") == "cross-encoder"
+
+    def cross_encoder(self, tools: Toolbox) -> ModelRef:
+        """Return the cross-encoder: the parameter, or the default."""
+        named = getattr(self.params, "cross_encoder", None)
+        return chosen(named, "cross_encoder", tools.settings) if named else STSB_ROBERTA_BASE
+
+    def models(self, tools: Toolbox) -> tuple[ModelRef, ...]:
+        """Return the one model that the method needs."""
+        return (self.cross_encoder(tools) if self.crosses else self.embedder(tools),)
+
+    def texts_to_embed(self, rows: Sequence[Row], tools: Toolbox) -> Mapping[ModelRef, Iterable[str]]:
+        """Return the answers, or nothing for a cross-encoder."""
+        return {} if self.crosses else super().texts_to_embed(rows, tools)
+
+    def texts(self, row: Row, tools: Toolbox) -> Iterable[str]:
+        """Return the answer and the expected answers."""
+        yield row.actual_answer or ""
+        yield from (text for _, text in _expected(row))
+
+    def score(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+        """Score rows by the method asked for."""
+        return self._cross(rows, tools) if self.crosses else super().score(rows, tools)
+
+    def measure(self, row: Row, vectors: Vectors, tools: Toolbox) -> RowScore:
+        """Score one row by embeddings."""
+        expected = _expected(row)
+        if not expected:
+            return self._without_truth()
+        best = best_matches(vectors.of([row.actual_answer or ""]), vectors.of(text for _, text in expected))
+        return self._scored(row, float(best.values[0]), expected[int(best.places[0])][0])
+
+    def _cross(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+        ref = self.cross_encoder(tools)
+        pairs = {
+            (at, number): (text, row.actual_answer or "")
+            for at, row in enumerate(rows)
+            if (row.actual_answer or "").strip()
+            for number, text in _expected(row)
+        }
+        values = dict(zip(pairs, tools.compare(ref, list(pairs.values())).tolist(), strict=True))
+        cut = (
+            dict(zip(pairs, cross_encoders.overlong(ref, list(pairs.values()), settings=tools.settings), strict=True))
+            if pairs
+            else {}
+        )
+        out = []
+        for at, row in enumerate(rows):
+            expected = _expected(row)
+            if not expected:
+                out.append(self._without_truth())
+                continue
+            number = max((number for number, _ in expected), key=lambda each: values.get((at, each), 0.0))
+            score = self._scored(row, values.get((at, number), 0.0), number)
+            lengths = cut.get((at, number))
+            out.append(score if lengths is None else RowScore(score.values, score.evidence, (_cut_off(*lengths),)))
+        return out
+
+    def _scored(self, row: Row, value: float, number: int) -> RowScore:
+        data: dict[str, Json] = {"expected_answer": number} if len(row.expected_answers) > 1 else {}
+        message = "" if (row.actual_answer or "").strip() else "The answer is blank."
+        return RowScore({"answer_similarity": clip(value, 0.0, 1.0)}, Evidence(message, data=data))
+
+    def _without_truth(self) -> RowScore:
+        return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, "The expected answer is blank.")
+
+
+def _expected(row: Row) -> list[tuple[int, str]]:
+    return [(number, text) for number, text in enumerate(row.expected_answers) if text.strip()]
+
+
+def _cut_off(tokens: int, limit: int) -> Flag:
+    return Flag(
+        "evaluation",
+        Severity.MEDIUM,
+        f"The two answers have {tokens} tokens together, of which the cross-encoder read {limit}.",
+    )

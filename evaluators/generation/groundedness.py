@@ -1,0 +1,111 @@
+"""Groundedness: is every sentence of the answer similar to something in the retrieved context?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from evaluators.base import Spec
+from evaluators.metrics import Metric
+from evaluators.models.embedding import EmbeddingEvaluator, Vectors, lowest, quote
+from evaluators.models.similarity import best_matches
+from evaluators.models.weights import BGE_SMALL_EN
+from evaluators.registry import register
+from evaluators.types import Evidence, Field, Flag, Json, Reason, Row, RowScore, Severity, Source, Span
+
+if TYPE_CHECKING:
+    from evaluators.text.sentences import Sentence
+    from evaluators.toolbox import Toolbox
+
+
+@register
+class Groundedness(EmbeddingEvaluator):
+    """Assesses whether the answer is based on the retrieved context, sentence by sentence.
+
+    ``groundedness = min over answer sentences a of (max over context sentences c of S(a, c))``, where ``S`` is the
+    cosine of the sentences' embeddings and the context sentences are those of all chunks. A negative cosine counts as
+    0. A context without a sentence supports nothing: 0. An answer without a sentence cannot be assessed (the minimum
+    of nothing): the row is unscored and a problem is reported. The evidence holds the value of each sentence, the
+    context sentence closest to it, and the least grounded sentence.
+    """
+
+    spec = Spec(
+        id="groundedness",
+        name="Groundedness (Semantic Similarity) Evaluator",
+        family="generation",
+        inputs=(Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),
+        metrics=(
+            Metric(
+                "groundedness",
+                "Groundedness",
+                higher_is_better=True,
+                primary=True,
+                description="Similarity of the least supported answer sentence to the closest sentence of the "
+                "retrieved context. A low value means that the answer says something that its context does not.",
+            ),
+        ),
+        gpu=True,
+        lane="gpu",
+        llm=False,
+        sentences=True,
+        keywords=("hallucination", "embeddings", "similarity"),
+        source="H2O Sonar evaluator reference: Groundedness (Semantic Similarity) Evaluator",
+    )
+    default_embedder = BGE_SMALL_EN
+
+    def texts(self, row: Row, tools: Toolbox) -> Iterable[str]:
+        """Return the sentences of the answer and of all chunks."""
+        yield from (sentence.text for sentence in tools.sentences(row.actual_answer or ""))
+        yield from (sentence.text for _, sentence in _context(row, tools))
+
+    def measure(self, row: Row, vectors: Vectors, tools: Toolbox) -> RowScore:
+        """Score one row."""
+        answer = tools.sentences(row.actual_answer or "")
+        if not answer:
+            message = "The answer holds no sentence, so that nothing can be compared with the context."
+            flag = Flag("evaluation", Severity.HIGH, message)
+            unscored = RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, message)
+            return RowScore(unscored.values, flags=(flag,))
+        context = list(_context(row, tools))
+        best = best_matches(
+            vectors.of(sentence.text for sentence in answer), vectors.of(sentence.text for _, sentence in context)
+        )
+        values = best.values.tolist()
+        closest = [_place(context, at) for at in best.places.tolist()]
+        worst = min(range(len(values)), key=values.__getitem__)
+        shown = lowest(values)
+        data: dict[str, Json] = {
+            "least_grounded": {
+                "sentence": quote(answer[worst].text),
+                "start": answer[worst].start,
+                "end": answer[worst].end,
+                "value": values[worst],
+                "closest": quote(context[best.places[worst]][1].text) if context else None,
+                "closest_at": closest[worst],
+            },
+            "closest": [closest[at] for at in shown],
+            "sentences": len(answer),
+        }
+        return RowScore(
+            {"groundedness": values[worst]},
+            Evidence(
+                message=f"The least grounded of {len(answer)} sentences reaches {values[worst]:.4f}.",
+                spans=tuple(
+                    Span(Source.ACTUAL_ANSWER, answer[at].start, answer[at].end, value=values[at]) for at in shown
+                ),
+                data=data,
+            ),
+        )
+
+
+def _context(row: Row, tools: Toolbox) -> Iterable[tuple[int, Sentence]]:
+    for number, chunk in enumerate(row.retrieved_context):
+        for sentence in tools.sentences(chunk.content):
+            yield number, sentence
+
+
+def _place(context: list[tuple[int, Sentence]], at: int) -> dict[str, Json] | None:
+    if at < 0:
+        return None
+    chunk, sentence = context[at]
+    return {"chunk": chunk, "start": sentence.start, "end": sentence.end}

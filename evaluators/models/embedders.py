@@ -1,0 +1,297 @@
+"""Texts to vectors: each distinct text once per model, however many evaluators, rows, chunks and runs need it.
+
+A vector is looked for in this process, then in the run's vector store, and only then computed, longest texts first, in
+batches that are halved when memory runs out. Vectors are those of ``SentenceTransformer.encode`` divided by their
+length, with two additions:
+
+* A text longer than the model reads is never cut off: it is split at white space into windows of about equal
+  length that fit, and its vector is the mean of the windows' unit vectors, weighted by their number of tokens.
+* A text of nothing but white space has the zero vector, so that its cosine with anything is 0.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from evaluators.errors import LeadlineError
+from evaluators.models.refs import ModelRef
+from evaluators.models.runtime import (
+    batch_size_for,
+    device_for,
+    dtype_for,
+    in_batches,
+    libraries_missing,
+    loading,
+    model_settings,
+    token_limit,
+)
+from evaluators.models.vectors import MemoryVectors, VectorStore, text_digest
+from evaluators.models.weights import identity, identity_digest, locate
+from evaluators.text.sentences import without_surrogates
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from sentence_transformers import SentenceTransformer
+
+    from evaluators.toolbox import Settings
+
+log = logging.getLogger("leadline.models")
+
+RESIDENT: Final = 2
+"""Models that stay loaded in a process: the two that the default evaluators use."""
+
+KEEP_AFTER_SECONDS: Final = 5.0
+KEEP_AFTER_TEXTS: Final = 16_384
+"""How much computed work a crash may lose before it is in the vector store."""
+
+_TOKENS_PER_BYTE: Final = 11
+"""Normalisation can turn one character of 3 bytes into 33 (U+FDFA under NFKC), of one token each."""
+
+_SPARE_TOKENS: Final = 8
+"""Special tokens and word-start marks that a tokenizer adds to a text."""
+
+_TOKENIZED_AT_ONCE: Final = 256
+_WHITE_SPACE: Final = (" ", "\n", "\t", "\u00a0", "\u3000")
+
+_memory: Final = MemoryVectors()
+_busy: Final = threading.Lock()
+
+
+def embed(
+    ref: ModelRef, texts: Sequence[str], *, settings: Settings, vectors: VectorStore | None = None
+) -> npt.NDArray[np.float32]:
+    """Return the vectors of texts, float32 of shape ``(len(texts), d)`` and unit length, in the order given.
+
+    Texts of white space alone get the zero vector. Without texts the shape is ``(0, 0)``.
+
+    Args:
+        ref: The embedder.
+        texts: Any texts, repeated ones included.
+        settings: The run's choices.
+        vectors: Where vectors outlive the process.
+
+    Raises:
+        ModelUnavailable: A vector has to be computed and the weights are not here or cannot be loaded.
+        OutOfMemory: A text does not fit into memory even alone.
+    """
+    import numpy as np
+
+    if not texts:
+        return np.zeros((0, 0), dtype=np.float32)
+    model = identity_digest(identity(ref, settings))
+    digests = [text_digest(text) for text in texts]
+    spoken = {digest: text for digest, text in zip(digests, texts, strict=True) if text and not text.isspace()}
+    found = _remembered(model, list(spoken), vectors)
+    missing = {digest: text for digest, text in spoken.items() if digest not in found}
+    if missing:
+        with _busy:  # one thread computes; the others find what it computed
+            found.update(_memory.get(model, list(missing)))
+            missing = {digest: text for digest, text in missing.items() if digest not in found}
+            if missing:
+                found.update(_compute(ref, model, missing, settings, vectors))
+    width = len(next(iter(found.values()))) if found else _loaded(ref, settings).width
+    out = np.zeros((len(texts), width), dtype=np.float32)
+    for row, digest in enumerate(digests):
+        if digest in found:
+            out[row] = found[digest]
+    return out
+
+
+def forget() -> None:
+    """Drop the vectors in memory; loaded models stay."""
+    _memory.clear()
+
+
+def unload() -> None:
+    """Drop the loaded models and the vectors in memory."""
+    _load.cache_clear()
+    _memory.clear()
+
+
+class Embedder:
+    """A loaded model.
+
+    Attributes:
+        model: The sentence-transformers model.
+        batch_size: The largest batch to try.
+        limit: Tokens that it reads at once, special ones included; ``None`` when it reads any number.
+    """
+
+    def __init__(self, model: SentenceTransformer, batch_size: int) -> None:
+        self.model = model
+        self.batch_size = batch_size
+        self.limit = token_limit(model)
+        prompt = model.prompts.get(model.default_prompt_name or "")
+        if self.limit is not None and prompt:
+            self.limit = max(_SPARE_TOKENS, self.limit - self._token_counts([prompt])[0])
+
+    @property
+    def width(self) -> int:
+        """Numbers per vector."""
+        return int(self.model.get_embedding_dimension() or 0)
+
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Return unit vectors of texts, long ones by their windows; best with the longest texts first."""
+        import numpy as np
+
+        split = self.windows(texts)
+        vectors = in_batches(self._forward, [piece for windows in split for piece, _ in windows], self.batch_size)
+        if len(vectors) == len(texts):
+            return vectors
+        ends = np.cumsum([len(windows) for windows in split])
+        out: npt.NDArray[np.float32] = vectors[ends - 1]
+        for row, windows in enumerate(split):
+            if len(windows) > 1:
+                tokens = np.asarray([count for _, count in windows], dtype=np.float32)
+                out[row] = _unit(tokens[None, :] @ vectors[ends[row] - len(windows) : ends[row]])[0]
+        return out
+
+    def windows(self, texts: Sequence[str]) -> list[list[tuple[str, int]]]:
+        """Return for each text the pieces that fit the model, each with its number of tokens (1 for a whole text)."""
+        texts = [without_surrogates(text) for text in texts]
+        long = [place for place, text in enumerate(texts) if not self._surely_fits(text)]
+        out = [[(text, 1)] for text in texts]
+        for start in range(0, len(long), _TOKENIZED_AT_ONCE):
+            places = long[start : start + _TOKENIZED_AT_ONCE]
+            for place, tokens in zip(places, self._token_counts([texts[at] for at in places]), strict=True):
+                if self.limit is not None and tokens > self.limit:
+                    out[place] = self._split(texts[place], tokens)
+        return out
+
+    def _split(self, text: str, tokens: int) -> list[tuple[str, int]]:
+        assert self.limit is not None  # noqa: S101
+        pieces = _pieces(text, math.ceil(tokens / max(1, self.limit - _SPARE_TOKENS)))
+        out: list[tuple[str, int]] = []
+        for piece, count in zip(pieces, self._token_counts(pieces), strict=True):
+            if count > self.limit and len(piece) > 1:
+                out += self._split(piece, count)
+            else:
+                out.append((piece, count))
+        return out
+
+    def _surely_fits(self, text: str) -> bool:
+        if self.limit is None:
+            return True
+        most = len(text) if text.isascii() else _TOKENS_PER_BYTE * len(text.encode())
+        return most + _SPARE_TOKENS <= self.limit
+
+    def _token_counts(self, texts: Sequence[str]) -> list[int]:
+        tokenizer: Any = self.model.tokenizer
+        encoded = tokenizer(list(texts), truncation=False, padding=False, return_attention_mask=False, verbose=False)
+        return [len(ids) for ids in encoded["input_ids"]]
+
+    def _forward(self, batch: Sequence[str]) -> npt.NDArray[np.float32]:
+        import numpy as np
+
+        encoded = self.model.encode(list(batch), batch_size=len(batch), show_progress_bar=False, convert_to_tensor=True)
+        vectors: npt.NDArray[np.float32] = encoded.float().cpu().numpy()
+        if not np.isfinite(vectors).all():
+            raise LeadlineError(
+                "The embedding model gave a vector that is not a number.",
+                hint="Choose another precision (float32, or bfloat16 on a GPU).",
+            )
+        return _unit(vectors)
+
+
+def _remembered(
+    model: str, digests: Sequence[bytes], vectors: VectorStore | None
+) -> dict[bytes, npt.NDArray[np.float32]]:
+    found = _memory.get(model, digests)
+    if vectors is None or len(found) == len(digests):
+        return found
+    stored = vectors.get(model, [digest for digest in digests if digest not in found])
+    _memory.put(model, list(stored), list(stored.values()))
+    return found | dict(stored)
+
+
+def _compute(
+    ref: ModelRef, model: str, texts: Mapping[bytes, str], settings: Settings, vectors: VectorStore | None
+) -> dict[bytes, npt.NDArray[np.float32]]:
+    """Encode texts, longest first, and keep the vectors every few seconds."""
+    embedder = _loaded(ref, settings)
+    order = sorted(texts, key=lambda digest: -len(texts[digest]))
+    step = embedder.batch_size * 8
+    found: dict[bytes, npt.NDArray[np.float32]] = {}
+    unkept: list[bytes] = []
+    last = time.monotonic()
+    try:
+        for start in range(0, len(order), step):
+            digests = order[start : start + step]
+            encoded = embedder.encode([texts[digest] for digest in digests])
+            found.update(zip(digests, encoded, strict=True))
+            _memory.put(model, digests, encoded)
+            unkept += digests
+            if time.monotonic() - last > KEEP_AFTER_SECONDS or len(unkept) >= KEEP_AFTER_TEXTS:
+                _keep(vectors, model, unkept, found)
+                unkept, last = [], time.monotonic()
+    finally:
+        _keep(vectors, model, unkept, found)
+    return found
+
+
+def _keep(
+    vectors: VectorStore | None,
+    model: str,
+    digests: Sequence[bytes],
+    found: Mapping[bytes, npt.NDArray[np.float32]],
+) -> None:
+    import numpy as np
+
+    if vectors is None or not digests:
+        return
+    try:
+        vectors.put(model, digests, np.stack([found[digest] for digest in digests]))
+    except OSError as error:
+        log.warning("Embeddings could not be stored and will be computed again: %s", error)
+
+
+def _loaded(ref: ModelRef, settings: Settings) -> Embedder:
+    return _load(ref, device_for(settings), model_settings(settings))
+
+
+@lru_cache(maxsize=RESIDENT)
+def _load(ref: ModelRef, device: str, settings: Settings) -> Embedder:
+    folder = locate(ref, settings)
+    with loading(ref):
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError:
+            raise libraries_missing() from None
+        model = SentenceTransformer(
+            str(folder),
+            device=device,
+            trust_remote_code=False,
+            local_files_only=True,
+            model_kwargs={"dtype": dtype_for(settings), "use_safetensors": None if settings.allow_pickle else True},
+        )
+        model.eval()
+        return Embedder(model, batch_size_for(device))
+
+
+def _pieces(text: str, count: int) -> list[str]:
+    """Cut a text into about equal pieces, at white space where there is some near; no character is lost."""
+    size = max(1, math.ceil(len(text) / max(2, count)))
+    out = []
+    start = 0
+    while start < len(text):
+        end = start + size
+        if end < len(text):
+            end = max((text.rfind(space, end - size // 4, end) for space in _WHITE_SPACE), default=-1)
+            end = start + size if end <= start else end
+        out.append(text[start:end])
+        start = end
+    return out
+
+
+def _unit(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    import numpy as np
+
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, 1e-12), dtype=np.float32)

@@ -1,0 +1,175 @@
+"""What lies in a folder of weights: whether it is complete, safe to load and intact, and what identifies it.
+
+Nothing here imports a model library, so that a plan stays fast.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+WEIGHTS: Final = "model.safetensors"
+SHARDED: Final = "model.safetensors.index.json"
+PICKLES: Final = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+PICKLED_SHARDS: Final = "pytorch_model-*.bin"
+TENSORFLOW: Final = "tf_model.h5"
+"""Weights in HDF5, a plain data format; read only for a model that has no safetensors."""
+TOKENIZERS: Final = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "tokenizer.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+)
+LOADED: Final = ("*.json", "*.txt", "*.model", "*.safetensors")
+"""Names of the files that loading reads, as patterns; also what is fetched from a hub."""
+
+TOKENIZER_FILES: Final = ("tokenizer*", "special_tokens_map.json", "added_tokens.json", "config.json", "*.model", "*.txt")
+"""Names of the files that a tokenizer is loaded from, as patterns."""
+
+OTHER_FORMATS: Final = ("onnx", "openvino", "original", "coreml")
+"""Folders with the same weights in formats that are not used here."""
+
+_HEADER_LIMIT: Final = 100 * 1024 * 1024
+
+
+def defect(folder: Path, *, allow_pickle: bool = False, tokenizer: bool = True, weights: bool = True) -> str:
+    """Return what keeps a folder from being loaded as a model, or ``""``.
+
+    A folder is loadable when it has a configuration, a tokenizer and complete, well-formed safetensors, or else
+    TensorFlow's HDF5; pickled weights count only with ``allow_pickle``, since loading one can run any code.
+
+    Args:
+        folder: Where the model should be.
+        allow_pickle: Whether pickled weights are good enough.
+        tokenizer: Whether a tokenizer is needed; some models use another's.
+        weights: Whether weights are needed; a tokenizer has none.
+    """
+    if not folder.is_dir():
+        return "there is no such directory"
+    modules = _modules(folder)
+    if modules is None:
+        return "modules.json is not valid"
+    if not (folder / "modules.json").is_file() and not (folder / "config.json").is_file():
+        return "it has no config.json"
+    if tokenizer and not any((module / name).is_file() for module in modules for name in TOKENIZERS):
+        return "it has no tokenizer"
+    weighty = not weights
+    for module in modules if weights else ():
+        fault = _weights_defect(module, allow_pickle=allow_pickle)
+        if fault:
+            return fault
+        weighty = weighty or any((module / name).is_file() for name in (WEIGHTS, SHARDED, *PICKLES, TENSORFLOW))
+    return "" if weighty else f"it has no weights ({WEIGHTS})"
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Return the files that hold weights, sorted."""
+    return sorted(path for path in _loaded(folder) if path.suffix == ".safetensors")
+
+
+def size(folder: Path) -> int:
+    """Return the size in bytes of all files that loading reads."""
+    return sum(path.stat().st_size for path in _loaded(folder))
+
+
+def content_digest(folder: Path) -> str:
+    """Return 64 hex digits over the names and contents of all files that loading reads.
+
+    Takes some 0.2 s per 100 MB once per process; remembered while sizes and times of the files stay the same.
+    """
+    total = hashlib.sha256()
+    for path in _loaded(folder):
+        total.update(f"{path.relative_to(folder).as_posix()}\0{sha256(path)}\n".encode())
+    return total.hexdigest()
+
+
+def sha256(path: Path) -> str:
+    """Return a file's sha256 as hex digits; remembered while its size and time stay the same."""
+    stat = path.stat()
+    return _sha256(str(path.resolve()), stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=4096)
+def _sha256(path: str, length: int, modified: int) -> str:
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def corrupted(folder: Path) -> list[Path]:
+    """Return the weight files whose content is not what their hub recorded.
+
+    The hub's cache names a large file by its sha256; a file without such a name can only be checked for its form.
+    """
+    bad = []
+    for path in weight_files(folder):
+        recorded = path.resolve().name
+        is_hash = len(recorded) == 64 and all(digit in "0123456789abcdef" for digit in recorded)
+        if _malformed(path) or (is_hash and sha256(path) != recorded):
+            bad.append(path)
+    return bad
+
+
+def _modules(folder: Path) -> list[Path] | None:
+    listing = folder / "modules.json"
+    if not listing.is_file():
+        return [folder]
+    try:
+        entries = json.loads(listing.read_text(encoding="utf-8"))
+        return [folder, *(folder / entry["path"] for entry in entries if entry["path"])]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _weights_defect(module: Path, *, allow_pickle: bool) -> str:
+    index = module / SHARDED
+    if (module / WEIGHTS).is_file():
+        shards = [module / WEIGHTS]
+    elif index.is_file():
+        try:
+            names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return f"{SHARDED} is not valid"
+        shards = [module / str(name) for name in sorted(names)]
+    else:
+        pickled = [name for name in PICKLES if (module / name).is_file()]
+        if pickled and not allow_pickle and not (module / TENSORFLOW).is_file():
+            return f"its weights are pickled ({pickled[0]}), which could run any code when loaded"
+        return ""
+    for shard in shards:
+        if not shard.is_file():
+            return f"{shard.name} is missing"
+        if _malformed(shard):
+            return f"{shard.name} is truncated or corrupted"
+    return ""
+
+
+def _malformed(path: Path) -> bool:
+    """Return whether a safetensors file contradicts its own header (https://github.com/huggingface/safetensors)."""
+    try:
+        with path.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            if length > _HEADER_LIMIT:
+                return True
+            header: dict[str, Any] = json.loads(file.read(length))
+        ends = [int(entry["data_offsets"][1]) for name, entry in header.items() if name != "__metadata__"]
+        return path.stat().st_size != 8 + int(length) + max(ends, default=0)
+    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, struct.error):
+        return True
+
+
+def _loaded(folder: Path) -> Iterator[Path]:
+    found = []
+    for path in folder.rglob("*"):
+        parts = path.relative_to(folder).parts
+        if parts[0] in OTHER_FORMATS or any(part.startswith(".") for part in parts) or not path.is_file():
+            continue
+        if path.name in PICKLES or any(path.match(pattern) for pattern in (*LOADED, PICKLED_SHARDS, TENSORFLOW)):
+            found.append(path)
+    yield from sorted(found)

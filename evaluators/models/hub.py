@@ -1,0 +1,97 @@
+"""The Hugging Face hub: what of it is on this machine, read without its library or a network, and fetching from it.
+
+The cache's layout is documented at https://huggingface.co/docs/huggingface_hub/guides/manage-cache: a folder per
+repository, ``refs/<branch>`` files that name commits, and a folder per commit below ``snapshots``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from evaluators.errors import ModelUnavailable
+from evaluators.models.files import OTHER_FORMATS
+
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+_ABBREVIATED: Final = re.compile(r"[0-9a-f]{7,39}")
+
+
+def is_commit(revision: str | None) -> bool:
+    """Return whether a revision names one commit, and no branch that can move."""
+    return revision is not None and _COMMIT.fullmatch(revision) is not None
+
+
+def cache_folder() -> Path:
+    """Return the folder of the hub's cache, by the hub's own environment variables."""
+    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        if os.environ.get(variable):
+            return Path(os.environ[variable]).expanduser()
+    home = os.environ.get("HF_HOME")
+    if home:
+        return Path(home).expanduser() / "hub"
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "huggingface" / "hub"
+
+
+def snapshot(source: str, commit: str) -> Path:
+    """Return where the cache keeps a repository at a commit, whether it is there or not."""
+    return _repository(source) / "snapshots" / commit
+
+
+def known_commit(source: str, revision: str) -> str | None:
+    """Return the commit that a branch, tag or abbreviated commit stands for, if the cache knows it."""
+    folder = _repository(source)
+    try:
+        commit = (folder / "refs" / revision).read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        commit = ""
+    if is_commit(commit):
+        return commit
+    if _ABBREVIATED.fullmatch(revision):
+        matches = [path.name for path in folder.glob(f"snapshots/{revision}*")]
+        if len(matches) == 1:
+            return matches[0]
+    return None
+
+
+def fetch(source: str, revision: str | None, patterns: Sequence[str], *, progress: bool) -> Path:
+    """Fetch the files of a repository that match the patterns; what is here stays, what was broken off is resumed.
+
+    Raises:
+        ModelUnavailable: The hub's library is not installed, or the hub cannot be reached or refuses.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
+    try:
+        import httpx
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+        from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
+    except ImportError:
+        raise ModelUnavailable(
+            "The library that fetches models (huggingface_hub) is not installed.", hint="Install the extra 'models'."
+        ) from None
+    (enable_progress_bars if progress else disable_progress_bars)()
+    try:
+        return Path(
+            snapshot_download(
+                source,
+                revision=revision,
+                cache_dir=cache_folder(),
+                endpoint=os.environ.get("HF_ENDPOINT"),
+                allow_patterns=list(patterns),
+                ignore_patterns=[f"{folder}/*" for folder in OTHER_FORMATS],
+            )
+        )
+    except (HfHubHTTPError, HFValidationError, httpx.HTTPError, OSError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        name = f"{source}@{revision[:8]}" if revision else source
+        raise ModelUnavailable(
+            f"{name} cannot be fetched: {reason}",
+            hint="Check the name and the network, or give a directory that holds the weights.",
+        ) from error
+
+
+def _repository(source: str) -> Path:
+    return cache_folder() / f"models--{source.replace('/', '--')}"

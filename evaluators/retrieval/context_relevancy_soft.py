@@ -1,0 +1,94 @@
+"""Soft context relevancy: how close do the retrieved chunks come to the question?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from evaluators.base import Spec
+from evaluators.metrics import Metric
+from evaluators.models.embedding import SPANS, EmbeddingEvaluator, EmbeddingParams, Vectors
+from evaluators.models.similarity import best_matches
+from evaluators.models.weights import BGE_SMALL_EN
+from evaluators.params import JudgeKey
+from evaluators.registry import register
+from evaluators.types import Evidence, Field, Reason, Row, RowScore, Source, Span
+
+if TYPE_CHECKING:
+    from evaluators.toolbox import Toolbox
+
+
+class Parameters(EmbeddingParams, JudgeKey):
+    """Parameters of :class:`ContextRelevancySoft`."""
+
+
+@register
+class ContextRelevancySoft(EmbeddingEvaluator):
+    """Measures the relevancy of the retrieved context by the similarity of the question and the chunks' sentences.
+
+    With ``S`` the cosine of the embeddings, the question embedded as a whole::
+
+        chunk relevancy(ch)  = max over sentences s of ch of S(question, s)
+        recall relevancy     = max over chunks of chunk relevancy
+        precision relevancy  = mean over chunks of chunk relevancy
+
+    A negative cosine counts as 0. A chunk without a sentence has relevancy 0 and counts in the mean: it was retrieved
+    and takes a place. A blank question has no relevant context: the row is unscored.
+    """
+
+    spec = Spec(
+        id="context_relevancy_soft",
+        name="Context Relevancy (Soft Recall and Precision) Evaluator",
+        family="retrieval",
+        inputs=(Field.QUESTION, Field.RETRIEVED_CONTEXT),
+        metrics=(
+            Metric(
+                "recall_relevancy",
+                "Recall Relevancy",
+                higher_is_better=True,
+                primary=True,
+                description="Relevancy of the retrieved chunk closest to the question.",
+            ),
+            Metric(
+                "precision_relevancy",
+                "Precision Relevancy",
+                higher_is_better=True,
+                description="Mean relevancy of the retrieved chunks.",
+            ),
+        ),
+        gpu=True,
+        lane="gpu",
+        llm=False,
+        sentences=True,
+        keywords=("relevance", "embeddings", "similarity"),
+        source="H2O Sonar evaluator reference: Context Relevancy (Soft Recall and Precision) Evaluator",
+    )
+    parameters = Parameters
+    default_embedder = BGE_SMALL_EN
+
+    def texts(self, row: Row, tools: Toolbox) -> Iterable[str]:
+        """Return the question and the sentences of all chunks."""
+        yield row.question or ""
+        yield from (sentence.text for chunk in row.retrieved_context for sentence in tools.sentences(chunk.content))
+
+    def measure(self, row: Row, vectors: Vectors, tools: Toolbox) -> RowScore:
+        """Score one row."""
+        question = row.question or ""
+        if not question.strip():
+            return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, "The question is blank.")
+        if not row.retrieved_context:
+            return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, "No context was retrieved.")
+        asked = vectors.of([question])
+        relevancy = []
+        spans = []
+        for number, chunk in enumerate(row.retrieved_context):
+            sentences = tools.sentences(chunk.content)
+            best = best_matches(asked, vectors.of(sentence.text for sentence in sentences))
+            relevancy.append(float(best.values[0]))
+            if sentences:
+                closest = sentences[int(best.places[0])]
+                spans.append(Span(Source.RETRIEVED_CONTEXT, closest.start, closest.end, number, relevancy[-1]))
+        return RowScore(
+            {"recall_relevancy": max(relevancy), "precision_relevancy": sum(relevancy) / len(relevancy)},
+            Evidence(spans=tuple(spans[:SPANS]), data={"chunks": relevancy[:SPANS]}),
+        )

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evaluators.errors import ModelUnavailable
+from evaluators.models import cross_encoders, weights
+from evaluators.models.refs import ModelRef
+from evaluators.toolbox import Settings
+from tests.support.tiny_models import MAX_TOKENS, WORDS, make_cross_encoder
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = Settings(device="cpu")
+
+
+@pytest.fixture
+def ref(tiny_cross_encoder: Path) -> ModelRef:
+    return weights.parse_ref(str(tiny_cross_encoder), "cross_encoder")
+
+
+@pytest.fixture(autouse=True)
+def _cold() -> Iterator[None]:
+    yield
+    cross_encoders.unload()
+
+
+def pairs_of(count: int, seed: int = 0) -> list[tuple[str, str]]:
+    draw = random.Random(seed)
+
+    def text() -> str:
+        return " ".join(draw.choices(WORDS, k=draw.randint(1, 8)))
+
+    return [(text(), text()) for _ in range(count)]
+
+
+def test_a_score_is_the_sigmoid_of_the_models_output_for_the_pair(ref: ModelRef) -> None:
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(ref.source)
+    model = AutoModelForSequenceClassification.from_pretrained(ref.source).eval()
+    pairs = pairs_of(40)
+    with torch.no_grad():
+        logits = [model(**tokenizer(*pair, return_tensors="pt")).logits[0, 0].item() for pair in pairs]
+    expected = 1 / (1 + np.exp(-np.array(logits)))
+    assert np.ptp(expected) > 0.01
+    for order in (range(40), random.Random(1).sample(range(40), 40)):
+        found = cross_encoders.compare(ref, [pairs[place] for place in order], settings=SETTINGS)
+        np.testing.assert_allclose(found, expected[list(order)], atol=1e-5)
+
+
+def test_equal_pairs_are_read_once_and_the_order_of_texts_counts(
+    ref: ModelRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = cross_encoders._loaded(ref, SETTINGS)
+    seen: list[tuple[str, str]] = []
+    original = reader.forward
+
+    def counting(pairs: Any) -> Any:
+        seen.extend(pairs)
+        return original(pairs)
+
+    monkeypatch.setattr(reader, "forward", counting)
+    there, back = ("the ship", "paris"), ("paris", "the ship")
+    found = cross_encoders.compare(ref, [there, back, there], settings=SETTINGS)
+    assert sorted(seen) == sorted([there, back])
+    assert found[0] == found[2] != found[1]
+    assert cross_encoders.compare(ref, [], settings=SETTINGS).shape == (0,)
+
+
+def test_pairs_that_are_cut_off_are_named_with_their_length(ref: ModelRef) -> None:
+    pairs = [("a", "b"), ("water " * 20, "ship " * 20), ("é" * 20, "b"), ("water " * 14, "ship " * 15)]
+    assert cross_encoders.overlong(ref, pairs, settings=SETTINGS) == [None, (43, MAX_TOKENS), None, None]
+
+
+def test_odd_texts_have_scores(ref: ModelRef) -> None:
+    odd = ["", "\ud800", "\0", "👩‍👩‍👧", "x" * 5000]
+    found = cross_encoders.compare(ref, [(first, second) for first in odd for second in odd], settings=SETTINGS)
+    assert np.isfinite(found).all()
+    assert ((found >= 0) & (found <= 1)).all()
+
+
+def test_a_classifier_of_pairs_is_no_similarity_model(tmp_path: Path) -> None:
+    ref = weights.parse_ref(str(make_cross_encoder(tmp_path / "nli", labels=3)), "cross_encoder")
+    with pytest.raises(ModelUnavailable, match="3 classes"):
+        cross_encoders.compare(ref, [("a", "b")], settings=SETTINGS)
+
+
+def test_absent_weights_are_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(ModelUnavailable, match="leadline models pull cross-encoder/stsb-roberta-base"):
+        cross_encoders.compare(weights.STSB_ROBERTA_BASE, [("a", "b")], settings=SETTINGS)

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evaluators.models import embedders
+from evaluators.retrieval.context_relevancy_soft import ContextRelevancySoft
+from evaluators.text.sentences import splitter_for
+from evaluators.toolbox import Settings, Toolbox
+from evaluators.types import Chunk, Reason, Row, Unscored
+from tests.support.rag_rows import cosine_by_library, rag_rows
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def tools(tiny_embedder: Path) -> Iterator[Toolbox]:
+    yield Toolbox(Settings(embedder=str(tiny_embedder), device="cpu"))
+    embedders.forget()
+
+
+def test_recall_is_the_best_and_precision_the_mean_of_the_chunks(tools: Toolbox, tiny_embedder: Path) -> None:
+    cosine = cosine_by_library(tiny_embedder)
+    split = splitter_for("en").split
+    rows = rag_rows()
+    for row, score in zip(rows, ContextRelevancySoft().score(rows, tools), strict=True):
+        relevancy = [
+            max((cosine(str(row.question), sentence.text) for sentence in split(chunk.content)), default=0.0)
+            for chunk in row.retrieved_context
+        ]
+        assert score.values == {
+            "recall_relevancy": pytest.approx(max(relevancy), abs=1e-5),
+            "precision_relevancy": pytest.approx(sum(relevancy) / len(relevancy), abs=1e-5),
+        }
+        assert score.evidence.data["chunks"] == pytest.approx(relevancy, abs=1e-5)
+        for span in score.evidence.spans:
+            closest = row.retrieved_context[span.index].content[span.start : span.end]
+            assert cosine(str(row.question), closest) == pytest.approx(span.value, abs=1e-5)
+
+
+def test_an_empty_chunk_takes_a_place_in_the_mean(tools: Toolbox) -> None:
+    full = Row("c", "m", "The ship?", retrieved_context=(Chunk("The ship?"),))
+    half = Row("c", "m", "The ship?", retrieved_context=(Chunk("The ship?"), Chunk("")))
+    one, two = ContextRelevancySoft().score([full, half], tools)
+    assert one.values == {"recall_relevancy": pytest.approx(1), "precision_relevancy": pytest.approx(1)}
+    assert two.values == {"recall_relevancy": pytest.approx(1), "precision_relevancy": pytest.approx(0.5)}
+
+
+@pytest.mark.parametrize(("question", "context"), [("  ", (Chunk("Paris."),)), ("Where?", ())])
+def test_without_question_or_chunks_there_is_nothing_to_measure(
+    tools: Toolbox, question: str, context: tuple[Chunk, ...]
+) -> None:
+    score = ContextRelevancySoft().score([Row("c", "m", question, retrieved_context=context)], tools)[0]
+    assert {value.reason for value in score.values.values() if isinstance(value, Unscored)} == {Reason.UNSCORABLE}
+
+
+def test_thousands_of_chunks_are_measured_and_the_evidence_stays_small(tools: Toolbox) -> None:
+    chunks = tuple(Chunk(f"Ship {number} of the harbour. Line {number % 7}.") for number in range(3000))
+    score = ContextRelevancySoft().score([Row("c", "m", "Which ship?", retrieved_context=chunks)], tools)[0]
+    assert score.complete
+    assert len(score.evidence.spans) == 200
