@@ -1,0 +1,179 @@
+"""From a file to a loaded dataset: recognise, read, check, write."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from evaluators.errors import UsageError
+from tasks.load.faults import Faults
+from tasks.load.formats import Container, DatasetFormat
+from tasks.load.source import Source
+from tasks.store import digest, publish_folder, write_json
+
+if TYPE_CHECKING:
+    from tasks.load.models import Models
+    from tasks.load.schemas.base import Converter
+    from tasks.store import Store
+
+IMPORT_VERSION: Final = 1
+"""Raised whenever the same file could be loaded into other tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedDataset:
+    """A dataset in the store.
+
+    Attributes:
+        digest: What identifies its content.
+        path: Folder of its Parquet files, see ``tasks/sql/dataset.sql``.
+        format: The format that was recognised or asked for.
+        container: The container that was recognised: json, jsonl, csv or parquet.
+        rows: Number of answers.
+        cases: Number of cases.
+        models: Keys of the models.
+        name: Name of the dataset: what the document says, or the file's name without its suffix.
+        source: The file as the user named it.
+        warnings: What the user should know, one sentence each.
+        reused: Whether it had been loaded before, so that nothing was read.
+    """
+
+    digest: str
+    path: Path
+    format: str
+    container: str
+    rows: int
+    cases: int
+    models: tuple[str, ...]
+    name: str
+    source: str
+    warnings: tuple[str, ...]
+    reused: bool
+
+
+def load_dataset(store: Store, path: str | Path, *, format: str = "auto") -> LoadedDataset:  # noqa: A002
+    """Load a file of cases and answers into the store; a file that was loaded before is not read again.
+
+    Args:
+        store: Where to keep it.
+        path: The file: JSON, JSON Lines, CSV or Parquet.
+        format: Whose field names it uses, one of :class:`DatasetFormat`; ``auto`` recognises it.
+
+    Raises:
+        DatasetError: The file cannot be evaluated; the error lists every fault found, and nothing was written.
+        UsageError: The format is none that is known.
+    """
+    from tasks.load.sniff import container_of, format_of
+
+    asked = _format(format)
+    source = Source.at(path)
+    container = container_of(source)
+    recognised = format_of(source, container) if asked is DatasetFormat.AUTO else asked
+    identity = digest(
+        {
+            "bytes": source.fingerprint(),
+            "import": IMPORT_VERSION,
+            "format": recognised.value,
+            "container": container.value,
+            "name": source.path.stem,
+        }
+    )
+    folder = store.dataset(identity)
+    reused = (folder / "manifest.json").exists()
+    if not reused:
+        _import(store, source, container, recognised, folder)
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    return LoadedDataset(
+        digest=identity,
+        path=folder,
+        format=manifest["format"],
+        container=manifest["container"],
+        rows=manifest["rows"],
+        cases=manifest["cases"],
+        models=tuple(manifest["models"]),
+        name=manifest["name"],
+        source=source.name,
+        warnings=tuple(manifest["warnings"]),
+        reused=reused,
+    )
+
+
+def _format(name: str) -> DatasetFormat:
+    try:
+        return DatasetFormat(name)
+    except ValueError:
+        known = ", ".join(DatasetFormat)
+        raise UsageError(f"There is no dataset format {name!r}.", hint=f"Choose one of: {known}.") from None
+
+
+def _import(store: Store, source: Source, container: Container, recognised: DatasetFormat, folder: Path) -> None:
+    from tasks.load.batches import Batches
+    from tasks.load.checks import Checks
+    from tasks.load.models import Models
+    from tasks.load.readers import read_items
+    from tasks.load.schemas import converter_of
+    from tasks.load.stage import staging
+    from tasks.load.write import write_tables
+
+    faults = Faults(source.name)
+    with staging(store) as connection:
+        batches = Batches(connection, faults, file_size=source.size)
+        models = Models(faults, source.path.stem)
+        converter = converter_of(recognised)(batches, models, faults, cells=container is Container.CSV)
+        for item in read_items(source, container, faults):
+            converter.convert(item)
+        batches.flush()
+        converter.finish()
+        _require_answers(batches.rows, batches.answered, converter.answer_column, faults)
+
+        from tasks.db import sql
+
+        checks = Checks(connection, faults, {"condition": converter.condition_column})
+        repeats = checks.number_repeats()
+        connection.execute(sql("load_cases"))
+        known = models.with_answers()
+        checks.check({model.id: model.key for model in known}, declared=converter.declares_cases)
+        if faults:
+            faults.refuse()
+        source.ensure_unchanged()
+        cases = int(connection.sql("SELECT count(*) FROM case_ids").fetchall()[0][0])
+        manifest: dict[str, Any] = {
+            "format": recognised.value,
+            "container": container.value,
+            "import": IMPORT_VERSION,
+            "name": converter.title or source.path.stem,
+            "rows": batches.rows,
+            "cases": cases,
+            "models": [model.key for model in known],
+            "warnings": _warnings(converter, models, repeats, batches.rows, cases * len(known), batches.answered),
+        }
+
+        def fill(target: Path) -> None:
+            write_tables(connection, known, target)
+            write_json(target / "manifest.json", manifest)
+
+        publish_folder(folder, fill)
+
+
+def _require_answers(rows: int, answered: int, column: str, faults: Faults) -> None:
+    """Refuse a dataset that asks but does not answer."""
+    if faults or answered:
+        return
+    if rows:
+        faults.stop(None, column, "no record has an answer; collect the models' answers first")
+    faults.stop(None, "", "the file holds no answers of a model; collect the models' answers first")
+
+
+def _warnings(converter: Converter, models: Models, repeats: int, rows: int, pairs: int, answered: int) -> list[str]:
+    """Return what the user should know of a dataset that is fine."""
+    found = [f"{message} ({count:,} times)" if count > 1 else message for message, count in converter.warnings.items()]
+    found += [f"model {key!r} is listed but answers nothing" for key in models.without_answers()]
+    if repeats:
+        found.append(f"{repeats:,} records repeat a case that has no key; each counts as a case of its own")
+    if pairs > rows:
+        found.append(f"{pairs - rows:,} of {pairs:,} pairs of a case and a model have no answer in the file")
+    if rows > answered:
+        found.append(f"{rows - answered:,} of {rows:,} rows have neither an answer nor an error")
+    return found

@@ -1,0 +1,40 @@
+"""What a dataset may not exceed, so that a hostile file costs bounded memory and bounded time."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MIB: Final = 1024 * 1024
+
+MAX_RECORD: Final = 64 * MIB
+"""Bytes of one record: a line, a table row, an element of a JSON array."""
+
+MAX_TEXT: Final = 16 * MIB
+"""Characters of one text."""
+
+MAX_KEY: Final = 1000
+"""Characters of the key of a case or a model."""
+
+MAX_ITEMS: Final = 100_000
+"""Elements of one list: chunks, categories, acceptable answers."""
+
+MAX_MODELS: Final = 65_535
+"""Models of one dataset: their ids have 16 bits."""
+
+MAX_ROWS: Final = 2**32 - 1
+"""Rows of one dataset: their ids have 32 bits."""
+
+MAX_FAULTS: Final = 200
+"""Faults that are listed; the others are counted."""
+
+MAX_EXPANSION: Final = 1000
+"""How many times larger than its file a dataset may become before it is taken for a decompression bomb."""
+
+FREE_EXPANSION: Final = 4096 * MIB
+"""Size up to which a dataset may grow, however small its file is."""
+
+BATCH_ROWS: Final = 16_384
+"""Records that are staged together."""
+
+BATCH_BYTES: Final = 32 * MIB
+"""Text that is staged together."""

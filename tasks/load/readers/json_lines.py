@@ -1,0 +1,36 @@
+"""JSON Lines: one object a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tasks.load.faults import Faults, Place
+from tasks.load.limits import MAX_RECORD, MIB
+from tasks.load.readers import Item
+from tasks.load.readers.json_values import Broken, decode
+
+if TYPE_CHECKING:
+    from tasks.load.source import Source
+
+
+def read_lines(source: Source, faults: Faults) -> Iterator[Item]:
+    """Read one record a line; a broken line is noted, and reading goes on behind it."""
+    with source.open() as file:
+        row = 0
+        while line := file.readline(MAX_RECORD + 1):
+            row += 1
+            if len(line) > MAX_RECORD:
+                faults.unreadable = True
+                limit = f"{MAX_RECORD // MIB} MiB"
+                faults.add(Place(row), "", f"the line is longer than {limit}; nothing behind it was read")
+                return
+            if line.isspace():
+                continue
+            try:
+                value = decode(line)
+            except Broken as error:
+                faults.unreadable = True
+                faults.add(Place(row), "", f"{error.message} (byte {error.offset + 1} of the line)")
+            else:
+                yield Item("", row, value, len(line))

@@ -1,0 +1,255 @@
+"""What all formats share: reading the columns of a record, and staging the case and the answers that they make."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, TypeAlias
+
+import orjson
+
+from tasks.load import perturbations
+from tasks.load.batches import Batches
+from tasks.load.faults import Faults, Place
+from tasks.load.formats import DatasetFormat
+from tasks.load.limits import MAX_KEY
+from tasks.load.models import Models
+from tasks.load.readers import Item
+from tasks.load.readers.json_document import TITLE
+from tasks.load.values import (
+    Reading,
+    ValueFault,
+    anything,
+    canonical,
+    chunks,
+    count,
+    documents,
+    expected,
+    filled,
+    in_cells,
+    key,
+    mapping,
+    message,
+    money,
+    number,
+    text,
+    texts,
+)
+
+Columns: TypeAlias = Mapping[str, tuple[str, Reading]]
+"""Column of a record to the field that it fills and how its value is read."""
+
+Values: TypeAlias = dict[str, Any]
+"""Fields of a record, in Leadline's names and types; absent ones are left out."""
+
+MODEL_COLUMNS: Final[Columns] = {
+    "model": ("model", key),
+    "model_key": ("model", key),
+    "model_name": ("model_name", filled),
+    "model_version": ("model_version", filled),
+}
+
+ANSWER_COLUMNS: Final[Columns] = {
+    **MODEL_COLUMNS,
+    "actual_answer": ("answer", text),
+    "retrieved_context": ("context", chunks),
+    "error": ("error", message),
+    "duration_s": ("duration_s", number),
+    "cost_usd": ("cost_usd", money),
+    "input_tokens": ("input_tokens", count),
+    "output_tokens": ("output_tokens", count),
+    "metadata": ("row_metadata", mapping),
+}
+
+CASE_COLUMNS: Final[Columns] = {
+    "case": ("case", key),
+    "case_key": ("case", key),
+    "key": ("case", key),
+    "id": ("case", key),
+    "question": ("question", filled),
+    "expected_answer": ("expected", texts),
+    "expected_documents": ("documents", documents),
+    "condition": ("condition", filled),
+    "categories": ("categories", texts),
+    "relationships": ("relationships", anything),
+}
+
+_CASE_FIELDS: Final = ("question", "expected", "documents", "condition", "categories")
+
+
+class Converter:
+    """Turns the records of one format into staged cases and answers.
+
+    Class attributes:
+        format: The format.
+        columns: The columns of a flat record; other columns become metadata.
+        answer_column: The column without which there is nothing to evaluate, for messages.
+        condition_column: The column of the condition, for messages.
+        needs: Columns that some record must have.
+
+    Args:
+        batches: Where to stage.
+        models: The models of the dataset.
+        faults: Where to note what is wrong.
+        cells: Whether every value is a text, as in CSV.
+    """
+
+    format: ClassVar[DatasetFormat]
+    columns: ClassVar[Columns]
+    answer_column: ClassVar[str]
+    condition_column: ClassVar[str] = "condition"
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, batches: Batches, models: Models, faults: Faults, *, cells: bool) -> None:
+        self.batches = batches
+        self.models = models
+        self.faults = faults
+        self.title = ""
+        self.warnings: dict[str, int] = {}
+        self.declares_cases = False
+        self._cells = cells
+        self._flat = self.prepared(self.columns)
+        self._seen: set[str] = set()
+
+    def prepared(self, columns: Columns) -> Columns:
+        """Return columns read as the container needs it."""
+        if not self._cells:
+            return columns
+        return {name: (field, in_cells(reading)) for name, (field, reading) in columns.items()}
+
+    def convert(self, item: Item) -> None:
+        """Stage one record, or note the name of the dataset."""
+        if item.section == TITLE:
+            self.title = item.value.strip()[:MAX_KEY]
+            return
+        if type(item.value) is not dict:
+            self.faults.unreadable = True
+            self.faults.add(item.place, "", str(expected("an object", item.value)))
+            return
+        self.convert_record(item, item.value)
+        self.batches.end_of_record(item.size)
+
+    def convert_record(self, item: Item, record: dict[str, Any]) -> None:
+        """Stage a record that is an object: by default one case with one answer."""
+        place = item.place
+        if not self._seen.issuperset(record):
+            self._seen.update(record)
+        values, others = self.read(place, record, self._flat)
+        self.refine(place, values, others)
+        self.stage_flat(place, values, others)
+
+    def refine(self, place: Place, values: Values, others: dict[str, Any]) -> None:
+        """Derive fields from others, where a format needs it."""
+
+    def needed(self) -> tuple[str, ...]:
+        """Return the columns that some record must have."""
+        return self.needs
+
+    def finish(self) -> None:
+        """Note what only shows when all records are read."""
+        for column in self.needed():
+            if self._seen and column not in self._seen and not self.faults.unreadable:
+                self.faults.add(None, column, "the column is missing")
+
+    def warn(self, message: str) -> None:
+        """Note something that the user should know, counted if it happens again."""
+        self.warnings[message] = self.warnings.get(message, 0) + 1
+
+    def read(self, place: Place, record: dict[str, Any], columns: Columns) -> tuple[Values, dict[str, Any]]:
+        """Read the known columns of a record; return their values, and the other columns as they are."""
+        values: Values = {}
+        others: dict[str, Any] = {}
+        for column, value in record.items():
+            if value is None:
+                continue
+            known = columns.get(column)
+            if known is None or known[0] in values:
+                others[column] = value
+                continue
+            try:
+                values[known[0]] = known[1](value)
+            except ValueFault as error:
+                self.faults.add(place, column, str(error))
+                if known[0] == "model":
+                    values["model"] = "?"  # or the answer would count as one that names no model
+        return values, others
+
+    def stage_flat(self, place: Place, values: Values, others: dict[str, Any]) -> None:
+        """Stage a record that is a case and its answer; what is unknown is taken to belong to the answer."""
+        case = self.stage_case(place, values, {}, from_answer=True)
+        self.stage_answer(place, case, values, others)
+
+    def stage_case(
+        self, place: Place, values: Values, metadata: dict[str, Any], *, from_answer: bool = False
+    ) -> tuple[str, bool, int]:
+        """Stage a mention of a case; return its key, whether the key was derived, and the mention's number."""
+        get = values.get
+        fields = (
+            get("question"),
+            get("expected") or None,
+            get("documents") or None,
+            get("condition"),
+            get("categories") or None,
+        )
+        said = None
+        if metadata or "case_metadata" in values:
+            said = self._metadata(place, metadata | get("case_metadata", {}))
+        given: str | None = get("case")
+        derived = given is None
+        case = given or "c-" + hashlib.sha256(orjson.dumps(fields)).hexdigest()[:16]
+        bare = from_answer and not derived and said is None and not any(fields)
+        seq = self.batches.case(place, case, derived=derived, bare=bare, fields=(*fields, said))
+        if "relationships" in values:
+            self._stage_links(place, case, values)
+        return case, derived, seq
+
+    def stage_answer(self, place: Place, case: tuple[str, bool, int], values: Values, others: dict[str, Any]) -> None:
+        """Stage an answer to a case."""
+        get = values.get
+        model = get("model")
+        if "model_name" in values or "model_version" in values:
+            self._describe_model(place, values)
+        self.batches.answer(
+            place,
+            case,
+            self.models.of_answer(model, place),
+            get("answer"),
+            get("context", []),
+            get("error"),
+            (get("duration_s"), get("cost_usd"), get("input_tokens"), get("output_tokens")),
+            self._metadata(place, get("row_metadata", {}) | others) if others or "row_metadata" in values else "{}",
+        )
+
+    def _describe_model(self, place: Place, values: Values) -> None:
+        if values.get("model") is None:
+            # A dataset that knows names only: the name is the key.
+            values["model"] = values.get("model_name")
+        if values.get("model") is not None:
+            self.models.describe(place, values["model"], values.get("model_name"), values.get("model_version"))
+
+    def _metadata(self, place: Place, metadata: dict[str, Any]) -> str:
+        try:
+            return canonical(metadata)
+        except ValueFault as error:
+            self.faults.add(place, "metadata", str(error))
+            return "{}"
+
+    def _stage_links(self, place: Place, case: str, values: Values) -> None:
+        relationships = values["relationships"]
+        for relationship in relationships if type(relationships) is list else [relationships]:
+            if type(relationship) is not dict:
+                self.faults.add(place, "relationships", str(expected("a list of objects", relationship)))
+            elif not perturbations.is_source(relationship):
+                self.warn("relationships of another type than perturbation_source were left out")
+            else:
+                try:
+                    target = key(relationship.get("target") or "")
+                    said = filled(relationship.get("perturbation") or "")
+                except ValueFault as error:
+                    self.faults.add(place, "relationships", str(error))
+                    continue
+                if target is None:
+                    self.faults.add(place, "relationships", "the relationship has no target")
+                else:
+                    made_by = perturbations.from_categories(values.get("categories", ()))
+                    self.batches.link(place, case, target, perturbations.label(said) if said else made_by)

@@ -1,0 +1,89 @@
+"""The file that is loaded: what it is, and what identifies its content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from evaluators.errors import DatasetError, Fault
+from tasks.load.limits import MIB
+
+BOM: Final = b"\xef\xbb\xbf"
+_HEAD: Final = MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A readable, non-empty regular file.
+
+    Attributes:
+        path: The file.
+        name: The file as the user named it.
+        size: Its size in bytes.
+        changed: When it was last written, in nanoseconds, to notice a change while it is read.
+        head: Its first bytes, at most a mebibyte, without a byte order mark.
+    """
+
+    path: Path
+    name: str
+    size: int
+    changed: int
+    head: bytes
+
+    @classmethod
+    def at(cls, path: str | os.PathLike[str]) -> Source:
+        """Look at a file.
+
+        Raises:
+            DatasetError: It is missing, no regular file, unreadable or empty.
+        """
+        name = os.fspath(path)
+        target = Path(path).expanduser()
+        try:
+            status = target.stat()
+        except (OSError, ValueError) as error:
+            raise _refused(name, _reason(error)) from None
+        if not stat.S_ISREG(status.st_mode):
+            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
+            raise _refused(name, f"this is {kind}; a dataset is one file")
+        try:
+            with target.open("rb") as file:
+                head = file.read(_HEAD).removeprefix(BOM)
+        except OSError as error:
+            raise _refused(name, _reason(error)) from None
+        if not head.strip():
+            empty = status.st_size <= _HEAD
+            raise _refused(name, "the file is empty" if empty else "the file begins with a mebibyte of blanks")
+        return cls(target, name, status.st_size, status.st_mtime_ns, head)
+
+    def open(self) -> BinaryIO:
+        """Open the file for reading, behind its byte order mark."""
+        file = self.path.open("rb")
+        if file.read(len(BOM)) != BOM:
+            file.seek(0)
+        return file
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of the file's bytes."""
+        with self.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def ensure_unchanged(self) -> None:
+        """Refuse a file that was written to since it was first looked at."""
+        status = self.path.stat()
+        if (status.st_size, status.st_mtime_ns) != (self.size, self.changed):
+            raise _refused(self.name, "the file changed while it was read; load it again when it is complete")
+
+
+def _refused(name: str, message: str) -> DatasetError:
+    return DatasetError([Fault(name, None, "", message)])
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    return f"the file cannot be read: {getattr(error, 'strerror', None) or error}"

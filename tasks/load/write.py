@@ -1,0 +1,37 @@
+"""Writes what was staged as the Parquet files of a dataset."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tasks.db import DATASET_TABLES, literal, sql
+from tasks.load.models import Model
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+ROW_GROUP: Final = 20_480
+"""Rows of a Parquet row group: what is skipped or read as a whole."""
+
+_TABLE: Final = re.compile(r"^-- table: (\w+)\n", re.MULTILINE)
+
+
+def write_tables(connection: DuckDBPyConnection, models: list[Model], folder: Path) -> None:
+    """Write the five Parquet files into a folder."""
+    connection.execute(
+        "CREATE TABLE staged_models (model_id USMALLINT, model_key VARCHAR, name VARCHAR, version VARCHAR)"
+    )
+    for model in models:
+        line = [model.id, model.key, model.name, model.version]
+        connection.execute("INSERT INTO staged_models VALUES (?, ?, ?, ?)", line)
+    connection.execute(sql("load_macros"))
+    parts = _TABLE.split(sql("load_write"))
+    queries = dict(zip(parts[1::2], parts[2::2], strict=True))
+    queries["digests"] = queries["digests"].format(cases=literal(folder / "cases.parquet"))
+    for table in DATASET_TABLES:
+        connection.execute(
+            f"COPY ({queries[table]}) TO {literal(folder / f'{table}.parquet')} "
+            f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
+        )

@@ -1,0 +1,300 @@
+"""Every format, as its tool writes it, becomes the same five tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.loading import as_csv, as_jsonl, as_parquet, faults, load, rows, tables
+
+FLAT: list[dict[str, Any]] = [
+    {
+        "case": "c1", "model": "alpha", "question": "Who?", "expected_answer": ["Ada", "Ada L."],
+        "expected_documents": ["d1"], "condition": '"Ada"', "categories": ["people"], "actual_answer": "Ada",
+        "retrieved_context": [{"content": "Ada wrote", "doc_uri": "d1"}, {"content": "x", "doc_uri": None}],
+        "duration_s": 1.5, "cost_usd": 0.01, "input_tokens": 10, "output_tokens": 3, "metadata": {"run": 1},
+    },
+    {
+        "case": "c1", "model": "beta", "question": "Who?", "expected_answer": ["Ada", "Ada L."], "condition": '"Ada"',
+        "categories": ["people"], "error": "504 from the host", "duration_s": 30,
+    },
+    {"case": "c2", "model": "alpha", "question": "What?", "actual_answer": ""},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("container", ["json", "jsonl", "csv", "parquet"])
+def test_flat_records_load_from_every_container(tmp_path: Path, container: str) -> None:
+    content = {
+        "json": lambda: json.dumps(FLAT).encode(),
+        "jsonl": lambda: as_jsonl(FLAT),
+        "csv": lambda: as_csv(FLAT),
+        "parquet": lambda: as_parquet(FLAT, tmp_path),
+    }[container]()
+    loaded = load(tmp_path, "answers.dat", content)
+    assert (loaded.format, loaded.container) == ("leadline", container)
+    assert (loaded.rows, loaded.cases, loaded.models) == (3, 2, ("alpha", "beta"))
+    found = rows(loaded)
+    first = found["c1", "alpha"]
+    assert first["expected_answers"] == ["Ada", "Ada L."]
+    assert first["expected_documents"] == ["d1"]
+    assert first["condition"] == '"Ada"'
+    assert first["retrieved_context"] == [
+        {"content": "Ada wrote", "doc_uri": "d1"},
+        {"content": "x", "doc_uri": None},
+    ]
+    assert (first["duration_s"], first["cost_usd"], first["input_tokens"], first["output_tokens"]) == (1.5, 0.01, 10, 3)
+    assert first["metadata"] == {"run": 1}
+    failed = found["c1", "beta"]
+    assert (failed["error"], failed["actual_answer"]) == ("504 from the host", None)
+    assert found["c2", "alpha"]["actual_answer"] == ""
+    assert [model["is_rag"] for model in tables(loaded)["models"]] == [True, False]
+    assert loaded.warnings == ("1 of 4 pairs of a case and a model have no answer in the file",)
+
+
+def test_the_tables_of_every_container_are_equal(tmp_path: Path) -> None:
+    contents = [json.dumps(FLAT).encode(), as_jsonl(FLAT), as_csv(FLAT), as_csv(FLAT, delimiter=";")]
+    contents.append(as_parquet(FLAT, tmp_path))
+    loaded = [load(tmp_path, "answers.dat", content) for content in contents]
+    assert len({one.digest for one in loaded}) == len(loaded)
+    first = tables(loaded[0])
+    assert all(tables(one) == first for one in loaded[1:])
+
+
+def test_a_document_has_models_cases_and_answers(tmp_path: Path) -> None:
+    document = {
+        "name": "Harbour",
+        "description": 'with "quotes" and {braces}',
+        "models": [{"key": "a", "name": "Model A", "version": "2"}, "b"],
+        "cases": [
+            {"key": "c1", "question": "Q1", "metadata": {"m": 1}, "topic": "tides",
+             "answers": [{"model": "a", "actual_answer": "A", "temperature": 0}]},
+            {"key": "c2", "question": "Q2"},
+        ],
+        "answers": [{"case": "c2", "model": "b", "actual_answer": "B", "metadata": {"seed": 7}}],
+    }  # fmt: skip
+    loaded = load(tmp_path, "d.json", document)
+    assert loaded.name == "Harbour"
+    found = rows(loaded)
+    assert found["c1", "a"]["metadata"] == {"m": 1, "topic": "tides", "temperature": 0}
+    assert found["c2", "b"]["metadata"] == {"seed": 7}
+    assert found["c2", "b"]["question"] == "Q2"
+    models = [(m["model_key"], m["name"], m["version"]) for m in tables(loaded)["models"]]
+    assert models == [("a", "Model A", "2"), ("b", "b", None)]
+
+
+def test_answers_may_come_before_the_cases_that_they_name(tmp_path: Path) -> None:
+    document = {"models": ["m"], "answers": [{"case": "x", "model": "m", "actual_answer": "A"}],
+                "cases": [{"key": "x", "question": "Q"}]}  # fmt: skip
+    assert rows(load(tmp_path, "d.json", document))["x", "m"]["question"] == "Q"
+
+
+def test_cases_with_their_answers_inside_may_be_lines(tmp_path: Path) -> None:
+    lines = [{"answers": [{"model": "a", "actual_answer": "1"}, {"model": "b", "actual_answer": "2"}], "key": 7,
+              "question": "Q"}]  # fmt: skip
+    assert set(rows(load(tmp_path, "d.jsonl", as_jsonl(lines * 1)))) == {("7", "a"), ("7", "b")}
+
+
+def test_a_single_pretty_printed_record_is_a_dataset(tmp_path: Path) -> None:
+    content = json.dumps({"question": "Q", "actual_answer": "A"}, indent=2)
+    loaded = load(tmp_path, "one.json", content)
+    assert (loaded.rows, loaded.container, loaded.models) == (1, "json", ("one",))
+
+
+def test_a_byte_order_mark_is_no_part_of_the_data(tmp_path: Path) -> None:
+    for content in (as_jsonl(FLAT), as_csv(FLAT), json.dumps(FLAT).encode()):
+        assert load(tmp_path, "bom", b"\xef\xbb\xbf" + content).rows == 3
+
+
+H2O_ROW: dict[str, Any] = {
+    "key": "t1", "input": "How high?", "corpus": ["https://x/doc.pdf"], "context": ["chunk 1", "chunk 2"],
+    "categories": ["question_answering"], "relationships": [], "expected_output": "5 m",
+    "output_constraints": ["5", ["m", "metres"], "REGEXP:\\d+\\.?"], "output_condition": "",
+    "actual_output": "5 m", "actual_duration": 2.5, "cost": 0.02, "model_key": "m1", "test_key": "suite-1",
+}  # fmt: skip
+
+
+def test_h2o_dataset(tmp_path: Path) -> None:
+    other = H2O_ROW | {"model_key": "m2", "actual_output": "MODEL HOST INTERNAL ERROR: 429", "context": []}
+    loaded = load(tmp_path, "d.json", {"inputs": [H2O_ROW, other]})
+    assert loaded.format == "h2o-dataset"
+    found = rows(loaded)
+    row = found["t1", "m1"]
+    assert row["condition"] == r'"5" AND ("m" OR "metres") AND regexp("\d+\.?")'
+    assert row["retrieved_context"][1] == {"content": "chunk 2", "doc_uri": None}
+    assert (row["duration_s"], row["cost_usd"], row["expected_answers"]) == (2.5, 0.02, ["5 m"])
+    assert row["metadata"] == {"corpus": ["https://x/doc.pdf"], "test_key": "suite-1"}
+    assert (found["t1", "m2"]["actual_answer"], found["t1", "m2"]["error"]) == (None, "MODEL HOST INTERNAL ERROR: 429")
+
+
+def test_h2o_dataset_csv_has_json_in_its_list_columns(tmp_path: Path) -> None:
+    plain = H2O_ROW | {"key": "t2", "context": "no JSON, so one chunk"}
+    found = rows(load(tmp_path, "d.csv", as_csv([H2O_ROW, plain])))
+    assert [chunk["content"] for chunk in found["t1", "m1"]["retrieved_context"]] == ["chunk 1", "chunk 2"]
+    assert [chunk["content"] for chunk in found["t2", "m1"]["retrieved_context"]] == ["no JSON, so one chunk"]
+    assert found["t1", "m1"]["condition"] == r'"5" AND ("m" OR "metres") AND regexp("\d+\.?")'
+
+
+def test_h2o_results_name_the_case_apart_from_the_row(tmp_path: Path) -> None:
+    results = [
+        H2O_ROW | {"key": f"t1_{model}", "test_case_key": "t1", "model_key": model, "bleu_1": 0.5}
+        for model in ("m1", "m2")
+    ]
+    models = [{"key": "m1", "name": "RAG", "llm_model_name": "gpt"}, {"key": "m2", "name": "RAG"}]
+    loaded = load(tmp_path, "explanation.json", {"results": results, "models": models})
+    found = rows(loaded)
+    assert set(found) == {("t1", "m1"), ("t1", "m2")}
+    assert found["t1", "m1"]["metadata"]["bleu_1"] == 0.5
+    assert [model["name"] for model in tables(loaded)["models"]] == ["gpt", "RAG"]
+
+
+def test_h2o_lab_takes_the_completed_dataset(tmp_path: Path) -> None:
+    raw = H2O_ROW | {"actual_output": "", "actual_duration": 0, "model_key": ""}
+    lab = {
+        "name": "Lab", "description": "", "raw_dataset": {"inputs": [raw, raw]},
+        "dataset": {"inputs": [H2O_ROW, H2O_ROW | {"key": "t2"}]},
+        "models": [{"key": "m1", "name": "RAG", "llm_model_name": "gpt-4"}, {"key": "m9", "llm_model_name": "idle"}],
+        "llm_model_names": ["gpt-4"], "docs_cache": {"https://x": "/cache/x"},
+    }  # fmt: skip
+    loaded = load(tmp_path, "lab.json", lab)
+    assert (loaded.format, loaded.rows, loaded.name, loaded.models) == ("h2o-lab", 2, "Lab", ("m1",))
+    assert tables(loaded)["models"][0]["name"] == "gpt-4"
+    assert "model 'm9' is listed but answers nothing" in loaded.warnings
+
+
+def test_h2o_lab_with_one_model_need_not_name_it_in_every_row(tmp_path: Path) -> None:
+    lab = {"dataset": {"inputs": [H2O_ROW | {"model_key": ""}]}, "models": [{"key": "only", "llm_model_name": "x"}]}
+    assert load(tmp_path, "lab.json", lab).models == ("only",)
+
+
+def test_h2o_lab_that_was_not_completed_is_refused(tmp_path: Path) -> None:
+    raw = {key: value for key, value in H2O_ROW.items() if not key.startswith("actual")}
+    lab = {"raw_dataset": {"inputs": [raw]}, "dataset": {"inputs": []}, "models": []}
+    (fault,) = faults(tmp_path, "lab.json", lab)
+    assert "collect the models' answers first" in fault
+
+
+def test_h2o_suite_is_refused_since_nobody_answered(tmp_path: Path) -> None:
+    suite = {"name": "S", "tests": [{"key": "t", "documents": [], "test_cases": [{"key": "c", "prompt": "P"}]}]}
+    (fault,) = faults(tmp_path, "suite.json", suite)
+    assert "test suite" in fault
+    assert "Collect the models' answers" in fault
+
+
+def test_h2o_perturbations_are_linked_and_labelled(tmp_path: Path) -> None:
+    def copy(key: str, *categories: str, **more: str) -> dict[str, Any]:
+        link = {"type": "perturbation_source", "target": "t1", "target_type": "test_case"} | more
+        return H2O_ROW | {"key": key, "input": f"How highh? {key}", "relationships": [link],
+                          "categories": ["perturbed", *categories]}  # fmt: skip
+
+    by = "perturbed_by:h2o_sonar.utils.perturbations."
+    loaded = load(
+        tmp_path,
+        "d.json",
+        {
+            "inputs": [
+                copy("a", f"{by}CommaPerturbator:PerturbationIntensity.HIGH"),
+                copy("b", f"{by}KeywordTyposCharacterPerturbator", f"{by}WordSwapPerturbator"),
+                copy("c", perturbation="Paraphrase"),
+                copy("d"),
+                H2O_ROW,
+            ]
+        },
+    )
+    found = tables(loaded)
+    keys = {case["case_id"]: case["case_key"] for case in found["cases"]}
+    links = {keys[link["case_id"]]: link for link in found["relationships"]}
+    assert {key: link["perturbation"] for key, link in links.items()} == {
+        "a": "comma", "b": "typo+word_swap", "c": "paraphrase", "d": "",
+    }  # fmt: skip
+    assert {keys[link["original_case_id"]] for link in links.values()} == {"t1"}
+    assert {link["type"] for link in links.values()} == {"perturbation_source"}
+
+
+def test_relationships_of_other_types_are_left_out_with_a_warning(tmp_path: Path) -> None:
+    row = H2O_ROW | {"relationships": [{"type": "similar_to", "target": "zzz", "target_type": "test_case"}]}
+    loaded = load(tmp_path, "d.json", {"inputs": [row]})
+    assert tables(loaded)["relationships"] == []
+    assert any("perturbation_source" in warning for warning in loaded.warnings)
+
+
+def test_databricks(tmp_path: Path) -> None:
+    chat = {"messages": [{"role": "user", "content": "first"}, {"role": "assistant", "content": "?"},
+                         {"role": "user", "content": "What is Spark?"}]}  # fmt: skip
+    completion = {"choices": [{"message": {"role": "assistant", "content": "An engine."}}]}
+    loaded = load(
+        tmp_path,
+        "evalset.json",
+        [
+            {
+                "request_id": "r1", "request": chat, "response": completion, "expected_response": "An engine",
+                "expected_facts": ["it is an engine"], "guidelines": ["be brief"],
+                "retrieved_context": [{"doc_uri": "d1", "content": "Spark is"}, {"doc_uri": "d2", "content": "no"}],
+                "expected_retrieved_context": [{"doc_uri": "d1"}, {"doc_uri": "d3", "content": "…"}],
+            },
+            {"request": "plain", "trace": {"data": {"response": "from the trace"}}},
+            {"request": {"query": "q?", "history": []}, "response": "r"},
+        ],
+    )  # fmt: skip
+    assert (loaded.format, loaded.models, loaded.cases) == ("databricks", ("evalset",), 3)
+    found = list(rows(loaded).items())
+    (key, first), (_, second), (_, third) = found
+    assert key == ("r1", "evalset")
+    assert (first["question"], first["actual_answer"]) == ("What is Spark?", "An engine.")
+    assert first["expected_documents"] == ["d1", "d3"]
+    assert first["retrieved_context"][0] == {"content": "Spark is", "doc_uri": "d1"}
+    assert first["metadata"] == {"expected_facts": ["it is an engine"], "guidelines": ["be brief"]}
+    assert (second["question"], second["actual_answer"]) == ("plain", "from the trace")
+    assert third["question"] == "q?"
+
+
+def test_ragas(tmp_path: Path) -> None:
+    loaded = load(
+        tmp_path,
+        "rag.jsonl",
+        as_jsonl(
+            [
+                {"user_input": "Q1", "response": "A1", "retrieved_contexts": ["x", "y"], "reference": "R1",
+                 "retrieved_context_ids": ["d1", 2], "reference_context_ids": [2], "rubrics": {"score1": "bad"}},
+                {"user_input": [{"content": "hi", "type": "human"}, {"content": "yes?", "type": "ai"},
+                                {"content": "Q2", "type": "human"}], "response": "A2"},
+            ]
+        ),
+    )  # fmt: skip
+    assert (loaded.format, loaded.models) == ("ragas", ("rag",))
+    first, second = rows(loaded).values()
+    assert first["retrieved_context"] == [{"content": "x", "doc_uri": "d1"}, {"content": "y", "doc_uri": "2"}]
+    assert (first["expected_answers"], first["expected_documents"]) == (["R1"], ["2"])
+    assert first["metadata"] == {"rubrics": {"score1": "bad"}}
+    assert second["question"] == "Q2"
+
+
+def test_ragas_before_version_0_2(tmp_path: Path) -> None:
+    records = [{"question": "Q", "answer": "A", "contexts": ["x"], "ground_truths": ["R", "S"]}]
+    loaded = load(tmp_path, "old.parquet", as_parquet(records, tmp_path))
+    (row,) = rows(loaded).values()
+    assert loaded.format == "ragas"
+    assert (row["question"], row["actual_answer"], row["expected_answers"]) == ("Q", "A", ["R", "S"])
+
+
+def test_deepeval(tmp_path: Path) -> None:
+    records = [
+        {"input": "Q", "actual_output": "A", "expected_output": "E", "retrieval_context": ["x"], "context": ["truth"],
+         "name": "case one", "completion_time": 1.5, "token_cost": 0.1, "tags": ["t"]},
+    ]  # fmt: skip
+    loaded = load(tmp_path, "de.json", records)
+    assert loaded.format == "deepeval"
+    row = rows(loaded)["case one", "de"]
+    assert (row["question"], row["actual_answer"], row["expected_answers"]) == ("Q", "A", ["E"])
+    assert (row["duration_s"], row["cost_usd"], row["categories"]) == (1.5, 0.1, ["t"])
+    assert row["metadata"] == {"context": ["truth"]}
+
+
+def test_a_format_can_be_forced(tmp_path: Path) -> None:
+    content = as_jsonl([{"input": "Q", "actual_output": "A", "model_key": "m", "key": "k"}])
+    assert load(tmp_path, "d.jsonl", content).format == "h2o-dataset"
+    forced = load(tmp_path, "d.jsonl", content, format="deepeval")
+    assert forced.format == "deepeval"
+    assert rows(forced)[next(iter(rows(forced)))]["metadata"] == {"key": "k"}

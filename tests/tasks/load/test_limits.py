@@ -1,0 +1,133 @@
+"""Files that are too long, too large or too clever cost bounded memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import orjson
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from tasks.load import limits
+from tests.support.loading import as_jsonl, faults, load, rows
+
+GIB = 1024**3
+PROGRAM = """
+import json, resource, sys
+from evaluators.errors import DatasetError
+from tasks.load import load_dataset
+from tasks.store import Store
+try:
+    said = load_dataset(Store.open(sys.argv[1]), sys.argv[2]).rows
+except DatasetError as error:
+    said = [str(fault) for fault in error.faults]
+print(json.dumps([said, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
+"""
+
+
+def load_apart(folder: Path, path: Path) -> tuple[Any, int]:
+    """Load in a process of its own; return the rows or faults, and the peak of its memory in bytes."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(folder / "store"), str(path)], capture_output=True, text=True, check=True
+    )
+    said, peak = json.loads(done.stdout)
+    return said, peak
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "head",
+    [b'{"question": "', b'[{"question": "', b'{"inputs": [{"input": "', b'question,actual_answer\n"a","'],
+    ids=["jsonl", "json", "document", "csv"],
+)
+def test_a_line_of_a_gibibyte_is_refused_in_bounded_memory(tmp_path: Path, head: bytes) -> None:
+    path = tmp_path / "long"
+    with path.open("wb") as file:
+        # The first mebibyte is text, so that the file is not taken for binary data; the rest is a hole.
+        file.write(head + b"x" * limits.MIB)
+        file.truncate(GIB)
+    begun = time.monotonic()
+    said, peak = load_apart(tmp_path, path)
+    assert len(said) == 1
+    assert "longer than 64 MiB" in said[0]
+    assert peak < GIB
+    assert time.monotonic() - begun < 30
+
+
+@pytest.mark.slow
+def test_sixty_thousand_rows_load_in_bounded_memory(tmp_path: Path) -> None:
+    path = tmp_path / "many.jsonl"
+    words = "the quick brown fox jumps over the lazy dog " * 40
+    with path.open("wb") as file:
+        for index in range(60_000):
+            record = {
+                "case": f"c{index // 3}", "model": f"m{index % 3}", "question": f"{index // 3}? {words[:400]}",
+                "actual_answer": f"{index} {words}", "retrieved_context": [words, f"{index}"],
+            }  # fmt: skip
+            file.write(orjson.dumps(record) + b"\n")
+    assert path.stat().st_size > 200 * limits.MIB
+    said, peak = load_apart(tmp_path, path)
+    assert said == 60_000
+    assert peak < 1.5 * GIB
+    (manifest,) = (tmp_path / "store").glob("datasets/*/manifest.json")
+    with duckdb.connect() as connection:
+        groups = connection.execute(
+            "SELECT count(DISTINCT row_group_id) FROM parquet_metadata(?)", [str(manifest.parent / "rows.parquet")]
+        ).fetchall()
+    assert groups == [(3,)]
+
+
+def test_a_text_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    long = "x" * (limits.MAX_TEXT + 1)
+    (fault,) = faults(tmp_path, "d.jsonl", as_jsonl([{"question": "Q", "actual_answer": long}]))
+    assert fault == "row 1, actual_answer: the text has 16,777,217 characters; at most 16 Mi are read"
+
+
+def test_a_list_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    record = {"question": "Q", "actual_answer": "A", "retrieved_context": ["x"] * (limits.MAX_ITEMS + 1)}
+    (fault,) = faults(tmp_path, "d.jsonl", as_jsonl([record]))
+    assert fault.startswith("row 1, retrieved_context: the list has 100,001 elements")
+
+
+def test_too_many_models_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.load.models.MAX_MODELS", 3)
+    records = [{"case": "c", "model": str(index), "actual_answer": "A"} for index in range(4)]
+    (fault,) = faults(tmp_path, "d.jsonl", as_jsonl(records))
+    assert "more than 3 models" in fault
+
+
+def test_a_table_that_declares_more_than_its_file_can_hold_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.load.readers.parquet.FREE_EXPANSION", 10 * limits.MIB)
+    path = tmp_path / "made.parquet"
+    answers = pa.array(["x" * limits.MIB] * 100)
+    parquet.write_table(pa.table({"actual_answer": answers}), path, compression="zstd", use_dictionary=False)
+    (fault,) = faults(tmp_path, "d.parquet", path.read_bytes())
+    assert "bytes of content: a decompression bomb" in fault
+
+
+def test_equal_texts_of_a_table_do_not_explode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.load.batches.FREE_EXPANSION", 50 * limits.MIB)
+    path = tmp_path / "made.parquet"
+    answers = pa.DictionaryArray.from_arrays(pa.array([0] * 300, type=pa.int32()), pa.array(["x" * limits.MIB]))
+    keys = pa.array([str(index) for index in range(300)])
+    parquet.write_table(pa.table({"case": keys, "actual_answer": answers}), path, compression="zstd")
+    assert path.stat().st_size < limits.MIB // 4
+    (fault,) = faults(tmp_path, "d.parquet", path.read_bytes())
+    assert "decompression bomb" in fault
+
+
+def test_records_around_the_size_of_a_batch_are_all_staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.load.batches._ENOUGH", 45)
+    records = [{"case": str(index), "actual_answer": str(index)} for index in range(100)]
+    assert [row["actual_answer"] for row in rows(load(tmp_path, "d.jsonl", as_jsonl(records))).values()] == [
+        str(index) for index in range(100)
+    ]
