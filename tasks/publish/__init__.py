@@ -1,0 +1,98 @@
+"""Publishing: what a run found, as a report for people and as files for programs. See ``docs/results.md``."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from evaluators.errors import StoreError
+from tasks.store import Run, replacing
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_OURS: Final = re.compile(r"[0-9A-Za-z_-]{1,80}_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Where the results are.
+
+    Attributes:
+        report: The page.
+        folder: The folder that holds it and all other files.
+        files: Number of files.
+    """
+
+    report: Path
+    folder: Path
+    files: int
+
+
+def publish(
+    connection: DuckDBPyConnection, run: Run, record: Mapping[str, Any], *, output: Path | None = None
+) -> Published:
+    """Write the results of a run: ``run.results`` appears complete, replacing what an earlier call wrote.
+
+    Args:
+        connection: The run's database, with all tables filled and the dataset's views.
+        run: The run.
+        record: Its record (``run.json``); every key is optional.
+        output: A folder to which the results are copied as well. Files of other origin stay in it.
+
+    Raises:
+        StoreError: The folder cannot be written.
+    """
+    from tasks.publish.collect import collect
+    from tasks.publish.eval_results import fits_texts
+    from tasks.publish.html import write_html
+    from tasks.publish.junit import write_junit
+    from tasks.publish.tables import write_report_json, write_tables
+    from tasks.publish.templating import render
+    from tasks.publish.tree import write_evaluator
+
+    facts = collect(connection, run.id, record)
+    texts = fits_texts(connection, facts)
+    with replacing(run.results) as folder:
+        folder.mkdir()
+        write_tables(connection, folder)
+        write_report_json(connection, facts, folder)
+        write_html(connection, facts, folder / "report.html")
+        (folder / "report.md").write_text(render("report.md", facts=facts), encoding="utf-8")
+        write_junit(facts, folder / "junit.xml")
+        for evaluator in facts.evaluators:
+            write_evaluator(connection, facts, evaluator, folder / evaluator.folder, texts=texts)
+        count = sum(path.is_file() for path in folder.rglob("*"))
+        if run.results.exists():
+            shutil.rmtree(run.results)
+    place = run.results if output is None else _copy(run.results, output)
+    return Published(report=place / "report.html", folder=place, files=count)
+
+
+def _copy(results: Path, output: Path) -> Path:
+    """Copy the results, after removing the evaluators' folders of the report that was there before."""
+    try:
+        for name in _earlier(output):
+            shutil.rmtree(output / name, ignore_errors=True)
+        shutil.copytree(results, output, dirs_exist_ok=True)
+    except (OSError, shutil.Error) as error:
+        raise StoreError(
+            f"The results cannot be copied to {output}: {error}.", hint=f"They are complete in {results}."
+        ) from error
+    return output
+
+
+def _earlier(output: Path) -> list[str]:
+    try:
+        report = json.loads((output / "report.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    if not isinstance(report, dict) or report.get("schema") != "leadline.report":
+        return []
+    names = [str(evaluator.get("folder")) for evaluator in report.get("evaluators", ()) if isinstance(evaluator, dict)]
+    return [name for name in names if _OURS.fullmatch(name)]

@@ -1,0 +1,76 @@
+"""How numbers read: short, and never more exact than they are."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import Final
+
+ABSENT: Final = "\N{EN DASH}"
+RANGE: Final = " \N{EN DASH} "
+
+
+def figure(value: float | None, share: bool = False) -> str:
+    """Return a score: three decimals, a share as a percentage, an absent one as a dash."""
+    if value is None:
+        return ABSENT
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if share:
+        return percent(value)
+    if value and abs(value) < 0.0005:
+        return f"{value:.1e}"
+    if abs(value) >= 100_000:
+        return f"{value:.3g}"
+    if abs(value) >= 100:
+        return f"{value:,.1f}"
+    return f"{value:.3f}"
+
+
+def bound(value: float | None, share: bool = False) -> str:
+    """Return a threshold as it was given, without the zeros that a measured value carries."""
+    if value is None or math.isinf(value):
+        return figure(value)
+    return f"{value * 100:.6g} %" if share else f"{value:.6g}"
+
+
+def percent(value: float | None) -> str:
+    """Return a share as a percentage; what is not all reads as less than 100 %, what is not none as more than 0 %."""
+    if value is None:
+        return ABSENT
+    text = f"{value * 100:.1f}"
+    if value < 1 and text == "100.0":
+        return ">99.9 %"
+    if value > 0 and text == "0.0":
+        return "<0.1 %"
+    return "100 %" if value == 1 else "0 %" if value == 0 else f"{text} %"
+
+
+def money(value: float | None) -> str:
+    """Return an amount in US dollars."""
+    if value is None:
+        return ABSENT
+    return f"${value:,.2f}" if value >= 1 or value == 0 else f"${value:.2g}" if value >= 0.0001 else f"${value:.0e}"
+
+
+def duration(value: float | None) -> str:
+    """Return seconds in the unit that fits."""
+    if value is None:
+        return ABSENT
+    if value < 1:
+        return f"{value * 1000:.0f} ms"
+    if value < 120:
+        return f"{value:.1f} s"
+    minutes, seconds = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
+
+
+def when(value: object) -> str:
+    """Return an ISO time as a person writes it, or the text itself when it is none."""
+    try:
+        moment = datetime.fromisoformat(str(value))
+    except ValueError:
+        return str(value)
+    zone = moment.strftime("%Z")
+    return f"{moment:%-d %B %Y, %H:%M} {zone}".strip()

@@ -1,0 +1,76 @@
+"""JSON files of any size: infinite numbers as strings, lone surrogates replaced, long lists written as they come."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+
+class Lazy:
+    """A list that is written item by item and never held."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self.items = items
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.items)
+
+
+def clean(text: str) -> str:
+    """Replace lone surrogates, which UTF-8 cannot hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON holds it: see the module's docstring; keys become strings, dataclasses objects."""
+    if isinstance(value, str) and not isinstance(value, Enum):
+        return value if value.isascii() else clean(value)
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {clean(str(key)): plain(item) for key, item in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Iterable):
+        return [plain(item) for item in value]
+    return clean(str(value.value if isinstance(value, Enum) else value))
+
+
+def dump(value: Any, *, indent: bool = False) -> bytes:
+    """Return a value as UTF-8 JSON."""
+    # An integer beyond 64 bits is more than orjson takes.
+    try:
+        return orjson.dumps(plain(value), option=orjson.OPT_INDENT_2 if indent else 0)
+    except orjson.JSONEncodeError:
+        import json
+
+        return json.dumps(plain(value), ensure_ascii=False, indent=2 if indent else None).encode()
+
+
+def write(path: Path, value: Mapping[str, Any]) -> None:
+    """Write an object; the values that are :class:`Lazy` are streamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        separator = b"{\n"
+        for key, item in value.items():
+            file.write(separator + dump(key) + b": ")
+            if isinstance(item, Lazy):
+                comma = b"["
+                for element in item:
+                    file.write(comma + b"\n" + dump(element))
+                    comma = b","
+                file.write(b"[]" if comma == b"[" else b"\n]")
+            else:
+                file.write(dump(item, indent=True))
+            separator = b",\n"
+        file.write(b"{}\n" if separator == b"{\n" else b"\n}\n")

@@ -1,0 +1,115 @@
+"""The run-level tables, copied out by DuckDB, and ``report.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tasks.db import literal
+from tasks.publish import describe, jsonio
+from tasks.publish.collect import statements
+from tasks.publish.leaderboards import standings
+from tasks.publish.views import Facts
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+SCHEMA: Final = "leadline.report"
+SCHEMA_VERSION: Final = 1
+
+_PARQUET: Final = "FORMAT parquet, COMPRESSION zstd"
+_CSV: Final = "FORMAT csv, HEADER"
+_FILES: Final = (
+    ("scores_table", "scores.parquet", _PARQUET),
+    ("scores_table", "scores.csv", _CSV),
+    ("aggregates_table", "aggregates.csv", _CSV),
+    ("problems_table", "problems.csv", _CSV),
+    ("flips_table", "flips.csv", _CSV),
+)
+
+
+def write_tables(connection: DuckDBPyConnection, folder: Path) -> None:
+    """Write the run's tables as CSV and Parquet; the rows never pass through Python."""
+    for name, file, how in _FILES:
+        connection.execute(f"COPY ({statements()[name]}) TO {literal(folder / file)} ({how})")
+
+
+def write_report_json(connection: DuckDBPyConnection, facts: Facts, folder: Path) -> None:
+    """Write ``report.json``: everything of the report but single scores, which are in ``scores.parquet``."""
+    jsonio.write(
+        folder / "report.json",
+        {
+            "schema": SCHEMA,
+            "schema_version": SCHEMA_VERSION,
+            "run": facts.run_id,
+            "name": facts.title,
+            "gate": facts.gate,
+            "gate_reason": facts.gate_reason,
+            "coverage": facts.coverage,
+            "n_cases": facts.n_cases,
+            "n_rows": facts.n_rows,
+            "n_flips": facts.n_flips,
+            "scores": facts.counts,
+            "problems_by_severity": facts.severities(),
+            "record": facts.record,
+            "models": facts.models,
+            "evaluators": [_evaluator(facts, evaluator) for evaluator in facts.evaluators],
+            "aggregates": [describe.aggregate(facts, item) for item in facts.aggregates.values()],
+            "leaderboards": {
+                evaluator.key: [
+                    {"rank": line.rank, "model": line.model.key, "values": line.values}
+                    for line in standings(facts, evaluator)
+                ]
+                for evaluator in facts.evaluators
+            },
+            "problems": jsonio.Lazy(describe.finding(facts, item) for item in facts.problems),
+            "insights": jsonio.Lazy(describe.finding(facts, item) for item in facts.insights),
+            "unscored": [
+                {
+                    "evaluator": evaluator.key,
+                    "reason": item.reason,
+                    "n_rows": item.n_rows,
+                    "message": item.message,
+                }
+                for evaluator in facts.evaluators
+                for item in facts.unmeasured
+                if item.evaluator_id == evaluator.id
+            ],
+            "flip_rates": jsonio.Lazy(_flip_rates(facts)),
+            "flips": jsonio.Lazy(_flips(connection)),
+            "files": [file for _, file, _ in _FILES] + ["report.html", "report.md", "junit.xml"],
+        },
+    )
+
+
+def _evaluator(facts: Facts, evaluator: Any) -> dict[str, Any]:
+    return {
+        **describe.descriptor(evaluator),
+        "folder": evaluator.folder,
+        "reused": evaluator.reused,
+        "computed": evaluator.computed,
+        "error": evaluator.error,
+    }
+
+
+def _flip_rates(facts: Facts) -> Iterator[dict[str, Any]]:
+    for item in facts.flip_rates:
+        metric, model = facts.metric(item.metric_id), facts.model(item.model_id)
+        evaluator = facts.evaluator(metric.evaluator_id) if metric else None
+        yield {
+            "evaluator": evaluator.key if evaluator else None,
+            "metric": metric.key if metric else None,
+            "model": model.key if model else None,
+            **{
+                name: getattr(item, name) for name in item.__dataclass_fields__ if name not in ("metric_id", "model_id")
+            },
+        }
+
+
+def _flips(connection: DuckDBPyConnection) -> Iterator[dict[str, Any]]:
+    cursor = connection.execute(statements()["flips_table"])
+    names = [column[0] for column in cursor.description or ()]
+    while lines := cursor.fetchmany(10_000):
+        for line in lines:
+            yield dict(zip(names, line, strict=True))

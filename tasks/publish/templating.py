@@ -1,0 +1,77 @@
+"""Jinja: HTML is escaped by default, Markdown by the filter ``md``; hostile characters are made visible."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from markupsafe import Markup, escape
+
+from tasks.publish.formats import bound, duration, figure, money, percent, when
+from tasks.publish.jsonio import clean
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069]")
+_MARKDOWN: Final = re.compile(r"([\\`*{}\[\]<>#|~&!]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z]))")
+
+
+def visible(text: str) -> str:
+    """Show control characters and overrides of the writing direction instead of obeying them.
+
+    C0 controls become their control pictures (NUL is ␀), all others ``[U+202E]``; lone surrogates become ``?``.
+    """
+    return _CONTROL.sub(_picture, clean(text))
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return chr(0x2400 + code) if code < 0x20 else f"[U+{code:04X}]"
+
+
+def markdown(value: object, limit: int = 2000) -> str:
+    """Return text that Markdown shows as it is, on one line, cut to ``limit`` characters."""
+    text = str(value)
+    if len(text) > limit:
+        text = f"{text[:limit]}… ({len(text) - limit:,} more characters)"
+    return _MARKDOWN.sub(r"\\\1", visible(" ".join(text.split())))
+
+
+def breakable(text: str) -> Markup:
+    """Let a long key break after its separators, not in the middle of a word."""
+    return Markup(re.sub(r"([_/.:-])", r"\1<wbr>", str(escape(visible(text)))))  # noqa: S704 - escaped before
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    def finalize(value: object) -> object:
+        return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    environment = Environment(
+        loader=PackageLoader("tasks.publish", "templates"),
+        autoescape=lambda name: name is None or not name.endswith(".md"),  # noqa: S701 - Markdown has a filter
+        undefined=StrictUndefined,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "md": markdown,
+        "breakable": breakable,
+        "figure": figure,
+        "bound": bound,
+        "percent": percent,
+        "money": money,
+        "duration": duration,
+        "when": when,
+    }
+    return environment
+
+
+def render(template: str, **context: Any) -> str:
+    """Fill in a template; every undefined name is an error."""
+    return _environment().get_template(template).render(**context)

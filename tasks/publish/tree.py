@@ -1,0 +1,117 @@
+"""The folder of one evaluator: results, leaderboards, findings, log and archive."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.publish import jsonio, layout
+from tasks.publish.collect import statements
+from tasks.publish.describe import descriptor, finding
+from tasks.publish.eval_results import KIND, write_eval_results
+from tasks.publish.leaderboards import hardest_cases, kind, standings, write_leaderboards
+from tasks.publish.templating import render, visible
+from tasks.publish.views import EvaluatorView, Facts
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+def write_evaluator(
+    connection: DuckDBPyConnection, facts: Facts, evaluator: EvaluatorView, folder: Path, *, texts: bool
+) -> None:
+    """Write all files of one evaluator.
+
+    Args:
+        connection: The run's database, with the views that :func:`tasks.publish.collect.collect` leaves.
+        facts: What the run found.
+        evaluator: The evaluator.
+        folder: Where; it is made.
+        texts: Whether the rows' files repeat questions, answers and contexts.
+    """
+    folder.mkdir(parents=True)
+    if evaluator.keeps_rows:
+        write_eval_results(connection, facts, evaluator, folder, texts=texts)
+    write_leaderboards(connection, facts, evaluator, folder)
+    problems = [finding(facts, p, kind(evaluator)) for p in facts.problems if p.evaluator_id == evaluator.id]
+    insights = [finding(facts, i, kind(evaluator)) for i in facts.insights if i.evaluator_id == evaluator.id]
+    for name, found in (("problems", problems), ("insights", insights)):
+        path = folder / name / f"{name}_and_actions.json"
+        jsonio.write(path, {name: found})
+    context = {
+        "facts": facts,
+        "evaluator": evaluator,
+        "standings": standings(facts, evaluator),
+        "hardest": hardest_cases(connection, evaluator),
+        "problems": [p for p in facts.problems if p.evaluator_id == evaluator.id],
+        "insights": [i for i in facts.insights if i.evaluator_id == evaluator.id],
+        "unmeasured": [u for u in facts.unmeasured if u.evaluator_id == evaluator.id],
+    }
+    fragment = layout.explanation(folder, "global-html-fragment", layout.HTML)
+    fragment.write_text(render("fragment.html", **context), "utf-8")
+    (folder / "work").mkdir()
+    (folder / "work" / "report.md").write_text(render("evaluator.md", **context), "utf-8")
+    _write_log(connection, facts, evaluator, folder)
+    _write_archive(folder)
+    jsonio.write(folder / "result_descriptor.json", _result(facts, evaluator, folder, len(problems), len(insights)))
+
+
+def _write_log(connection: DuckDBPyConnection, facts: Facts, evaluator: EvaluatorView, folder: Path) -> None:
+    started = str(facts.record.get("started") or "")
+    lines = [
+        f"{evaluator.name} ({evaluator.key}), configuration {evaluator.config}",
+        f"row scores: {evaluator.reused} reused, {evaluator.computed} to compute",
+        *([f"could not run: {evaluator.error}"] if evaluator.error else []),
+    ]
+    for lost in facts.unmeasured:
+        if lost.evaluator_id == evaluator.id:
+            lines.append(f"{lost.n_rows} rows unscored: {lost.reason}")
+    query = statements()["error_messages"].format(
+        metric_ids=", ".join(str(metric.id) for metric in evaluator.metrics) or "NULL", evaluator_id=evaluator.id
+    )
+    for reason, message, count in connection.execute(query).fetchall():
+        lines.append(f"{reason}, {count} rows: {message}")
+    identity = evaluator.folder.rsplit("_", 1)[1]
+    path = folder / "log" / f"explainer_run_{identity}.log"
+    path.parent.mkdir()
+    one_line = (re.sub(r"\s+", " ", visible(line)) for line in lines)
+    path.write_text("".join(f"{started} {line}\n".lstrip() for line in one_line), "utf-8")
+
+
+def _write_archive(folder: Path) -> None:
+    """Zip the evaluator's files. Of the rows only the Parquet file is in it, for JSON and CSV hold the same."""
+    archive = layout.explanation(folder, "global-work-dir-archive", layout.ZIP)
+    rows = KIND.replace("-", "_")
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder)
+            repeated = name.parts[0] == rows and path.suffix in (".json", ".csv")
+            if path.is_file() and name.parts[0] != "global_work_dir_archive" and not repeated:
+                # A fixed time, so that publishing a run again gives the same bytes.
+                entry = zipfile.ZipInfo(name.as_posix(), (1980, 1, 1, 0, 0, 0))
+                entry.external_attr = 0o644 << 16
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                with path.open("rb") as source, zipped.open(entry, "w") as target:
+                    while block := source.read(1 << 20):
+                        target.write(block)
+
+
+def _result(facts: Facts, evaluator: EvaluatorView, folder: Path, problems: int, insights: int) -> dict[str, Any]:
+    explanations: dict[str, dict[str, Any]] = {}
+    for meta in sorted(folder.glob("global_*/*.meta")):
+        entry = explanations.setdefault(meta.parent.name, {"formats": {}})
+        place = meta.with_suffix("")
+        entry["formats"][place.name] = [path.relative_to(folder).as_posix() for path in sorted(place.iterdir())]
+    return {
+        "run": facts.run_id,
+        "status": "failed" if evaluator.error else "finished",
+        "error": evaluator.error,
+        "evaluator": descriptor(evaluator),
+        "reused": evaluator.reused,
+        "computed": evaluator.computed,
+        "problems": problems,
+        "insights": insights,
+        "explanations": explanations,
+    }

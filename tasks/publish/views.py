@@ -1,0 +1,259 @@
+"""The view models of a report: frozen copies of the run's tables, small enough to hold, ready to be shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from evaluators.types import Json
+
+Verdict: TypeAlias = Literal["pass", "fail", "inconclusive"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelView:
+    """A model of this run, with what its answers cost; ``label`` names it unmistakably."""
+
+    id: int
+    key: str
+    name: str
+    version: str | None
+    is_rag: bool
+    n_rows: int
+    n_errors: int
+    mean_duration_s: float | None
+    total_cost_usd: float | None
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetricView:
+    """A metric with the threshold of this run. ``low`` and ``high`` may be infinite."""
+
+    id: int
+    evaluator_id: int
+    key: str
+    name: str
+    description: str
+    higher_is_better: bool
+    low: float
+    high: float
+    threshold: float | None
+    primary: bool
+    share: bool
+    dataset_level: bool
+
+    @property
+    def unreachable(self) -> bool:
+        """Whether the threshold lies outside of what the metric can reach."""
+        return self.threshold is not None and not self.low <= self.threshold <= self.high
+
+    @property
+    def idle(self) -> bool:
+        """Whether every value satisfies the threshold, so that it separates nothing."""
+        if self.threshold is None:
+            return False
+        return self.threshold <= self.low if self.higher_is_better else self.threshold >= self.high
+
+    def passes(self, value: float) -> bool | None:
+        """Return whether a value satisfies the threshold (inclusive), ``None`` without a threshold."""
+        if self.threshold is None:
+            return None
+        return value >= self.threshold if self.higher_is_better else value <= self.threshold
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorView:
+    """An evaluator as it ran, with its metrics, the primary ones first, and the folder of its results."""
+
+    id: int
+    key: str
+    name: str
+    family: str
+    lane: str
+    board: str
+    config: str
+    identity: Mapping[str, Any]
+    params: Mapping[str, Any]
+    reused: int
+    computed: int
+    error: str | None
+    folder: str
+    metrics: tuple[MetricView, ...]
+
+    @property
+    def short(self) -> str:
+        """Its name without the word that all of them share."""
+        return self.name.removesuffix(" Evaluator") or self.name
+
+    def label(self, metric: MetricView) -> str:
+        """Return a name that says evaluator and metric, without repeating itself."""
+        if metric.name.casefold() in self.short.casefold() or (metric.primary and metric.share):
+            return self.short
+        return metric.name if self.short.casefold() in metric.name.casefold() else f"{self.short}: {metric.name}"
+
+    @property
+    def primary(self) -> MetricView | None:
+        """The metric that decides the leaderboard."""
+        return next((metric for metric in self.metrics if metric.primary), self.metrics[0] if self.metrics else None)
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the rows may be written into its results."""
+        return self.params.get("save_llm_result") is not False
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One line of the table ``aggregates``."""
+
+    metric_id: int
+    model_id: int
+    n_rows: int
+    n_scored: int
+    n_unscored: int
+    n_not_applicable: int
+    reasons: Mapping[str, int]
+    value: float | None
+    ci_low: float | None
+    ci_high: float | None
+    ci_method: str | None
+    std: float | None
+    minimum: float | None
+    maximum: float | None
+    if_worst: float | None
+    if_best: float | None
+    threshold: float | None
+    n_pass: int | None
+    pass_share: float | None
+    pass_low: float | None
+    pass_high: float | None
+    verdict: Verdict | None
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of the applicable rows that were scored, ``None`` when no row is applicable."""
+        applicable = self.n_scored + self.n_unscored
+        return self.n_scored / applicable if applicable else None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A problem or, without a severity, an insight."""
+
+    id: int
+    severity: str
+    type: str
+    instrument: bool
+    evaluator_id: int | None
+    metric_id: int | None
+    model_id: int | None
+    description: str
+    actions: str
+    attrs: Mapping[str, Json]
+    row_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FlipRate:
+    """How often a metric flipped under one kind of perturbation; ``perturbation`` is ``""`` for all together."""
+
+    metric_id: int
+    model_id: int
+    perturbation: str
+    n_pairs: int
+    n_passed_to_failed: int
+    n_failed_to_passed: int
+    rate: float
+    ci_low: float
+    ci_high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unmeasured:
+    """Rows that one evaluator could not score, by reason, with the instrument's commonest message."""
+
+    evaluator_id: int
+    reason: str
+    n_rows: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that a report says, apart from single rows.
+
+    Attributes:
+        run_id: Id of the run.
+        record: The run's record, every key optional.
+        models: Models of this run, by key.
+        evaluators: Evaluators in the order they were asked for.
+        aggregates: By (metric, model).
+        rows: Key of case and model of every row that a finding names.
+        n_flips: Number of flips; they may be too many to hold.
+    """
+
+    run_id: str
+    record: Mapping[str, Any]
+    models: tuple[ModelView, ...]
+    evaluators: tuple[EvaluatorView, ...]
+    aggregates: Mapping[tuple[int, int], Aggregate]
+    flip_rates: tuple[FlipRate, ...]
+    problems: tuple[Finding, ...]
+    insights: tuple[Finding, ...]
+    unmeasured: tuple[Unmeasured, ...]
+    rows: Mapping[int, tuple[str, str]]
+    n_cases: int
+    n_rows: int
+    n_flips: int
+    counts: Mapping[str, int]
+
+    @property
+    def title(self) -> str:
+        """Name of the run for people."""
+        return str(self.record.get("name") or self.record.get("dataset_name") or self.run_id)
+
+    @property
+    def gate(self) -> Verdict:
+        """The gate's verdict; inconclusive when the record has none."""
+        gate = self.record.get("gate")
+        return gate if gate in ("pass", "fail") else "inconclusive"
+
+    @property
+    def gate_reason(self) -> str:
+        """One sentence for the verdict."""
+        return str(self.record.get("gate_reason") or "No gate was evaluated for this run.")
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of the applicable scores that were measured."""
+        applicable = self.counts["scored"] + self.counts["unscored"]
+        return self.counts["scored"] / applicable if applicable else None
+
+    def model(self, model_id: int | None) -> ModelView | None:
+        """Return a model by id."""
+        return next((model for model in self.models if model.id == model_id), None)
+
+    def evaluator(self, evaluator_id: int | None) -> EvaluatorView | None:
+        """Return an evaluator by id."""
+        return next((evaluator for evaluator in self.evaluators if evaluator.id == evaluator_id), None)
+
+    def metric(self, metric_id: int | None) -> MetricView | None:
+        """Return a metric by id."""
+        return next((m for evaluator in self.evaluators for m in evaluator.metrics if m.id == metric_id), None)
+
+    def severities(self) -> dict[str, int]:
+        """Return the number of problems by severity, worst first."""
+        return {
+            severity: sum(problem.severity == severity for problem in self.problems)
+            for severity in ("high", "medium", "low")
+        }
+
+
+def number(value: float | None) -> float | str | None:
+    """Return a number as JSON can hold it: an infinite or undefined one as "Infinity", "-Infinity" or "NaN"."""
+    if value is None or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
