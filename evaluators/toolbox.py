@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from evaluators.judge.calls import Ledger
     from evaluators.judge.client import JudgeClient
     from evaluators.judge.config import JudgeConfig
+    from evaluators.models.passes import Passes
     from evaluators.models.vectors import VectorStore
 
 Device: TypeAlias = str
@@ -81,6 +82,7 @@ class Toolbox:
 
     _sentences: dict[str, tuple[Sentence, ...]] = field(default_factory=dict, repr=False)
     _clients: dict[str, JudgeClient] = field(default_factory=dict, repr=False)
+    _passes: dict[ModelRef, Passes] = field(default_factory=dict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     @cached_property
@@ -112,6 +114,14 @@ class Toolbox:
         from evaluators.models.embedders import embed
 
         return embed(ref, texts, settings=self.settings, vectors=self.vectors)
+
+    async def embed_soon(self, ref: ModelRef, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Do what :meth:`embed` does, for coroutines; those that ask while the model is busy share its next pass."""
+        from evaluators.models.passes import Passes
+
+        if ref not in self._passes:
+            self._passes[ref] = Passes(lambda distinct: self.embed(ref, distinct))
+        return await self._passes[ref].of(texts)
 
     def compare(self, ref: ModelRef, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float32]:
         """Return a cross-encoder's similarity in [0, 1] for each pair of texts.

@@ -1,0 +1,74 @@
+"""Budgets: what a run may spend on judges. Reserved before a call, settled after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Lock
+
+from evaluators.judge.errors import BudgetSpent
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a run may spend; ``None`` is no limit."""
+
+    calls: int | None = None
+    cost_usd: float | None = None
+
+
+class Budget:
+    """Admits calls as long as the limits allow; shared by all threads of a process.
+
+    A call whose price is unknown cannot be admitted under a cost limit: unknown is not free.
+    """
+
+    def __init__(self, limits: Limits, *, spent_calls: int = 0, spent_usd: float = 0.0) -> None:
+        self._limits = limits
+        self._lock = Lock()
+        self._calls = spent_calls
+        self._usd = spent_usd
+        self._reserved = 0.0
+
+    def reserve(self, estimate_usd: float | None) -> float:
+        """Set money aside for one call and return how much.
+
+        Raises:
+            BudgetSpent: The call would exceed a limit, or its price is unknown under a cost limit.
+        """
+        with self._lock:
+            limits = self._limits
+            if limits.calls is not None and self._calls >= limits.calls:
+                raise BudgetSpent(f"The budget of {limits.calls} judge calls is spent.", hint="Raise --max-calls.")
+            if limits.cost_usd is not None:
+                if estimate_usd is None:
+                    raise BudgetSpent(
+                        "The judge's price is unknown, so a cost limit cannot be kept.",
+                        hint="Give input_cost_per_token and output_cost_per_token of the judge in leadline.toml.",
+                    )
+                if self._usd + self._reserved + estimate_usd > limits.cost_usd:
+                    raise BudgetSpent(f"The budget of ${limits.cost_usd:g} is spent.", hint="Raise --max-cost.")
+            self._calls += 1
+            self._reserved += estimate_usd or 0.0
+            return estimate_usd or 0.0
+
+    def settle(self, reserved: float, cost_usd: float | None) -> None:
+        """Replace a reservation by what the call cost; an unknown cost is taken as reserved."""
+        with self._lock:
+            self._reserved -= reserved
+            self._usd += reserved if cost_usd is None else cost_usd
+
+    def release(self, reserved: float) -> None:
+        """Give back what a call that never got an answer had reserved."""
+        with self._lock:
+            self._reserved -= reserved
+            self._calls -= 1
+
+    @property
+    def calls(self) -> int:
+        """Calls admitted so far."""
+        return self._calls
+
+    @property
+    def spent_usd(self) -> float:
+        """Money spent so far."""
+        return self._usd

@@ -1,0 +1,100 @@
+"""The bases of judge evaluators that pass or fail a row."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from typing import Annotated, ClassVar
+
+from pydantic import Field as Described
+
+from evaluators.boolean import unparseable, verdict
+from evaluators.judge.errors import JudgeError, JudgeUnparseable
+from evaluators.judge.evaluator import Judge, JudgeEvaluator
+from evaluators.params import JudgeKey, Params
+from evaluators.toolbox import Toolbox
+from evaluators.types import Evidence, Field, Json, Row, RowScore, Severity
+
+
+class PassFailEvaluator(JudgeEvaluator):
+    """An evaluator whose metrics are those of :func:`evaluators.metrics.boolean_metrics`.
+
+    A row whose reply cannot be read, twice, is a parsing failure: it neither passes nor fails, and is told as a problem.
+    """
+
+    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+        """Judge one row."""
+        (fails, said), (context_fails, context_said) = await asyncio.gather(
+            self.fails(row, judge), self.context_fails(row, judge)
+        )
+        data: dict[str, Json] = {} if said is None else {"verdict": said}
+        if context_said is not None:
+            data["context_verdict"] = context_said
+        return RowScore(verdict(self.metrics, generation=fails, retrieval=context_fails), Evidence(data=data))
+
+    @abstractmethod
+    async def fails(self, row: Row, judge: Judge) -> tuple[bool, Json]:
+        """Return whether a row fails, and what the judge said; ``None`` where it was not asked."""
+
+    async def context_fails(self, row: Row, judge: Judge) -> tuple[bool, Json]:
+        """Return whether the row's retrieved context fails, and what the judge said; by default it is not checked."""
+        return False, None
+
+    def without_verdict(self, row: Row, error: JudgeError) -> RowScore:
+        """Return the score of a row that got no verdict."""
+        if not isinstance(error, JudgeUnparseable):
+            return super().without_verdict(row, error)
+        return unparseable(self.metrics, str(error), why=error.reason, severity=Severity.HIGH)
+
+
+class TextCheckParams(JudgeKey):
+    """Parameters of evaluators that look for something unwanted in a text."""
+
+    evaluate_retrieved_context: Annotated[
+        bool,
+        Described(description="Check the retrieved context too, with a call of its own; a row fails when it does."),
+    ] = False
+
+
+class TextCheckEvaluator(PassFailEvaluator):
+    """An evaluator that looks for something unwanted in a text; in a blank text there is none.
+
+    Class attributes:
+        found: What the judge says when there is some.
+        not_found: What it says when there is none.
+        prompts: One, called ``verdict``, which shows ``text``.
+    """
+
+    parameters: ClassVar[type[Params]] = TextCheckParams
+    found: ClassVar[str]
+    not_found: ClassVar[str]
+
+    @property
+    def reads(self) -> tuple[Field, ...]:
+        """The evaluator's fields, and the retrieved context if it is checked."""
+        context = getattr(self.params, "evaluate_retrieved_context", False)
+        return tuple(field for field in self.spec.reads if context or field is not Field.RETRIEVED_CONTEXT)
+
+    def calls_per_row(self) -> float:
+        """One for the answer, and one for the retrieved context if it is checked."""
+        return 2.0 if Field.RETRIEVED_CONTEXT in self.reads else 1.0
+
+    def text(self, row: Row) -> str:
+        """Return the text in which to look."""
+        return row.actual_answer or ""
+
+    async def fails(self, row: Row, judge: Judge) -> tuple[bool, Json]:
+        """See :class:`PassFailEvaluator`."""
+        return await self._check(self.text(row), judge)
+
+    async def context_fails(self, row: Row, judge: Judge) -> tuple[bool, Json]:
+        """See :class:`PassFailEvaluator`."""
+        if Field.RETRIEVED_CONTEXT not in self.reads:
+            return False, None
+        return await self._check("\n".join(chunk.content for chunk in row.retrieved_context), judge)
+
+    async def _check(self, text: str, judge: Judge) -> tuple[bool, Json]:
+        if not text.strip():
+            return False, None
+        word = await judge.choose("verdict", (self.found, self.not_found), text=text)
+        return word == self.found, word

@@ -1,0 +1,97 @@
+"""Prompts of users: plain text with placeholders for a row's texts, each of which is fenced as data by itself.
+
+``{INPUT}`` or ``{question}``, ``{EXPECTED_OUTPUT}`` or ``{expected_answer}``, ``{CONTEXT}`` or ``{retrieved_context}``,
+``{ACTUAL_OUTPUT}`` or ``{actual_answer}``; doubled braces do as well. Every other brace is text, so that a prompt can
+show JSON.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from evaluators.judge.prompting import Prompt, prompt_from
+from evaluators.types import Field, Row
+
+PLACEHOLDERS: Final[Mapping[str, Field]] = MappingProxyType(
+    {
+        "INPUT": Field.QUESTION,
+        "EXPECTED_OUTPUT": Field.EXPECTED_ANSWER,
+        "CONTEXT": Field.RETRIEVED_CONTEXT,
+        "ACTUAL_OUTPUT": Field.ACTUAL_ANSWER,
+        "question": Field.QUESTION,
+        "expected_answer": Field.EXPECTED_ANSWER,
+        "retrieved_context": Field.RETRIEVED_CONTEXT,
+        "actual_answer": Field.ACTUAL_ANSWER,
+    }
+)
+_LABELS: Final[Mapping[Field, str]] = MappingProxyType(
+    {
+        Field.QUESTION: "question",
+        Field.EXPECTED_ANSWER: "expected-answer",
+        Field.RETRIEVED_CONTEXT: "context",
+        Field.ACTUAL_ANSWER: "answer",
+    }
+)
+_NAMES: Final = "|".join(PLACEHOLDERS)
+_PLACEHOLDER: Final = re.compile(rf"\{{\{{[ ]?({_NAMES})[ ]?\}}\}}|\{{({_NAMES})\}}")
+_NAME_LIKE: Final = re.compile(r"\{([A-Z]+(?:_[A-Z]+)*|[a-z]+_[a-z]+|question|input|context)\}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class UserPrompt:
+    """A prompt that a user wrote.
+
+    Attributes:
+        fields: The fields that it shows, in the order of :class:`Field`.
+        prompt: The prompt; its texts are named by field.
+    """
+
+    fields: tuple[Field, ...]
+    prompt: Prompt
+
+    def texts(self, row: Row, expected_answer: str = "") -> dict[str, str]:
+        """Return a row's texts for it; the chunks of the context are joined by line feeds."""
+        texts = {
+            Field.QUESTION: row.question or "",
+            Field.EXPECTED_ANSWER: expected_answer,
+            Field.RETRIEVED_CONTEXT: "\n".join(chunk.content for chunk in row.retrieved_context),
+            Field.ACTUAL_ANSWER: row.actual_answer or "",
+        }
+        return {field.value: texts[field] for field in self.fields}
+
+
+def user_prompt(name: str, text: str) -> UserPrompt:
+    """Read a prompt with placeholders.
+
+    Raises:
+        ValueError: It has none, or one that looks like a misspelt one.
+    """
+    fields: set[Field] = set()
+    source: list[str] = []
+    end = 0
+    for found in _PLACEHOLDER.finditer(text):
+        field = PLACEHOLDERS[found[1] or found[2]]
+        fields.add(field)
+        source += [_verbatim(text[end : found.start()]), f'{{{{ {field.value} | data("{_LABELS[field]}") }}}}']
+        end = found.end()
+    source.append(_verbatim(text[end:]))
+    for near in _NAME_LIKE.findall(_PLACEHOLDER.sub("", text)):
+        meant = difflib.get_close_matches(near, PLACEHOLDERS, n=1, cutoff=0.75)
+        if meant or near.upper() in PLACEHOLDERS:
+            raise ValueError(f"{{{near}}} is no placeholder; is {{{meant[0] if meant else near.upper()}}} meant?")
+    if not fields:
+        raise ValueError("it has no placeholder, so that it would ask the same of every row")
+    return UserPrompt(tuple(field for field in Field if field in fields), prompt_from(name, "".join(source)))
+
+
+def _verbatim(text: str) -> str:
+    """Return a text as Jinja source that prints exactly it, whatever braces it holds."""
+    if not text:
+        return ""
+    escaped = text.encode("unicode_escape").decode("ascii").replace('"', '\\"')
+    return f'{{{{ "{escaped}" }}}}'

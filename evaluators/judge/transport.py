@@ -1,0 +1,238 @@
+"""The wire to a judge: one attempt of one call, and what its failure means.
+
+LiteLLM speaks to every provider; its retries and those of the provider's SDK are off, because the client above is the
+one owner of retries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Mapping
+from functools import cache
+from types import ModuleType
+from typing import Any, Final, Protocol
+
+from evaluators.errors import UsageError
+from evaluators.judge.calls import Reply
+from evaluators.judge.config import JudgeConfig
+from evaluators.judge.errors import JudgeRefused
+from evaluators.judge.prices import cost
+from evaluators.judge.secrecy import without_secrets
+from evaluators.text.sentences import without_surrogates
+
+_PREFIXES: Final = re.compile(r"^(?:(?:litellm\.)?\w+(?:Error|Exception)(?:: | - ))+")
+"""What LiteLLM puts before a provider's own words."""
+
+_REFUSES_ALL: Final = frozenset({401, 402, 403, 404})
+"""A wrong key, an empty purse, a model that is not there."""
+
+_OVERLOADED: Final = frozenset({503, 529})
+_MAY_PASS: Final = frozenset({408, 409, 425, 429})
+"""Client errors after which another attempt may do."""
+
+
+class AttemptError(Exception):
+    """One attempt of a call failed.
+
+    Args:
+        message: What happened, free of secrets.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Throttled(AttemptError):
+    """The provider said 429; ``retry_after`` are the seconds that it asked for, if it did."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Transient(AttemptError):
+    """Another attempt may do: a server error, a lost connection.
+
+    Args:
+        message: What happened.
+        overloaded: Too much at once may be the cause: silence, 503.
+        retry_after: Seconds that the server asked for.
+    """
+
+    def __init__(self, message: str, *, overloaded: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.overloaded = overloaded
+        self.retry_after = retry_after
+
+
+class Refused(AttemptError):
+    """Another attempt of this call will not do: a question that is too long, or against the provider's rules.
+
+    Args:
+        message: What happened.
+        every: No other call will do either: a wrong key, an unknown model.
+    """
+
+    def __init__(self, message: str, *, every: bool = False) -> None:
+        super().__init__(message)
+        self.every = every
+
+
+class Transport(Protocol):
+    """Sends one attempt."""
+
+    async def send(
+        self,
+        config: JudgeConfig,
+        messages: list[dict[str, str]],
+        schema: Mapping[str, Any] | None,
+        max_tokens: int,
+    ) -> Reply:
+        """Send a question and return the reply.
+
+        Raises:
+            AttemptError: There is none.
+        """
+
+
+@cache
+def litellm() -> ModuleType:
+    """Import LiteLLM (seconds) with its network access at import, telemetry and chatter off.
+
+    Raises:
+        JudgeRefused: It is not installed.
+    """
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    try:
+        import litellm as module
+    except ImportError as error:
+        raise JudgeRefused(f"LiteLLM cannot be imported: {error}.", hint="Install it: pip install litellm") from None
+
+    module.suppress_debug_info = True
+    module.telemetry = False
+    module.drop_params = True
+    return module
+
+
+class LiteLLMTransport:
+    """Any provider by LiteLLM's model name, and any OpenAI-compatible server by ``api_base``.
+
+    Raises:
+        JudgeRefused: LiteLLM is not installed.
+    """
+
+    def __init__(self) -> None:
+        self._api = litellm()
+
+    async def send(
+        self,
+        config: JudgeConfig,
+        messages: list[dict[str, str]],
+        schema: Mapping[str, Any] | None,
+        max_tokens: int,
+    ) -> Reply:
+        """See :class:`Transport`."""
+        try:
+            key = config.api_key()
+        except UsageError as error:
+            raise Refused(str(error), every=True) from None
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(config.timeout_s):
+                response = await self._api.acompletion(
+                    model=config.model,
+                    messages=messages,
+                    api_base=config.api_base,
+                    api_key=key,
+                    temperature=config.temperature,
+                    top_p=config.top_p,
+                    seed=config.seed,
+                    max_tokens=max_tokens,
+                    response_format=_response_format(self._api, config, schema),
+                    timeout=config.timeout_s,
+                    num_retries=0,
+                    max_retries=0,
+                )
+            return _reply(config, response, time.perf_counter() - started)
+        except TimeoutError:
+            raise Transient(f"no reply within {config.timeout_s:g} s", overloaded=True) from None
+        except Exception as error:  # without its cause, which may hold the key
+            raise _meaning(self._api, config, error) from None
+
+
+def _response_format(api: ModuleType, config: JudgeConfig, schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if schema is None or config.structured == "off":
+        return None
+    if config.structured == "json_object":
+        return {"type": "json_object"}
+    if config.structured == "auto" and not _knows_schemas(api, config.model):
+        return None
+    name = re.sub(r"\W", "_", str(schema.get("title", "reply")))
+    return {"type": "json_schema", "json_schema": {"name": name, "schema": dict(schema), "strict": True}}
+
+
+_schemas_known: dict[str, bool] = {}
+
+
+def _knows_schemas(api: ModuleType, model: str) -> bool:
+    if model not in _schemas_known:
+        _schemas_known[model] = bool(api.supports_response_schema(model))
+    return _schemas_known[model]
+
+
+def _reply(config: JudgeConfig, response: Any, seconds: float) -> Reply:
+    if not response.choices:
+        raise Transient("a reply without content")
+    choice = response.choices[0]
+    usage = getattr(response, "usage", None)
+    sent, said = getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None)
+    price = cost(config, sent, said)
+    if price is None:
+        price = response._hidden_params.get("response_cost")
+    return Reply(
+        text=without_surrogates(choice.message.content or ""),
+        finish_reason=choice.finish_reason or "stop",
+        input_tokens=sent,
+        output_tokens=said,
+        cost_usd=None if price is None else float(price),
+        seconds=seconds,
+    )
+
+
+def _meaning(api: ModuleType, config: JudgeConfig, error: Exception) -> AttemptError:
+    """Say what a provider's error means for the call."""
+    if isinstance(error, AttemptError):
+        return error
+    status = getattr(error, "status_code", None)
+    said = _PREFIXES.sub("", without_secrets(str(error), config))
+    message = f"{type(error).__name__}: {said}"
+    if isinstance(error, api.RateLimitError):
+        return Throttled(message, _retry_after(error))
+    if isinstance(error, api.Timeout):
+        return Transient(f"no reply within {config.timeout_s:g} s", overloaded=True)
+    if status in _REFUSES_ALL:
+        return Refused(message, every=True)
+    if isinstance(status, int) and 400 <= status < 500 and status not in _MAY_PASS:
+        return Refused(message)
+    overloaded = status in _OVERLOADED
+    return Transient(message, overloaded=overloaded, retry_after=_retry_after(error) if overloaded else None)
+
+
+def _retry_after(error: Exception) -> float | None:
+    """Return the seconds of a ``Retry-After`` header; an HTTP date is left to the back-off."""
+    for headers in (
+        getattr(error, "litellm_response_headers", None),
+        getattr(getattr(error, "response", None), "headers", None),
+    ):
+        value = headers.get("retry-after") if headers else None
+        if value is not None:
+            try:
+                seconds = float(value)
+            except ValueError:
+                return None
+            return seconds if 0 <= seconds < float("inf") else None
+    return None

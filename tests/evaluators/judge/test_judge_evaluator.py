@@ -1,0 +1,235 @@
+"""What evaluators see of the judge: attempts, evidence, reasons; in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from evaluators.base import Spec
+from evaluators.judge.budget import Budget, Limits
+from evaluators.judge.calls import MemoryLedger, Reply
+from evaluators.judge.client import JudgeClient
+from evaluators.judge.errors import BudgetSpent, JudgeTruncated, JudgeUnparseable
+from evaluators.judge.evaluator import Judge, JudgeEvaluator
+from evaluators.judge.prompting import prompt_from
+from evaluators.metrics import Metric
+from evaluators.toolbox import Toolbox
+from evaluators.types import Field, Reason, Row, RowScore, Unscored
+from tests.support.scripted_judge import ScriptedTransport, make_client
+from tests.support.virtual_time import run
+
+PROMPTS = {"verdict": prompt_from("verdict", "Is it polite? {{ answer | data('answer') }}")}
+
+
+class Verdict(BaseModel):
+    verdict: str
+
+
+class EarlierLedger(MemoryLedger):
+    """A ledger all of whose replies are from an earlier run, as a new run finds it."""
+
+    def __init__(self, earlier: MemoryLedger) -> None:
+        super().__init__()
+        self.replies = {digest: replace(reply, earlier=True) for digest, reply in earlier.replies.items()}
+
+
+def judge(client: JudgeClient, trial: int = 0) -> Judge:
+    return Judge(client, "test.polite", PROMPTS, trial)
+
+
+def script(*replies: Reply | str) -> Callable[[int, Any], Reply | str]:
+    return lambda number, messages: replies[min(number, len(replies) - 1)]
+
+
+def test_an_unreadable_reply_is_asked_for_once_more_with_what_was_wrong() -> None:
+    async def main() -> None:
+        transport = ScriptedTransport(script("hm", '{"verdict": "yes"}'))
+        asked = judge(make_client(transport))
+        assert (await asked.ask("verdict", Verdict, answer="a")).verdict == "yes"
+        assert "could not be read" in transport.sent[1][-1]["content"]
+        assert len(set(asked.calls)) == 2
+
+    run(main())
+
+
+def test_two_unreadable_replies_are_no_verdict_and_both_are_kept() -> None:
+    async def main() -> None:
+        transport = ScriptedTransport(script("hm", "hmm", '{"verdict": "yes"}'))
+        client = make_client(transport)
+        with pytest.raises(JudgeUnparseable):
+            await judge(client).ask("verdict", Verdict, answer="a")
+        assert isinstance(client.ledger, MemoryLedger)
+        assert sorted(reply.text for reply in client.ledger.replies.values()) == ["hm", "hmm"]
+        assert all(problem for _, _, problem in client.ledger.verdicts.values())
+
+    run(main())
+
+
+def test_a_truncated_reply_is_checked_before_it_is_parsed_and_gets_more_room() -> None:
+    async def main() -> None:
+        transport = ScriptedTransport(script(Reply('{"verdict": "yes"}', "length"), '{"verdict": "no"}'))
+        client = make_client(transport, max_tokens=100)
+        assert (await judge(client).ask("verdict", Verdict, answer="a")).verdict == "no"
+        assert transport.max_tokens == [100, 200]
+
+        transport = ScriptedTransport(script(Reply('{"verdict": "yes"}', "length")))
+        with pytest.raises(JudgeTruncated):
+            await judge(make_client(transport)).ask("verdict", Verdict, answer="a")
+
+    run(main())
+
+
+def test_a_later_run_reads_the_stored_replies_with_todays_parser_before_it_asks() -> None:
+    async def main() -> None:
+        transport = ScriptedTransport(script("yes, quite"))
+        client = make_client(transport)
+
+        def old(text: str) -> str:
+            raise JudgeUnparseable("I only know one-word replies.")
+
+        def fixed(text: str) -> str:
+            return text.partition(",")[0]
+
+        with pytest.raises(JudgeUnparseable):
+            await judge(client).read("verdict", old, answer="a")
+        assert len(transport.sent) == 2
+        assert isinstance(client.ledger, MemoryLedger)
+
+        later = make_client(transport, ledger=EarlierLedger(client.ledger))
+        assert await judge(later).read("verdict", fixed, answer="a") == "yes"
+        assert len(transport.sent) == 2
+
+    run(main())
+
+
+def test_a_later_run_asks_once_more_for_what_is_still_unreadable() -> None:
+    async def main() -> None:
+        transport = ScriptedTransport(script("hm", "hm", "hm", "polite"))
+        ledger = MemoryLedger()
+        for asked in (2, 3):
+            client = make_client(transport, ledger=ledger)
+            with pytest.raises(JudgeUnparseable):
+                await judge(client).choose("verdict", ("polite", "rude"), answer="a")
+            assert len(transport.sent) == asked
+            with pytest.raises(JudgeUnparseable):  # another try within the same run asks for nothing
+                await judge(client).choose("verdict", ("polite", "rude"), answer="a")
+            assert len(transport.sent) == asked
+            ledger = EarlierLedger(ledger)
+        client = make_client(transport, ledger=ledger)
+        assert await judge(client).choose("verdict", ("polite", "rude"), answer="a") == "polite"
+        assert len(transport.sent) == 4
+
+    run(main())
+
+
+def test_with_no_budget_stored_replies_are_read_and_what_is_missing_says_why() -> None:
+    async def main() -> None:
+        transport = ScriptedTransport(script("hm", "hm"))
+        ledger = MemoryLedger()
+        with pytest.raises(JudgeUnparseable):
+            await judge(make_client(transport, ledger=ledger)).choose("verdict", ("polite", "rude"), answer="a")
+        broke = make_client(transport, ledger=EarlierLedger(ledger), budget=Budget(Limits(calls=0)))
+        with pytest.raises(JudgeUnparseable):
+            await judge(broke).choose("verdict", ("polite", "rude"), answer="a")
+        with pytest.raises(BudgetSpent):
+            await judge(broke).choose("verdict", ("polite", "rude"), answer="another")
+        assert len(transport.sent) == 2
+
+    run(main())
+
+
+def test_calls_are_listed_in_the_order_of_the_questions_whichever_comes_first() -> None:
+    def listed(slow: str) -> list[str]:
+        async def main() -> list[str]:
+            def reply(number: int, messages: list[dict[str, str]]) -> str:
+                return "hm" if slow in messages[1]["content"] and len(messages) == 2 else "polite"
+
+            asked = judge(make_client(ScriptedTransport(reply)))
+            await asyncio.gather(
+                *(asked.choose("verdict", ("polite", "rude"), answer=text) for text in ("one", "two", "three"))
+            )
+            return asked.calls
+
+        return run(main())
+
+    first, second = listed("one"), listed("three")
+    assert len(first) == len(second) == 4
+    assert [call for call in first if call in second] == [call for call in second if call in first]
+
+
+def test_trials_are_calls_of_their_own() -> None:
+    async def main() -> None:
+        transport = ScriptedTransport(script("polite"))
+        client = make_client(transport)
+        for trial in (0, 1, 2, 2):
+            await judge(client, trial).choose("verdict", ("polite", "rude"), answer="a")
+        assert len(transport.sent) == 3
+
+    run(main())
+
+
+class Polite(JudgeEvaluator):
+    spec = Spec(
+        id="test.polite",
+        name="Polite",
+        family="generation",
+        inputs=(Field.ACTUAL_ANSWER,),
+        metrics=(Metric("polite", "Polite", higher_is_better=True, primary=True),),
+        judge="llm",
+        lane="judge",
+    )
+
+    def all_prompts(self) -> dict[str, Any]:
+        return dict(PROMPTS)
+
+    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+        if row.actual_answer == "bug":
+            raise KeyError("bug")
+        word = await judge.choose("verdict", ("polite", "rude"), answer=row.actual_answer)
+        return RowScore({"polite": float(word == "polite")})
+
+
+def reasons(scores: list[RowScore]) -> list[Any]:
+    return [value.reason if isinstance(value, Unscored) else value for s in scores for value in s.values.values()]
+
+
+def test_a_row_without_a_verdict_costs_no_other_its_score() -> None:
+    def reply(number: int, messages: list[dict[str, str]]) -> Reply | str:
+        text = messages[1]["content"]
+        if "cut" in text:
+            return Reply("pol", "length")
+        return "hm" if "odd" in text else "polite"
+
+    async def main() -> list[RowScore]:
+        client = make_client(ScriptedTransport(reply))
+        rows = [Row(str(n), "m", actual_answer=text) for n, text in enumerate(("fine", "odd", "cut", "bug", "good"))]
+        return await Polite()._judge_all(rows, client, Toolbox())
+
+    scores = run(main())
+    assert reasons(scores) == [1.0, Reason.JUDGE_UNPARSEABLE, Reason.JUDGE_TRUNCATED, Reason.EVALUATOR_ERROR, 1.0]
+    assert [len(score.evidence.data.get("calls", [])) for score in scores] == [1, 2, 2, 0, 1]  # type: ignore[arg-type]
+
+
+def test_without_a_judge_every_row_says_so() -> None:
+    scores = Polite().score([Row("a", "m", actual_answer="x")], Toolbox())
+    assert reasons(scores) == [Reason.JUDGE_UNAVAILABLE]
+    value = scores[0].values["polite"]
+    assert isinstance(value, Unscored)
+    assert "--judge" in value.message
+
+
+def test_the_judge_and_the_prompts_are_part_of_the_scores_key() -> None:
+    from evaluators.judge.config import JudgeConfig
+    from evaluators.toolbox import Settings
+
+    def key(**config: Any) -> str:
+        judges = (JudgeConfig(**({"model": "openai/a"} | config)),)
+        return str(Polite().identity(Toolbox(Settings(judges=judges))))
+
+    assert key() == key(timeout_s=5, max_in_flight=3, key="other", down_after_s=1)
+    assert len({key(), key(model="openai/b"), key(temperature=1), key(max_tokens=5), key(api_base="http://x")}) == 5

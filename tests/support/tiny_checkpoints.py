@@ -1,0 +1,265 @@
+"""Tiny random classifiers and language models in the file layout of the published ones, made on the spot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+CORPUS = [
+    "The pump starts at seven and stops at nine, says the manual. Pumps are loud.",
+    "human: When does it start? AI: It starts at seven. Answer: Yes",
+    "Rewrite the following text with its core information and consistent facts: In other words, Tl;dr",
+    "Premise: Hypothesis: Determine if the hypothesis is true given the premise?",
+]
+TOXIC_LABELS = ("toxic", "severe_toxic", "obscene", "threat", "insult", "identity_hate")
+WORDS = ("the", "pump", "starts", "at", "seven", "and", "stops", "nine", "it", "manual", "says", "is", "loud")
+POSITIONS = 40
+"""Places in the position tables, so that windows are needed soon."""
+
+
+def make_toxic_bert(folder: Path, seed: int = 3) -> Path:
+    """Save a BERT classifier with the six labels and the files of ``unitary/toxic-bert``."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    config = BertConfig(
+        **_labels(TOXIC_LABELS),
+        vocab_size=_write_wordpiece(folder),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=48,
+        max_position_embeddings=POSITIONS,
+        initializer_range=0.3,
+        problem_type="multi_label_classification",
+    )
+    return _save(BertForSequenceClassification, config, folder, seed)
+
+
+def make_toxic_roberta(folder: Path, seed: int = 4) -> Path:
+    """Save a RoBERTa classifier with more labels, a byte-level vocabulary and no ``tokenizer.json``."""
+    from transformers import RobertaConfig, RobertaForSequenceClassification
+
+    size = _write_byte_level(folder, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    _write(folder, "tokenizer_config.json", {"tokenizer_class": "RobertaTokenizer", "model_max_length": 512})
+    config = RobertaConfig(
+        **_labels(("toxicity", "severe_toxicity", "obscene", "identity_attack", "insult", "threat", "sexual_explicit")),
+        vocab_size=size,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=48,
+        max_position_embeddings=POSITIONS,
+        initializer_range=0.3,
+        pad_token_id=1,
+        bos_token_id=0,
+        eos_token_id=2,
+        type_vocab_size=1,
+    )
+    return _save(RobertaForSequenceClassification, config, folder, seed)
+
+
+def make_bias_model(folder: Path, seed: int = 5, *, tensorflow: bool = False) -> Path:
+    """Save a DistilBERT classifier as ``d4data/bias-detection-model`` is: in HDF5, or else in safetensors."""
+    from transformers import DistilBertConfig, DistilBertForSequenceClassification
+
+    config = DistilBertConfig(
+        **_labels(("Non-biased", "Biased")),
+        vocab_size=_write_wordpiece(folder),
+        dim=32,
+        hidden_dim=48,
+        n_layers=2,
+        n_heads=2,
+        max_position_embeddings=POSITIONS,
+        initializer_range=0.3,
+    )
+    _save(DistilBertForSequenceClassification, config, folder, seed)
+    if tensorflow:
+        _as_tensorflow(folder)
+    return folder
+
+
+def make_support_model(folder: Path, seed: int = 6) -> Path:
+    """Save weights as HHEM-2.1-Open does: a T5 token classifier under the prefix ``t5.``, and no tokenizer."""
+    import torch
+    from safetensors.torch import save_file
+    from transformers import T5Config, T5ForTokenClassification
+
+    torch.manual_seed(seed)
+    model = T5ForTokenClassification(T5Config(**_t5_sizes(), num_labels=2))
+    _roughen(model)
+    state = {f"t5.{name}": value.contiguous() for name, value in model.state_dict().items()}
+    del state["t5.transformer.encoder.embed_tokens.weight"]
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    _write(folder, "config.json", {"model_type": "HHEMv2", "architectures": ["HHEMv2ForSequenceClassification"]})
+    return folder
+
+
+def make_t5_tokenizer(folder: Path) -> Path:
+    """Save a tokenizer of T5's kind, with the configuration beside it."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.Nmt()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=200, special_tokens=["<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False
+    )
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
+    )
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", model_max_length=512
+    )
+    fast.save_pretrained(str(folder))
+    _write(folder, "config.json", {"model_type": "t5"})
+    return folder
+
+
+def make_t5(folder: Path, seed: int = 7) -> Path:
+    """Save an encoder-decoder model of flan-t5's kind."""
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    make_t5_tokenizer(folder)
+    config = T5Config(**_t5_sizes(), tie_word_embeddings=False, decoder_start_token_id=0)
+    return _save(T5ForConditionalGeneration, config, folder, seed)
+
+
+def make_gpt2(folder: Path, seed: int = 8) -> Path:
+    """Save a causal model with GPT-2's files."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    size = _write_byte_level(folder, ["<|endoftext|>"])
+    _write(folder, "tokenizer_config.json", {"tokenizer_class": "GPT2Tokenizer", "model_max_length": POSITIONS})
+    end = {"bos_token_id": 0, "eos_token_id": 0}
+    config = GPT2Config(
+        vocab_size=size, n_positions=POSITIONS, n_embd=32, n_layer=2, n_head=2, initializer_range=0.3, **end
+    )
+    return _save(GPT2LMHeadModel, config, folder, seed)
+
+
+def make_opt(folder: Path, seed: int = 9) -> Path:
+    """Save a causal model with OPT's files: its tokenizer puts a start mark before each text."""
+    from transformers import OPTConfig, OPTForCausalLM
+
+    size = _write_byte_level(folder, ["<s>", "<pad>", "</s>"])
+    mark = {"bos_token": "</s>", "eos_token": "</s>", "unk_token": "</s>", "pad_token": "<pad>"}
+    _write(folder, "special_tokens_map.json", mark)
+    _write(
+        folder, "tokenizer_config.json", {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True, **mark}
+    )
+    config = OPTConfig(
+        vocab_size=size,
+        hidden_size=32,
+        word_embed_proj_dim=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        ffn_dim=48,
+        max_position_embeddings=POSITIONS,
+        init_std=0.3,
+    )
+    return _save(OPTForCausalLM, config, folder, seed)
+
+
+def _save(kind: Any, config: Any, folder: Path, seed: int) -> Path:
+    import torch
+
+    torch.manual_seed(seed)
+    model = kind(config)
+    _roughen(model)
+    model.save_pretrained(str(folder))
+    return folder
+
+
+def _roughen(model: Any) -> None:
+    """Move norms and biases away from their plain start values, so that no part of a model can be left out unseen."""
+    import torch
+
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(0.2 * torch.randn_like(parameter))
+
+
+def _labels(names: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "num_labels": len(names),
+        "id2label": dict(enumerate(names)),
+        "label2id": {name: place for place, name in enumerate(names)},
+    }
+
+
+def _t5_sizes() -> dict[str, Any]:
+    return {
+        "vocab_size": 208,
+        "d_model": 32,
+        "d_kv": 8,
+        "d_ff": 48,
+        "num_layers": 2,
+        "num_decoder_layers": 2,
+        "num_heads": 4,
+        "feed_forward_proj": "gated-gelu",
+        "initializer_factor": 3.0,
+        "dropout_rate": 0.0,
+    }
+
+
+def _write_wordpiece(folder: Path) -> int:
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789.,:;!?'\"()-"
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    vocabulary = [*special, *letters, *(f"##{letter}" for letter in letters), *WORDS]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
+    _write(folder, "tokenizer_config.json", {})
+    _write(folder, "special_tokens_map.json", dict(zip(
+        ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True
+    )))
+    return len(vocabulary)
+
+
+def _write_byte_level(folder: Path, special: list[str]) -> int:
+    from tokenizers import ByteLevelBPETokenizer
+
+    tokenizer = ByteLevelBPETokenizer()
+    tokenizer.train_from_iterator(CORPUS, vocab_size=340, special_tokens=special, show_progress=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save_model(str(folder))
+    return int(tokenizer.get_vocab_size())
+
+
+def _write(folder: Path, name: str, content: Mapping[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(json.dumps(content), encoding="utf-8")
+
+
+def _as_tensorflow(folder: Path) -> None:
+    """Turn safetensors of DistilBERT into the HDF5 file that Transformers' TensorFlow model wrote."""
+    import h5py
+    from safetensors.torch import load_file
+
+    state = load_file(str(folder / "model.safetensors"))
+    with h5py.File(folder / "tf_model.h5", "w") as file:
+        for name, array in _tensorflow_names(state):
+            group = name.split("/")[0]
+            file.create_dataset(f"{group}/tf_distil_bert_for_sequence_classification/{name}:0", data=array)
+    (folder / "model.safetensors").unlink()
+
+
+def _tensorflow_names(state: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in state.items():
+        *path, last = (part.replace("@", ".") for part in name.replace("layer.", "layer_@_").split("."))
+        array = value.numpy()
+        if path[-1] == "word_embeddings":
+            yield "/".join([*path, "weight"]), array
+        elif path[-1] == "position_embeddings":
+            yield "/".join([*path, "embeddings"]), array
+        elif "norm" in path[-1].lower():
+            yield "/".join([*path, "gamma" if last == "weight" else "beta"]), array
+        elif last == "weight":
+            yield "/".join([*path, "kernel"]), array.T
+        else:
+            yield "/".join([*path, last]), array

@@ -1,0 +1,246 @@
+"""The ledger: what was awaited survives kill -9, whoever else writes; and what it says of calls and money."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evaluators.errors import StoreError, UsageError
+from evaluators.judge.calls import Call, Reply
+from tasks.ledger import sqlite as sqlite_ledger
+from tasks.ledger.place import ledger_path
+from tasks.ledger.processes import FOREIGN_S, is_gone, this_process
+from tasks.ledger.report import LedgerReader
+from tasks.ledger.sqlite import SqliteLedger
+from tasks.store import Store
+from tests.support.scripted_judge import question
+
+REPLY = Reply("yes", "stop", 10, 2, 0.001, 0.5, 3)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store" / "ledger.sqlite"
+
+
+async def put(ledger: SqliteLedger, call: Call, reply: Reply | None = REPLY) -> None:
+    await ledger.intend(call)
+    if reply is None:
+        await ledger.failed(call, "connection refused")
+    else:
+        await ledger.answered(call, reply)
+        await ledger.judged(call.digest, "1", reply.text, "")
+
+
+def test_a_reply_is_found_again_and_says_from_which_run_it_is(path: Path) -> None:
+    async def main() -> None:
+        first, second = SqliteLedger(path, "run1"), SqliteLedger(path, "run2")
+        assert await first.find(question().digest) is None
+        await put(first, question())
+        assert await first.find(question().digest) == replace(REPLY, from_ledger=True)
+        assert await second.find(question().digest) == replace(REPLY, from_ledger=True, earlier=True)
+
+    asyncio.run(main())
+
+
+def test_an_intent_or_a_failure_is_no_reply(path: Path) -> None:
+    async def main() -> None:
+        ledger = SqliteLedger(path, "run1")
+        await ledger.intend(question("a"))
+        await put(ledger, question("b"), None)
+        assert await ledger.find(question("a").digest) is None
+        assert await ledger.find(question("b").digest) is None
+
+    asyncio.run(main())
+
+
+def test_the_first_reply_stays_and_both_are_paid_for(path: Path) -> None:
+    async def main() -> None:
+        one, other = SqliteLedger(path, "run1"), SqliteLedger(path, "run2")
+        await one.intend(question())
+        await other.intend(question())
+        await one.answered(question(), replace(REPLY, text="first"))
+        await other.answered(question(), replace(REPLY, text="second"))
+        found = await one.find(question().digest)
+        assert found is not None
+        assert found.text == "first"
+
+    asyncio.run(main())
+    assert sum(total.cost_usd for total in LedgerReader(path).totals()) == pytest.approx(0.002)
+
+
+@pytest.mark.parametrize("text", ["", "\0", "\u202e🙂", "x" * 1_000_000, "'; DROP TABLE calls; --"])
+def test_any_text_comes_back_as_it_was(path: Path, text: str) -> None:
+    async def main() -> None:
+        ledger = SqliteLedger(path, "run1")
+        await put(ledger, question(text), replace(REPLY, text=text))
+        found = await ledger.find(question(text).digest)
+        assert found is not None
+        assert found.text == text
+        await ledger.judged(question(text).digest, "2", {"quoted": text + "\ud800"}, "lone \ud800")
+
+    asyncio.run(main())
+    assert LedgerReader(path).one(question(text).digest)["messages"] == [{"role": "user", "content": text}]
+
+
+def test_what_was_awaited_survives_kill_9(path: Path, tmp_path: Path) -> None:
+    script = tmp_path / "writes.py"
+    script.write_text(
+        "import asyncio, sys\n"
+        "from pathlib import Path\n"
+        "from tasks.ledger.sqlite import SqliteLedger\n"
+        "from tests.support.scripted_judge import question\n"
+        "from tests.tasks.test_ledger import REPLY\n"
+        "async def one(ledger, n):\n"
+        "    call = question(str(n))\n"
+        "    await ledger.intend(call)\n"
+        "    print('intended', call.digest, flush=True)\n"
+        "    await ledger.answered(call, REPLY)\n"
+        "    print('answered', call.digest, flush=True)\n"
+        "async def main():\n"
+        "    ledger = SqliteLedger(Path(sys.argv[1]), 'run1')\n"
+        "    for start in range(0, 100_000, 20):\n"
+        "        await asyncio.gather(*(one(ledger, n) for n in range(start, start + 20)))\n"
+        "asyncio.run(main())\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": "."},
+    )
+    assert process.stdout is not None
+    said = [process.stdout.readline() for _ in range(500)]
+    process.send_signal(signal.SIGKILL)
+    said += process.stdout.readlines()
+    process.wait()
+    events = {"intended": set(), "answered": set()}
+    for line in said:
+        if line.endswith("\n"):
+            event, digest = line.split()
+            events[event].add(digest)
+    reader = LedgerReader(path)
+    asks = reader.asks()
+    assert len(events["answered"]) >= 200
+    assert events["intended"] <= {ask["digest"] for ask in asks}
+    assert events["answered"] <= {ask["digest"] for ask in asks if ask["state"] == "answered"}
+    lost = {ask["digest"] for ask in asks if ask["lost"]}
+    assert lost == {ask["digest"] for ask in asks if ask["state"] == "intended"}
+    assert len(lost) <= 20
+    assert reader.total("run1").lost == len(lost)
+
+
+def test_several_processes_write_at_once(path: Path, tmp_path: Path) -> None:
+    script = tmp_path / "writes.py"
+    script.write_text(
+        "import asyncio, sys\n"
+        "from pathlib import Path\n"
+        "from tasks.ledger.sqlite import SqliteLedger\n"
+        "from tests.support.scripted_judge import question\n"
+        "from tests.tasks.test_ledger import put\n"
+        "async def main():\n"
+        "    ledger = SqliteLedger(Path(sys.argv[1]), sys.argv[2])\n"
+        "    await asyncio.gather(*(put(ledger, question(f'{sys.argv[2]} {n}')) for n in range(200)))\n"
+        "asyncio.run(main())\n"
+    )
+    processes = [
+        subprocess.Popen([sys.executable, str(script), str(path), f"run{n}"], env=os.environ | {"PYTHONPATH": "."})
+        for n in range(4)
+    ]
+    assert [process.wait(60) for process in processes] == [0] * 4
+    totals = LedgerReader(path).totals()
+    assert [(total.run, total.asked, total.answered) for total in totals] == [(f"run{n}", 200, 200) for n in range(4)]
+
+
+def test_a_thousand_calls_take_few_transactions(path: Path) -> None:
+    async def main() -> float:
+        ledger = SqliteLedger(path, "run1")
+        await put(ledger, question("warm"))
+        began = time.perf_counter()
+        await asyncio.gather(*(put(ledger, question(str(n))) for n in range(1_000)))
+        return time.perf_counter() - began
+
+    assert asyncio.run(main()) < 3  # 0.2 s on an idle machine
+
+
+def test_an_unknown_price_is_counted_not_taken_for_nothing(path: Path) -> None:
+    async def main() -> None:
+        ledger = SqliteLedger(path, "run1")
+        await put(ledger, question("a", purpose="faithfulness:verdicts"))
+        await put(ledger, question("b", purpose="faithfulness:verdicts"), replace(REPLY, cost_usd=None))
+        await put(ledger, question("c", purpose="byop:prompt"))
+        await put(ledger, question("d", purpose="byop:prompt"), None)
+
+    asyncio.run(main())
+    reader = LedgerReader(path)
+    byop, faithfulness = reader.totals("run1")
+    assert (faithfulness.evaluator, faithfulness.answered, faithfulness.unknown_price) == ("faithfulness", 2, 1)
+    assert faithfulness.cost_usd == pytest.approx(0.001)
+    assert (byop.asked, byop.answered, byop.failed) == (2, 1, 1)
+    every = reader.total("run1")
+    assert (every.asked, every.answered, every.unknown_price, every.repeated_attempts) == (4, 3, 1, 6)
+    assert reader.total("another").asked == 0
+
+
+def test_calls_lost_with_a_process_are_told_from_calls_in_flight(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        await SqliteLedger(path, "run1").intend(question("in flight"))
+        host = this_process().rsplit(":", 2)[0]
+        monkeypatch.setattr(sqlite_ledger, "this_process", lambda: f"{host}:{os.getpid()}:1")  # the pid's former owner
+        await SqliteLedger(path, "run1").intend(question("lost"))
+        again = SqliteLedger(path, "run2")
+        await put(again, question("lost"))
+        await put(again, question("in flight"))
+
+    asyncio.run(main())
+    reader = LedgerReader(path)
+    assert [line["digest"] for line in reader.lost("run1")] == [question("lost").digest]
+    assert reader.made_again("run2") == 1
+    assert [line["digest"] for line in reader.asks(failed=True)] == [question("lost").digest]
+
+
+def test_processes_of_other_hosts_are_given_up_after_a_while() -> None:
+    assert not is_gone("elsewhere:1:1", 1_000.0, 1_000.0 + FOREIGN_S - 1)
+    assert is_gone("elsewhere:1:1", 1_000.0, 1_000.0 + FOREIGN_S + 1)
+
+
+def test_one_call_is_shown_by_the_beginning_of_its_digest(path: Path) -> None:
+    asyncio.run(put(SqliteLedger(path, "run1"), question()))
+    digest = question().digest
+    call = LedgerReader(path).one(digest[:8])
+    assert (call["digest"], call["text"], call["model"]) == (digest, "yes", "m")
+    assert call["verdicts"] == [{"parser": "1", "verdict": "yes", "problem": ""}]
+    assert json.dumps(call)
+    for wrong in ("0000", "xyz", "%", digest[:2]):
+        with pytest.raises(UsageError):
+            LedgerReader(path).one(wrong)
+
+
+def test_where_there_is_no_ledger_nothing_was_asked(path: Path) -> None:
+    reader = LedgerReader(path)
+    assert (reader.asks(), reader.totals(), reader.made_again("run1")) == ([], [], 0)
+    assert not path.exists()
+
+
+def test_a_ledger_that_cannot_be_used_says_where_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    path.write_text("this is no database, and it is longer than a header of SQLite could be" * 10)
+    with pytest.raises(StoreError, match=r"ledger\.sqlite"):
+        SqliteLedger(path, "run1")
+
+
+def test_its_place_is_the_store_or_what_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store.open(tmp_path)
+    monkeypatch.delenv("LEADLINE_LEDGER", raising=False)
+    assert ledger_path(store) == tmp_path / "ledger.sqlite"
+    monkeypatch.setenv("LEADLINE_LEDGER", str(tmp_path / "other" / "l.db"))
+    assert ledger_path(store) == tmp_path / "other" / "l.db"
