@@ -67,7 +67,7 @@ CREATE TABLE aggregates (
     value      DOUBLE,                  -- mean of the rows, or the dataset-level value; NULL when nothing was scored
     ci_low     DOUBLE,
     ci_high    DOUBLE,
-    ci_method  VARCHAR,                 -- 'wilson', 't', 'bootstrap', NULL when there is no interval
+    ci_method  VARCHAR,                 -- 'wilson', 't', 'rule_of_three', 'bootstrap', NULL without an interval
     std        DOUBLE,
     minimum    DOUBLE,
     maximum    DOUBLE,
@@ -119,7 +119,7 @@ CREATE TABLE problems (
     model_id     USMALLINT,
     description  VARCHAR NOT NULL,
     actions      VARCHAR NOT NULL,      -- what to do about it
-    attrs        VARCHAR NOT NULL,      -- JSON object, see docs/results.md
+    attrs        VARCHAR NOT NULL,      -- JSON object, see docs/problems-and-insights.md
     row_ids      UINTEGER[] NOT NULL    -- the rows concerned, at most 1,000
 );
 

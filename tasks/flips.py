@@ -1,0 +1,133 @@
+"""Flips: an original and a perturbed row of the same model that stand on two sides of a metric's threshold.
+
+The values of the rows that take part in a pair are laid out as one array per metric, so that comparing all pairs of a
+metric is a few array operations; a join of the scores with themselves takes three times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tasks.db import sql
+from tasks.statistics import wilson
+from tasks.tables import records, replace_lines, show_targets
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from duckdb import DuckDBPyConnection
+
+_MOST_CELLS: Final = 8_000_000  # values held at a time: 64 MB
+
+
+def find_flips(connection: DuckDBPyConnection) -> int:
+    """Fill the tables ``flips`` and ``flip_rates`` and return the number of flips.
+
+    Original and perturbed rows are compared within one model, in both directions, by the run's threshold, which is
+    itself on the passing side. Pairs of which a row has no value are not compared. A copy of a copy is compared with
+    the case that it was made from. Of a pass/fail board only the primary metric is compared: the others say the same.
+    """
+    show_targets(connection)
+    connection.execute(sql("flips/slots"))
+    connection.execute(sql("flips/pairs"))
+    columns = connection.execute("SELECT original_slot, perturbed_slot, bucket FROM pairs ORDER BY pair_id")
+    pairs: Mapping[str, Any] = columns.fetchnumpy()
+    metrics = records(connection, "SELECT * FROM targets WHERE compared AND above IS NOT NULL ORDER BY metric_id")
+    found = [_compare(metric, values, pairs) for metric, values in _values(connection, metrics)]
+    return _store(connection, metrics, found)
+
+
+def _values(
+    connection: DuckDBPyConnection, metrics: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[Mapping[str, Any], npt.NDArray[np.float64]]]:
+    """Yield each metric with its values by slot, NaN where a row has none; as many metrics at a time as fit."""
+    import numpy as np
+
+    (slots,) = connection.execute("SELECT count(*) FROM slots").fetchall()[0]
+    (pairs,) = connection.execute("SELECT count(*) FROM pairs").fetchall()[0]
+    if not pairs:
+        return
+    size = max(1, _MOST_CELLS // slots)
+    for start in range(0, len(metrics), size):
+        block = metrics[start : start + size]
+        place = np.full(block[-1]["metric_id"] + 1, -1)
+        place[[metric["metric_id"] for metric in block]] = range(len(block))
+        ends = [block[0]["metric_id"], block[-1]["metric_id"]]
+        found = connection.sql(sql("flips/values"), params=ends).to_arrow_table()
+        values = np.full((len(block) + 1, slots), np.nan)  # the last line, place -1, takes metrics not compared
+        for batch in found.to_batches():
+            columns = [batch.column(name).to_numpy() for name in ("metric_id", "slot", "value")]
+            values[place[columns[0]], columns[1]] = columns[2]
+        yield from zip(block, values, strict=False)
+
+
+class Compared(NamedTuple):
+    """What came out of one metric.
+
+    Attributes:
+        pair: Numbers of the pairs that flipped.
+        original: Values of their original rows.
+        perturbed: Values of their perturbed rows.
+        counts: By bucket, the pairs where both rows fail, only the perturbed, only the original, or both pass.
+    """
+
+    pair: npt.NDArray[np.int64]
+    original: npt.NDArray[np.float64]
+    perturbed: npt.NDArray[np.float64]
+    counts: npt.NDArray[np.int64]
+
+
+def _compare(metric: Mapping[str, Any], values: npt.NDArray[np.float64], pairs: Mapping[str, Any]) -> Compared:
+    """Compare all pairs of one metric, whose ``values`` stand by slot."""
+    import numpy as np
+
+    passes = ((values >= metric["above"]) == metric["upper_is_good"]).astype(np.int8)
+    passes[np.isnan(values)] = 4  # so that a pair has a sum under 4 only if both its rows have a value
+    outcome = 2 * passes[pairs["original_slot"]] + passes[pairs["perturbed_slot"]]
+    flipped = np.flatnonzero((outcome == 1) | (outcome == 2))
+    cells = pairs["bucket"] * 16 + outcome
+    return Compared(
+        pair=flipped,
+        original=values[pairs["original_slot"][flipped]],
+        perturbed=values[pairs["perturbed_slot"][flipped]],
+        counts=np.bincount(cells, minlength=16 * (int(pairs["bucket"].max()) + 1)).reshape(-1, 16)[:, :4].copy(),
+    )
+
+
+def _store(connection: DuckDBPyConnection, metrics: Sequence[Mapping[str, Any]], found: Sequence[Compared]) -> int:
+    import numpy as np
+    import pyarrow as pa
+
+    rates: list[dict[str, Any]] = []
+    number = sum(len(compared.pair) for compared in found)
+    connection.execute("BEGIN; DELETE FROM flips")
+    if found:
+        ids = np.array([metric["metric_id"] for metric in metrics])
+        flips = {
+            "metric_id": ids.repeat([len(compared.pair) for compared in found]),
+            "pair_id": np.concatenate([compared.pair for compared in found]),
+            "original_value": np.concatenate([compared.original for compared in found]),
+            "perturbed_value": np.concatenate([compared.perturbed for compared in found]),
+        }
+        connection.register("found", pa.table(flips))
+        connection.execute(sql("flips/flips"))
+        connection.unregister("found")
+        buckets = len(found[0].counts)
+        counts = np.concatenate([compared.counts for compared in found])
+        counted = {
+            "metric_id": ids.repeat(buckets),
+            "bucket": np.tile(np.arange(buckets), len(found)),
+            "n_pairs": counts.sum(axis=1),
+            "n_passed_to_failed": counts[:, 2],
+            "n_failed_to_passed": counts[:, 1],
+        }
+        connection.register("counted", pa.table(counted))
+        rates = records(connection, sql("flips/rates"))
+        connection.unregister("counted")
+    connection.execute("COMMIT")
+    for line in rates:
+        line["rate"] = (line["n_passed_to_failed"] + line["n_failed_to_passed"]) / line["n_pairs"]
+        line["ci_low"], line["ci_high"] = wilson(line["rate"], line["n_pairs"])
+    replace_lines(connection, "flip_rates", rates)
+    return number

@@ -1,0 +1,90 @@
+-- statement: scores
+-- The scores of one evaluator's rows that the store holds, one line per metric; null is not applicable or
+-- unscorable for good.
+INSERT INTO scores
+WITH held AS (
+    SELECT key, trial, unscorable, {metric_columns}
+    FROM read_parquet({segments})
+    WHERE trial < {trials}
+    {one_per_key}
+)
+SELECT
+    metrics.metric_id,
+    unpivoted.row_id,
+    unpivoted.trial,
+    CASE WHEN unpivoted.value IS NOT NULL THEN 'scored'
+         WHEN list_contains(json_keys(unpivoted.unscorable), metrics.metric) THEN 'unscored'
+         ELSE 'not_applicable' END,
+    CASE WHEN unpivoted.value IS NULL AND list_contains(json_keys(unpivoted.unscorable), metrics.metric)
+         THEN 'unscorable' END,
+    unpivoted.value
+FROM (
+    SELECT plan.row_id, held.* EXCLUDE (key)
+    FROM plan
+    JOIN keys ON keys.row_id = plan.row_id AND keys.reads_id = {reads_id}
+    JOIN held ON held.key = keys.key
+    WHERE plan.evaluator_id = {evaluator_id} AND plan.state = 'score'
+) UNPIVOT INCLUDE NULLS (value FOR metric IN ({metric_columns})) AS unpivoted
+JOIN metrics ON metrics.evaluator_id = {evaluator_id} AND 'm:' || metrics.metric = unpivoted.metric;
+
+-- statement: evidence
+INSERT INTO evidence
+SELECT {evaluator_id}, plan.row_id, held.trial, held.evidence, held.flags, held.payload,
+       held.unscorable ->> list_extract(json_keys(held.unscorable), 1)
+FROM plan
+JOIN keys ON keys.row_id = plan.row_id AND keys.reads_id = {reads_id}
+JOIN (
+    SELECT key, trial, evidence, flags, payload, unscorable
+    FROM read_parquet({segments})
+    WHERE trial < {trials}
+      AND (evidence IS NOT NULL OR flags IS NOT NULL OR payload IS NOT NULL OR unscorable IS NOT NULL)
+    {one_per_key}
+) AS held ON held.key = keys.key
+WHERE plan.evaluator_id = {evaluator_id} AND plan.state = 'score';
+
+-- statement: unscored
+-- What this run could not measure; a metric that has a value although another of its row has none keeps it.
+INSERT INTO scores
+SELECT metrics.metric_id, plan.row_id, failed.trial,
+       CASE WHEN failed.value IS NOT NULL THEN 'scored'
+            WHEN failed.reason IS NOT NULL THEN 'unscored'
+            ELSE 'not_applicable' END,
+       failed.reason, failed.value
+FROM plan
+JOIN keys ON keys.row_id = plan.row_id AND keys.reads_id = {reads_id}
+JOIN read_parquet({unscored}) AS failed ON failed.key = keys.key AND failed.evaluator_id = {evaluator_id}
+JOIN metrics ON metrics.evaluator_id = {evaluator_id} AND metrics.metric = failed.metric
+WHERE plan.evaluator_id = {evaluator_id} AND plan.state = 'score';
+
+-- statement: unscored_evidence
+INSERT INTO evidence
+SELECT {evaluator_id}, plan.row_id, failed.trial, any_value(failed.evidence), any_value(failed.flags), NULL,
+       any_value(failed.message)
+FROM plan
+JOIN keys ON keys.row_id = plan.row_id AND keys.reads_id = {reads_id}
+JOIN read_parquet({unscored}) AS failed ON failed.key = keys.key AND failed.evaluator_id = {evaluator_id}
+WHERE plan.evaluator_id = {evaluator_id} AND plan.state = 'score'
+GROUP BY plan.row_id, failed.trial;
+
+-- statement: unmeasured
+-- Rows that were never looked at: an input is missing, the host failed, the evaluator or its worker was lost.
+INSERT INTO scores
+SELECT metrics.metric_id, plan.row_id, trials.trial,
+       CASE WHEN plan.state = 'not_applicable' THEN 'not_applicable' ELSE 'unscored' END,
+       CASE plan.state WHEN 'not_applicable' THEN NULL WHEN 'host_error' THEN 'host_error' ELSE {lost} END,
+       NULL
+FROM plan
+JOIN metrics ON metrics.evaluator_id = {evaluator_id} AND NOT metrics.dataset_level
+JOIN range({trials}) AS trials(trial) ON trials.trial = 0 OR plan.state = 'score'
+ANTI JOIN (
+    SELECT row_id, trial FROM scores
+    WHERE metric_id IN (SELECT metric_id FROM metrics WHERE evaluator_id = {evaluator_id})
+) AS known ON known.row_id = plan.row_id AND known.trial = trials.trial
+WHERE plan.evaluator_id = {evaluator_id};
+
+-- statement: unmeasured_evidence
+INSERT INTO evidence
+SELECT {evaluator_id}, plan.row_id, 0, NULL, NULL, NULL, rows.error
+FROM plan
+JOIN rows USING (row_id)
+WHERE plan.evaluator_id = {evaluator_id} AND plan.state = 'host_error';

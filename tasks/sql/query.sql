@@ -1,0 +1,75 @@
+-- What `leadline sql` shows of all runs together, on top of the schema `stored`: the tables of run.sql and dataset.sql
+-- with a column `run`. Numbers that mean something within one run only stand beside the names that they stand for.
+
+CREATE VIEW models AS SELECT * FROM stored.models;
+
+CREATE VIEW cases AS SELECT * FROM stored.cases;
+
+CREATE VIEW rows AS
+SELECT r.run, c.case_key, m.model_key, r.* EXCLUDE (run)
+FROM stored.rows AS r
+JOIN stored.cases AS c USING (run, case_id)
+JOIN stored.models AS m USING (run, model_id);
+
+CREATE VIEW relationships AS
+SELECT r.run, c.case_key, o.case_key AS original_case_key, r.* EXCLUDE (run)
+FROM stored.relationships AS r
+JOIN stored.cases AS c USING (run, case_id)
+JOIN stored.cases AS o ON o.run = r.run AND o.case_id = r.original_case_id;
+
+CREATE VIEW evaluators AS SELECT * FROM stored.evaluators;
+
+CREATE VIEW metrics AS
+SELECT m.run, e.evaluator, m.* EXCLUDE (run)
+FROM stored.metrics AS m
+JOIN stored.evaluators AS e USING (run, evaluator_id);
+
+CREATE VIEW scores AS
+SELECT
+    s.run, n.evaluator, n.metric, r.case_key, r.model_key, s.trial, s.status, s.reason, s.value,
+    s.metric_id, s.row_id
+FROM stored.scores AS s
+JOIN metrics AS n USING (run, metric_id)
+JOIN (SELECT run, row_id, case_key, model_key FROM rows) AS r USING (run, row_id);
+
+CREATE VIEW evidence AS
+SELECT s.run, e.evaluator, r.case_key, r.model_key, s.* EXCLUDE (run)
+FROM stored.evidence AS s
+JOIN stored.evaluators AS e USING (run, evaluator_id)
+JOIN (SELECT run, row_id, case_key, model_key FROM rows) AS r USING (run, row_id);
+
+CREATE VIEW aggregates AS
+SELECT a.run, n.evaluator, n.metric, m.model_key, a.* EXCLUDE (run)
+FROM stored.aggregates AS a
+JOIN metrics AS n USING (run, metric_id)
+JOIN stored.models AS m USING (run, model_id);
+
+CREATE VIEW flips AS
+SELECT
+    f.run, n.evaluator, n.metric, m.model_key,
+    o.case_key AS original_case_key, p.case_key AS perturbed_case_key, f.* EXCLUDE (run)
+FROM stored.flips AS f
+JOIN metrics AS n USING (run, metric_id)
+JOIN stored.models AS m USING (run, model_id)
+JOIN stored.cases AS o ON o.run = f.run AND o.case_id = f.original_case_id
+JOIN stored.cases AS p ON p.run = f.run AND p.case_id = f.perturbed_case_id;
+
+CREATE VIEW flip_rates AS
+SELECT f.run, n.evaluator, n.metric, m.model_key, f.* EXCLUDE (run)
+FROM stored.flip_rates AS f
+JOIN metrics AS n USING (run, metric_id)
+JOIN stored.models AS m USING (run, model_id);
+
+CREATE VIEW problems AS
+SELECT p.run, e.evaluator, n.metric, m.model_key, p.* EXCLUDE (run)
+FROM stored.problems AS p
+LEFT JOIN stored.evaluators AS e USING (run, evaluator_id)
+LEFT JOIN stored.metrics AS n USING (run, metric_id)
+LEFT JOIN stored.models AS m USING (run, model_id);
+
+CREATE VIEW insights AS
+SELECT i.run, e.evaluator, n.metric, m.model_key, i.* EXCLUDE (run)
+FROM stored.insights AS i
+LEFT JOIN stored.evaluators AS e USING (run, evaluator_id)
+LEFT JOIN stored.metrics AS n USING (run, metric_id)
+LEFT JOIN stored.models AS m USING (run, model_id);

@@ -1,0 +1,70 @@
+-- What `leadline show` prints of one run; statements are separated by lines `-- name`.
+
+-- board
+SELECT
+    evaluators.evaluator, metrics.metric, metrics.name AS metric_name, metrics.is_primary, models.model_key AS model,
+    aggregates.value, aggregates.ci_low, aggregates.ci_high, aggregates.ci_method,
+    aggregates.threshold, aggregates.pass_share, aggregates.verdict,
+    aggregates.n_rows, aggregates.n_scored, aggregates.n_unscored, aggregates.n_not_applicable, aggregates.reasons
+FROM aggregates
+JOIN metrics USING (metric_id)
+JOIN evaluators USING (evaluator_id)
+JOIN models USING (model_id)
+ORDER BY
+    evaluators.evaluator_id, metrics.is_primary DESC, metrics.metric_id,
+    CASE WHEN metrics.higher_is_better THEN -aggregates.value ELSE aggregates.value END NULLS LAST,
+    models.model_id;
+
+-- problems
+SELECT
+    problems.severity, problems.type, problems.instrument, evaluators.evaluator, metrics.metric,
+    models.model_key AS model, problems.description, problems.actions, problems.attrs::JSON AS attrs,
+    len(problems.row_ids) AS n_rows
+FROM problems
+LEFT JOIN evaluators USING (evaluator_id)
+LEFT JOIN metrics USING (metric_id)
+LEFT JOIN models USING (model_id)
+ORDER BY problems.problem_id;
+
+-- insights
+SELECT
+    insights.type, evaluators.evaluator, metrics.metric, models.model_key AS model,
+    insights.description, insights.actions, insights.attrs::JSON AS attrs
+FROM insights
+LEFT JOIN evaluators USING (evaluator_id)
+LEFT JOIN metrics USING (metric_id)
+LEFT JOIN models USING (model_id)
+ORDER BY insights.insight_id;
+
+-- case
+SELECT * FROM cases WHERE case_key = ?;
+
+-- near
+SELECT case_key FROM cases ORDER BY jaro_winkler_similarity(case_key, ?) DESC, case_id LIMIT 3;
+
+-- answers
+SELECT rows.row_id, models.model_key AS model, rows.* EXCLUDE (row_id, case_id, model_id)
+FROM rows JOIN models USING (model_id)
+WHERE rows.case_id = ?
+ORDER BY models.model_id;
+
+-- scores
+SELECT
+    scores.row_id, evaluators.evaluator, metrics.metric, scores.trial, scores.status::VARCHAR AS status, scores.reason,
+    scores.value, metrics.threshold,
+    CASE
+        WHEN scores.value IS NULL OR metrics.threshold IS NULL THEN NULL
+        WHEN metrics.higher_is_better THEN scores.value >= metrics.threshold
+        ELSE scores.value <= metrics.threshold
+    END AS passes
+FROM scores
+JOIN metrics USING (metric_id)
+JOIN evaluators USING (evaluator_id)
+WHERE scores.row_id IN (SELECT row_id FROM rows WHERE case_id = ?)
+ORDER BY scores.row_id, evaluators.evaluator_id, metrics.is_primary DESC, metrics.metric_id, scores.trial;
+
+-- evidence
+SELECT evidence.row_id, evaluators.evaluator, evidence.trial, evidence.evidence, evidence.flags, evidence.error
+FROM evidence JOIN evaluators USING (evaluator_id)
+WHERE evidence.row_id IN (SELECT row_id FROM rows WHERE case_id = ?)
+ORDER BY evidence.row_id, evidence.evaluator_id, evidence.trial;
