@@ -30,6 +30,16 @@ def literal(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
+def connect(database: Path | None = None, *, read_only: bool = False, threads: int | None = None) -> DuckDBPyConnection:
+    """Open a database, in memory without a path, as a program does: with no progress bar on standard output."""
+    import duckdb
+
+    config: dict[str, str | bool | int | float | list[str]] = {} if threads is None else {"threads": threads}
+    connection = duckdb.connect(str(database or ":memory:"), read_only=read_only, config=config)
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
 def attach_dataset(connection: DuckDBPyConnection, dataset: Path) -> None:
     """Show a loaded dataset's Parquet files as the views of ``dataset.sql``."""
     for table in DATASET_TABLES:
@@ -54,7 +64,7 @@ def open_run(store: Store, run: Run, *, create: bool = False, read_only: bool = 
     if not create and not run.database.exists():
         raise UsageError(f"Run {run.id!r} has no results yet.", hint="Look at: leadline runs")
     try:
-        connection = duckdb.connect(str(run.database), read_only=read_only)
+        connection = connect(run.database, read_only=read_only)
     except duckdb.IOException as error:
         raise StoreError(
             f"The database of run {run.id!r} is in use by another process: {str(error).splitlines()[0]}",

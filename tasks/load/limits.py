@@ -7,7 +7,10 @@ from typing import Final
 MIB: Final = 1024 * 1024
 
 MAX_RECORD: Final = 64 * MIB
-"""Bytes of one record: a line, a table row, an element of a JSON array."""
+"""Bytes of one record: a line, a row of a Parquet table, an element of a JSON array."""
+
+MAX_CSV_ROW: Final = 16 * MIB
+"""Bytes of one row of CSV; several blocks of this size are in memory while it is parsed."""
 
 MAX_TEXT: Final = 16 * MIB
 """Characters of one text."""

@@ -46,9 +46,15 @@ def container_of(source: Source) -> Container:
         return Container.JSON
     if head.startswith(b"{"):
         return Container.JSON if is_envelope(source) or not _is_lines(head) else Container.JSON_LINES
-    if b"\0" in source.head.split(b"\n", 1)[0]:
+    if _is_binary(source.head):
         raise DatasetError([Fault(source.name, None, "", "the file is binary data of an unknown kind")])
     return Container.CSV
+
+
+def _is_binary(head: bytes) -> bool:
+    """Return whether the first line is no text; a NUL further on may be part of an answer."""
+    first = head.split(b"\n", 1)[0]
+    return b"\0" in first or (b"\0" in head and "\ufffd" in first.decode("utf-8", "replace"))
 
 
 def _is_lines(head: bytes) -> bool:

@@ -74,8 +74,12 @@ class Source:
 
     def ensure_unchanged(self) -> None:
         """Refuse a file that was written to since it was first looked at."""
-        status = self.path.stat()
-        if (status.st_size, status.st_mtime_ns) != (self.size, self.changed):
+        try:
+            status = self.path.stat()
+            same = (status.st_size, status.st_mtime_ns) == (self.size, self.changed)
+        except OSError:
+            same = False
+        if not same:
             raise _refused(self.name, "the file changed while it was read; load it again when it is complete")
 
 

@@ -1,7 +1,6 @@
-"""A scratch database that holds a dataset while it is read; beyond its share of memory it spills into the store.
+"""A scratch database on disk that holds a dataset while it is read, so that memory stays bounded.
 
-It is a database in memory with a folder to spill to: as bounded as one on disk, without a write-ahead log that would
-write everything twice. Every batch is its own transaction, for DuckDB keeps the rows of an open one in memory.
+Every batch is a transaction of its own, for DuckDB keeps the rows of an open one in memory.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from evaluators.errors import StoreError
 from tasks.db import sql
 
 if TYPE_CHECKING:
@@ -28,7 +28,11 @@ _ABANDONED: Final = 24 * 3600.0
 
 @contextmanager
 def staging(store: Store) -> Iterator[DuckDBPyConnection]:
-    """Open an empty staging database in the store; it is gone when the block ends."""
+    """Open an empty staging database in the store; it is gone when the block ends.
+
+    Raises:
+        StoreError: The store has no room for it.
+    """
     import duckdb
 
     room = store.root / "staging"
@@ -41,9 +45,17 @@ def staging(store: Store) -> Iterator[DuckDBPyConnection]:
             "threads": min(4, os.cpu_count() or 1),
             "preserve_insertion_order": True,
         }
-        with duckdb.connect(config=config) as connection:
+        with duckdb.connect(str(Path(folder) / "stage.duckdb"), config=config) as connection:
+            # What is read once or twice is not worth compressing, nor saving every 16 MB.
+            connection.execute("SET force_compression = 'uncompressed'; SET wal_autocheckpoint = '256MB'")
+            connection.execute("SET enable_progress_bar = false")  # DuckDB would draw one on standard output
             connection.execute(sql("load_staging"))
-            yield connection
+            try:
+                yield connection
+            except (duckdb.IOException, duckdb.OutOfMemoryException, OSError) as error:
+                said = str(error).splitlines()[0]
+                hint = f"Is there room in {store.root}? A load needs up to three times the file's size."
+                raise StoreError(f"The dataset cannot be stored: {said}.", hint=hint) from error
 
 
 def _sweep(room: Path) -> None:

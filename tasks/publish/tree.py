@@ -13,7 +13,7 @@ from tasks.publish.describe import descriptor, finding
 from tasks.publish.eval_results import KIND, write_eval_results
 from tasks.publish.leaderboards import hardest_cases, kind, standings, write_leaderboards
 from tasks.publish.templating import render, visible
-from tasks.publish.views import EvaluatorView, Facts
+from tasks.publish.views import EvaluatorView, Facts, Finding
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -35,18 +35,18 @@ def write_evaluator(
     if evaluator.keeps_rows:
         write_eval_results(connection, facts, evaluator, folder, texts=texts)
     write_leaderboards(connection, facts, evaluator, folder)
-    problems = [finding(facts, p, kind(evaluator)) for p in facts.problems if p.evaluator_id == evaluator.id]
-    insights = [finding(facts, i, kind(evaluator)) for i in facts.insights if i.evaluator_id == evaluator.id]
+    problems = [problem for problem in facts.problems if _concerns(problem, evaluator)]
+    insights = [insight for insight in facts.insights if _concerns(insight, evaluator)]
     for name, found in (("problems", problems), ("insights", insights)):
         path = folder / name / f"{name}_and_actions.json"
-        jsonio.write(path, {name: found})
+        jsonio.write(path, {name: [finding(facts, item, kind(evaluator)) for item in found]})
     context = {
         "facts": facts,
         "evaluator": evaluator,
         "standings": standings(facts, evaluator),
         "hardest": hardest_cases(connection, evaluator),
-        "problems": [p for p in facts.problems if p.evaluator_id == evaluator.id],
-        "insights": [i for i in facts.insights if i.evaluator_id == evaluator.id],
+        "problems": problems,
+        "insights": insights,
         "unmeasured": [u for u in facts.unmeasured if u.evaluator_id == evaluator.id],
     }
     fragment = layout.explanation(folder, "global-html-fragment", layout.HTML)
@@ -96,6 +96,12 @@ def _write_archive(folder: Path) -> None:
                 with path.open("rb") as source, zipped.open(entry, "w") as target:
                     while block := source.read(1 << 20):
                         target.write(block)
+
+
+def _concerns(item: Finding, evaluator: EvaluatorView) -> bool:
+    """Whether a finding is this evaluator's, alone or together with others (then ``attrs`` names them)."""
+    shared = item.attrs.get("evaluator_ids")
+    return item.evaluator_id == evaluator.id or (isinstance(shared, list) and evaluator.key in shared)
 
 
 def _result(facts: Facts, evaluator: EvaluatorView, folder: Path, problems: int, insights: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from tasks.load.faults import Faults, Place
-from tasks.load.limits import MAX_RECORD, MIB
+from tasks.load.limits import MAX_CSV_ROW, MIB
 from tasks.load.readers import Item
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def read_csv(source: Source, faults: Faults) -> Iterator[Item]:
             batches = arrow.open_csv(
                 file,
                 read_options=arrow.ReadOptions(
-                    use_threads=False, block_size=MAX_RECORD, column_names=slots, skip_rows_after_names=1
+                    use_threads=False, block_size=MAX_CSV_ROW, column_names=slots, skip_rows_after_names=1
                 ),
                 parse_options=arrow.ParseOptions(
                     delimiter=delimiter, newlines_in_values=True, invalid_row_handler=on_ragged
@@ -81,7 +81,7 @@ def read_csv(source: Source, faults: Faults) -> Iterator[Item]:
         faults.unreadable = True
         said = str(error)
         if "straddling" in said:
-            said = f"a row is longer than {MAX_RECORD // MIB} MiB; a quote may be left open before it"
+            said = f"a row is longer than {MAX_CSV_ROW // MIB} MiB; a quote may be left open before it"
         faults.add(None, "", said)
     for number, message in sorted(ragged.items()):
         faults.unreadable = True
@@ -149,8 +149,8 @@ def _count_quotes(source: Source, faults: Faults) -> int | None:
             quotes += data.count(b'"')
             newline = data.rfind(b"\n")
             length = length + len(data) if newline < 0 else len(data) - newline - 1
-            if length > MAX_RECORD:
-                faults.add(None, "", f"line {line} is longer than {MAX_RECORD // MIB} MiB")
+            if length > MAX_CSV_ROW:
+                faults.add(None, "", f"line {line} is longer than {MAX_CSV_ROW // MIB} MiB")
                 return None
             line += data.count(b"\n")
             before += len(data)

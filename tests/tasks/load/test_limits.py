@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from evaluators.errors import StoreError
 from tasks.load import limits
 from tests.support.loading import as_jsonl, faults, load, rows
 
@@ -43,11 +44,16 @@ def load_apart(folder: Path, path: Path) -> tuple[Any, int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "head",
-    [b'{"question": "', b'[{"question": "', b'{"inputs": [{"input": "', b'question,actual_answer\n"a","'],
+    ("head", "limit"),
+    [
+        (b'{"question": "', 64),
+        (b'[{"question": "', 64),
+        (b'{"inputs": [{"input": "', 64),
+        (b'question,actual_answer\n"a","', 16),
+    ],
     ids=["jsonl", "json", "document", "csv"],
 )
-def test_a_line_of_a_gibibyte_is_refused_in_bounded_memory(tmp_path: Path, head: bytes) -> None:
+def test_a_line_of_a_gibibyte_is_refused_in_bounded_memory(tmp_path: Path, head: bytes, limit: int) -> None:
     path = tmp_path / "long"
     with path.open("wb") as file:
         # The first mebibyte is text, so that the file is not taken for binary data; the rest is a hole.
@@ -56,7 +62,7 @@ def test_a_line_of_a_gibibyte_is_refused_in_bounded_memory(tmp_path: Path, head:
     begun = time.monotonic()
     said, peak = load_apart(tmp_path, path)
     assert len(said) == 1
-    assert "longer than 64 MiB" in said[0]
+    assert f"longer than {limit} MiB" in said[0]
     assert peak < GIB
     assert time.monotonic() - begun < 30
 
@@ -131,3 +137,14 @@ def test_records_around_the_size_of_a_batch_are_all_staged(tmp_path: Path, monke
     assert [row["actual_answer"] for row in rows(load(tmp_path, "d.jsonl", as_jsonl(records))).values()] == [
         str(index) for index in range(100)
     ]
+
+
+def test_a_store_without_room_is_said_to_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tasks.load.write.write_tables", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        load(tmp_path, "d.jsonl", as_jsonl([{"question": "Q", "actual_answer": "A"}]))
+    assert not list(tmp_path.glob("store/datasets/*"))
+    assert not list(tmp_path.glob("store/staging/*"))

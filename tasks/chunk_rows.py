@@ -1,0 +1,82 @@
+"""Reading the rows of a chunk: only those rows, only the fields that some evaluator of the chunk reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from evaluators.types import Chunk as ContextChunk
+from evaluators.types import Field, Row
+from tasks.db import attach_dataset, connect, literal, sql
+
+_COLUMNS: Final[dict[Field, str]] = {
+    Field.QUESTION: "cases.question",
+    Field.EXPECTED_ANSWER: "cases.expected_answers",
+    Field.RETRIEVED_CONTEXT: "rows.retrieved_context",
+    Field.RETRIEVED_DOCUMENTS: "rows.retrieved_context",
+    Field.ACTUAL_ANSWER: "rows.actual_answer",
+    Field.CONDITION: "cases.condition",
+    Field.CATEGORIES: "cases.categories",
+    Field.EXPECTED_DOCUMENTS: "cases.expected_documents",
+    Field.METADATA: "cases.metadata AS case_metadata, rows.metadata AS row_metadata",
+}
+
+
+class NeededRow(NamedTuple):
+    """A row and the keys of the scores that it needs, by evaluator number and trial."""
+
+    row: Row
+    keys: dict[tuple[int, int], bytes]
+
+
+def read_chunk(
+    dataset: Path, pairs: Path, first: int, last: int, fields: Sequence[Field], *, batch: int
+) -> Iterator[list[NeededRow]]:
+    """Yield the rows of a chunk in batches.
+
+    Args:
+        dataset: Folder of the loaded dataset.
+        pairs: Parquet file of what is to compute: ``row_id, evaluator_id, trial, key``.
+        first: First row of the chunk.
+        last: Last row of the chunk.
+        fields: The fields to fill in.
+        batch: Most rows per batch.
+    """
+    columns = dict.fromkeys(_COLUMNS[field] for field in fields)
+    statement = sql("chunk_rows").format(columns=", ".join(columns) or "NULL AS nothing", pairs=literal(pairs))
+    with connect(threads=1) as connection:
+        attach_dataset(connection, dataset)
+        reader = connection.sql(statement, params=[first, last, first, last]).to_arrow_reader(batch)
+        for record_batch in reader:
+            yield [_needed(line) for line in record_batch.to_pylist()]
+
+
+def _needed(line: dict[str, Any]) -> NeededRow:
+    return NeededRow(
+        Row(
+            case=line["case_key"],
+            model=line["model_key"],
+            question=line.get("question"),
+            expected_answers=tuple(line.get("expected_answers") or ()),
+            retrieved_context=tuple(
+                ContextChunk(chunk["content"], chunk["doc_uri"]) for chunk in (line.get("retrieved_context") or ())
+            ),
+            actual_answer=line.get("actual_answer"),
+            condition=line.get("condition"),
+            categories=tuple(line.get("categories") or ()),
+            expected_documents=tuple(line.get("expected_documents") or ()),
+            metadata=_metadata(line),
+        ),
+        {(job["evaluator_id"], job["trial"]): job["key"] for job in line["jobs"]},
+    )
+
+
+def _metadata(line: dict[str, Any]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name in ("case_metadata", "row_metadata"):
+        if line.get(name):
+            out |= orjson.loads(line[name])
+    return out

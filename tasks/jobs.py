@@ -1,0 +1,148 @@
+"""An evaluator in one configuration: what is planned, sent to workers, and found again in the store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from evaluators.base import Evaluator, Lane
+from evaluators.errors import LeadlineError, UsageError
+from evaluators.judge.budget import Limits
+from evaluators.judge.config import JudgeConfig
+from evaluators.registry import get
+from evaluators.suites import suite
+from evaluators.toolbox import Settings, Toolbox
+from evaluators.types import Field
+from tasks.store import digest, write_json
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One evaluator with its parameters.
+
+    Attributes:
+        evaluator_id: Its number within the run.
+        evaluator: Its id.
+        params: All its parameters.
+        identity: All that its scores depend on, apart from the row and the trial.
+        config: Digest of the identity; names the folder of its segments.
+        lane: Where it runs.
+        error: Why it cannot run at all, or ``""``.
+        trials: How often each row is scored.
+    """
+
+    evaluator_id: int
+    evaluator: str
+    params: Mapping[str, Any]
+    identity: Mapping[str, Any]
+    config: str
+    lane: Lane
+    error: str = ""
+    trials: int = 1
+
+    def build(self) -> Evaluator:
+        """Return the evaluator itself."""
+        kind = get(self.evaluator)
+        return kind(kind.parameters.build(self.evaluator, dict(self.params)))
+
+    @property
+    def reads(self) -> tuple[Field, ...]:
+        """The fields that its scores depend on."""
+        return self.build().reads
+
+
+def choose(
+    suite_name: str | None, ids: Sequence[str], params: Mapping[str, Mapping[str, Any]], *, judge: bool = False
+) -> tuple[Evaluator, ...]:
+    """Return the evaluators of a request, configured, sorted by id.
+
+    Args:
+        suite_name: A suite, or ``None``; with no ids either, every evaluator, or those that ask no judge if there is
+            none.
+        ids: Further evaluators.
+        params: Parameters by evaluator id.
+        judge: Whether there is a judge to ask.
+
+    Raises:
+        UsageError: An unknown suite, evaluator or parameter, parameters for an evaluator that does not run, or an
+            evaluator that was named but asks a judge, and there is none.
+    """
+    default = "all" if judge else "no-judge"
+    wanted = {*ids, *suite(suite_name or default)} if suite_name or not ids else set(ids)
+    for id_ in () if judge else ids:
+        if get(id_).spec.judge:
+            raise UsageError(f"{id_} asks a judge, and none is named.", hint="Add: --judge MODEL (or LEADLINE_JUDGE).")
+    for unused in sorted(set(params) - wanted):
+        get(unused)
+        raise UsageError(f"Parameters were given for {unused}, which does not run.", hint=f"Add: -e {unused}")
+    kinds = [get(id_) for id_ in sorted(wanted)]
+    return tuple(kind(kind.parameters.build(kind.spec.id, dict(params.get(kind.spec.id, {})))) for kind in kinds)
+
+
+def make_jobs(evaluators: Sequence[Evaluator], settings: Settings, *, trials: int = 1) -> tuple[Job, ...]:
+    """Number the evaluators and fix what their scores depend on.
+
+    An evaluator whose identity cannot be found gets a job with an error, so that the others go on.
+
+    Args:
+        evaluators: The evaluators of the run.
+        settings: The run's choices.
+        trials: How often those that ask a judge score each row; the others always say the same.
+    """
+    tools = Toolbox(settings)
+    return tuple(_make_job(number, evaluator, tools, trials) for number, evaluator in enumerate(evaluators))
+
+
+def _make_job(number: int, evaluator: Evaluator, tools: Toolbox, trials: int) -> Job:
+    error = ""
+    try:
+        identity = evaluator.identity(tools)
+    except LeadlineError:
+        raise
+    except Exception as failure:
+        identity, error = {"evaluator": evaluator.spec.id}, f"{type(failure).__name__}: {failure}"
+    return Job(
+        evaluator_id=number,
+        evaluator=evaluator.spec.id,
+        params=evaluator.params.model_dump(mode="json"),
+        identity=identity,
+        config=digest(identity),
+        lane=evaluator.spec.lane,
+        error=error,
+        trials=trials if evaluator.spec.judge else 1,
+    )
+
+
+def write_jobs(path: Path, jobs: Sequence[Job], settings: Settings, limits: Limits | None = None) -> None:
+    """Write what a worker needs to know of a run: its jobs, its choices, and what it may spend on judges.
+
+    API keys are no part of it: a worker takes them from its own environment.
+    """
+    document = {
+        "settings": settings_record(settings),
+        "limits": asdict(limits or Limits()),
+        "jobs": [asdict(job) for job in jobs],
+    }
+    write_json(path, document)
+
+
+def read_jobs(path: Path) -> tuple[Settings, tuple[Job, ...]]:
+    """Read what :func:`write_jobs` wrote."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    values = document["settings"]
+    judges = tuple(JudgeConfig(**judge) for judge in values.pop("judges", ()))
+    return Settings(**values, judges=judges), tuple(Job(**job) for job in document["jobs"])
+
+
+def read_limits(path: Path) -> Limits:
+    """Read what a run may spend on judges."""
+    return Limits(**json.loads(path.read_text(encoding="utf-8")).get("limits", {}))
+
+
+def settings_record(settings: Settings) -> dict[str, Any]:
+    """Return a run's choices as JSON."""
+    values = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    return values | {"judges": [judge.model_dump(mode="json") for judge in settings.judges]}

@@ -1,0 +1,85 @@
+"""Finding runs in the store, and what their records say."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from evaluators.errors import UsageError
+from tasks.store import Run, Store
+
+LATEST: Final = "latest"
+_INTERRUPTIONS: Final = ("KeyboardInterrupt", "TerminationSignal")
+
+
+def find_run(store: Store, name: str) -> Run:
+    """Return the run that a name stands for: its id, a prefix that only it has, or ``latest``.
+
+    ``latest`` is the youngest run that was completed.
+
+    Raises:
+        UsageError: There is none, or the prefix fits several.
+    """
+    runs = store.runs()
+    if name == LATEST:
+        completed = (run for run in reversed(runs) if status(run.read()) == "completed")
+        found = next(completed, None)
+        if found is None:
+            raise UsageError(f"No run in the store {store.root} was completed yet.", hint="Look at: leadline runs")
+        return found
+    if any(run.id == name for run in runs):
+        return store.run(name)
+    matches = [run for run in runs if name and run.id.startswith(name)]
+    if len(matches) > 1:
+        few = ", ".join(run.id for run in matches[-3:])
+        raise UsageError(f"{len(matches)} runs begin with {name!r} ({few}).", hint="Give more of the id.")
+    if not matches:
+        raise UsageError(f"There is no run {name!r} in the store {store.root}.", hint="List runs: leadline runs")
+    return matches[0]
+
+
+def status(record: Mapping[str, Any]) -> str:
+    """Return what became of a run: ``running``, ``completed``, ``failed``, or ``interrupted``.
+
+    A run is interrupted when somebody stopped it, and when it says that it runs and its process is gone.
+
+    Whether a process of another machine lives cannot be told; its run counts as running.
+    """
+    said = str(record.get("status", "running"))
+    if said == "failed" and str(record.get("error")).startswith(_INTERRUPTIONS):
+        return "interrupted"
+    process = record.get("process") or {}
+    if said != "running" or process.get("host") != socket.gethostname():
+        return said
+    try:
+        os.kill(int(process["pid"]), 0)
+    except (ProcessLookupError, KeyError, ValueError):
+        return "interrupted"
+    except PermissionError:
+        return said
+    return said
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """Return what is known of a run without opening its database; ``None`` where it is not known (yet)."""
+    record = run.read()
+    counts, problems = record.get("counts") or {}, record.get("problems") or {}
+    started = record.get("started")
+    return {
+        "run": run.id,
+        "name": record.get("name"),
+        "status": status(record),
+        "started": datetime.fromisoformat(started).astimezone(UTC).replace(tzinfo=None) if started else None,
+        **{
+            key: record.get(key)
+            for key in ("seconds", "dataset", "dataset_name", "dataset_source", "rows", "cases", "gate", "gate_reason")
+        },
+        **{key: counts.get(key) for key in ("scored", "unscored", "not_applicable")},
+        **{key: record.get(key) for key in ("reused", "computed")},
+        **{key: problems.get(key) for key in ("high", "medium", "low")},
+        **{key: record.get(key) for key in ("report", "error")},
+        "record": record,
+    }

@@ -1,0 +1,191 @@
+"""The steps of a run as plain functions over paths and values; the flow makes Prefect tasks of them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from evaluators.base import Evaluator
+from evaluators.errors import UsageError
+from evaluators.judge.budget import Limits
+from evaluators.toolbox import Settings, Toolbox
+from tasks.aggregate import aggregate
+from tasks.db import open_run
+from tasks.flips import find_flips
+from tasks.gate import Decision, decide
+from tasks.gather import gather, register_jobs
+from tasks.insights import find_insights
+from tasks.jobs import Job, make_jobs, read_jobs, settings_record, write_jobs
+from tasks.ledger.place import read_ledger
+from tasks.load import LoadedDataset
+from tasks.plan import cut, plan
+from tasks.problems import find_problems
+from tasks.publish import Published, publish
+from tasks.score import Chunk
+from tasks.store import Run, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A run that is ready to be scored.
+
+    Attributes:
+        run: Its id.
+        chunks: What to score.
+        reused: Row scores that the store holds.
+        to_compute: Row scores to compute.
+    """
+
+    run: str
+    chunks: tuple[Chunk, ...]
+    reused: int
+    to_compute: int
+
+
+def begin(
+    store: Store,
+    loaded: LoadedDataset,
+    evaluators: Sequence[Evaluator],
+    settings: Settings,
+    *,
+    model_keys: Sequence[str],
+    processes: int,
+    config: Mapping[str, Any],
+    trials: int = 1,
+    limits: Limits | None = None,
+) -> Planned:
+    """Make a run: its folder and record, its database, its plan and its chunks."""
+    unknown = sorted(set(model_keys) - set(loaded.models))
+    if unknown:
+        raise UsageError(
+            f"The dataset has no model called {unknown[0]!r}.", hint=f"Its models: {', '.join(loaded.models)}."
+        )
+    jobs = make_jobs(evaluators, settings, trials=trials)
+    run = store.new_run()
+    run.update(_record(loaded, jobs, settings, config))
+    with open_run(store, run, create=True) as connection:
+        needs = plan(connection, store, jobs, model_keys)
+        register_jobs(connection, needs)
+        windows = cut(connection, jobs, run.plan, processes=processes)
+    write_jobs(run.plan / "jobs.json", jobs, settings, limits)
+    for job in jobs:
+        _say_what_it_is(store, job)
+    chunks = tuple(
+        Chunk(store=str(store.root), run=run.id, dataset=loaded.digest, **asdict(window)) for window in windows
+    )
+    return Planned(
+        run=run.id,
+        chunks=chunks,
+        reused=sum(need.reused for need in needs),
+        to_compute=sum(need.to_compute for need in needs),
+    )
+
+
+def _say_what_it_is(store: Store, job: Job) -> None:
+    from tasks.store import write_json
+
+    path = store.scores(job.evaluator, job.config) / "config.json"
+    if not path.exists() and not job.error:
+        write_json(path, job.identity)
+
+
+def _record(
+    loaded: LoadedDataset, jobs: Sequence[Job], settings: Settings, config: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        "status": "running",
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "name": config.get("name") or loaded.name,
+        "dataset": loaded.digest,
+        "dataset_name": loaded.name,
+        "dataset_source": loaded.source,
+        "dataset_format": loaded.format,
+        "dataset_warnings": list(loaded.warnings),
+        "rows": loaded.rows,
+        "cases": loaded.cases,
+        "models": list(loaded.models),
+        "config": dict(config),
+        "settings": settings_record(settings),
+        "splitter": Toolbox(settings).splitter.identity,
+        "identities": {job.evaluator: dict(job.identity) for job in jobs},
+        "process": {"pid": os.getpid(), "host": socket.gethostname()},
+        "versions": {
+            "leadline": importlib.metadata.version("leadline"),
+            "python": platform.python_version(),
+            **{name: importlib.metadata.version(name) for name in ("prefect", "duckdb", "nltk", "rouge-score")},
+        },
+    }
+
+
+def gather_scores(store: Store, run: Run) -> int:
+    """Bring the run's scores into its database; returns their number."""
+    _, jobs = read_jobs(run.plan / "jobs.json")
+    with open_run(store, run) as connection:
+        return gather(connection, store, run, jobs)
+
+
+def aggregate_scores(store: Store, run: Run) -> int:
+    """Compute means, intervals and verdicts; returns the number of aggregates."""
+    with open_run(store, run) as connection:
+        return aggregate(connection)
+
+
+def compare_perturbed(store: Store, run: Run) -> int:
+    """Find flips; returns their number."""
+    with open_run(store, run) as connection:
+        return find_flips(connection)
+
+
+def diagnose(store: Store, run: Run) -> dict[str, int]:
+    """Find problems; returns their number by severity."""
+    with open_run(store, run) as connection:
+        return find_problems(connection)
+
+
+def gain_insights(store: Store, run: Run) -> int:
+    """Find insights; returns their number."""
+    with open_run(store, run) as connection:
+        return find_insights(connection)
+
+
+def judge_gate(store: Store, run: Run, *, fail_on: str, min_coverage: float) -> Decision:
+    """Decide whether the run is good enough, and put the decision on record."""
+    with open_run(store, run) as connection:
+        decision = decide(connection, fail_on=fail_on, min_coverage=min_coverage)
+    run.update({"gate": decision.gate, "gate_reason": decision.reason})
+    return decision
+
+
+def count_scores(store: Store, run: Run) -> dict[str, int]:
+    """Return the number of scores by status, and put it on record."""
+    with open_run(store, run, read_only=True) as connection:
+        counted = dict(connection.execute("SELECT status, count(*) FROM scores GROUP BY status").fetchall())
+    counts = {status: int(counted.get(status, 0)) for status in ("scored", "unscored", "not_applicable")}
+    run.update({"counts": counts})
+    return counts
+
+
+def count_judge_calls(store: Store, run: Run) -> dict[str, Any]:
+    """Return what the run's judge calls came to, and put it on record where there were any."""
+    ledger = read_ledger(store)
+    total = {name: value for name, value in asdict(ledger.total(run.id)).items() if name not in ("run", "evaluator")}
+    counted = total | {"made_again": ledger.made_again(run.id)}
+    if counted["asked"]:
+        run.update({"judge_calls": counted})
+    return counted
+
+
+def publish_results(store: Store, run: Run, output: Path | None) -> Published:
+    """Write the results tree and the report, then drop what only planning needed."""
+    with open_run(store, run) as connection:
+        published = publish(connection, run, run.read(), output=output)
+        for table in ("keys", "to_compute"):
+            connection.execute(f"DROP TABLE IF EXISTS {table}")
+    return published

@@ -1,0 +1,71 @@
+"""Finding runs by what people type, and what their records say."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from evaluators.errors import UsageError
+from tasks.runs import find_run, status, summary
+from tasks.store import Store
+from tests.support.runs import make_run
+
+FIRST, SECOND = "20260101-100000-aaaaaa", "20260102-100000-bbbbbb"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store.open(tmp_path)
+    make_run(store, FIRST)
+    make_run(store, SECOND)
+    return store
+
+
+def test_a_run_is_found_by_id_and_by_a_prefix_that_only_it_has(store: Store) -> None:
+    assert find_run(store, FIRST).id == FIRST
+    assert find_run(store, "20260102").id == SECOND
+
+
+def test_an_id_that_begins_another_one_is_still_itself(store: Store) -> None:
+    make_run(store, FIRST + "x")
+    assert find_run(store, FIRST).id == FIRST
+
+
+@pytest.mark.parametrize("name", ["2026", "1999", "", "../../etc", "20260101-100000-aaaaaaa", "\0"])
+def test_an_ambiguous_or_unknown_name_is_refused(store: Store, name: str) -> None:
+    with pytest.raises(UsageError):
+        find_run(store, name)
+
+
+def test_latest_is_the_youngest_completed_run(store: Store) -> None:
+    make_run(store, "20260103-100000-cccccc", record={"status": "failed"})
+    assert find_run(store, "latest").id == SECOND
+
+
+def test_latest_needs_a_completed_run(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="completed"):
+        find_run(Store.open(tmp_path), "latest")
+
+
+def test_a_run_counts_as_interrupted_when_its_process_is_gone() -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    here = socket.gethostname()
+    assert status({"status": "running", "process": {"pid": ended.pid, "host": here}}) == "interrupted"
+    assert status({"status": "running", "process": {"pid": os.getpid(), "host": here}}) == "running"
+    assert status({"status": "running", "process": {"pid": ended.pid, "host": "elsewhere.example"}}) == "running"
+    assert status({"status": "failed", "process": {"pid": ended.pid, "host": here}}) == "failed"
+
+
+def test_a_summary_says_nothing_of_what_a_run_has_not_done_yet(store: Store) -> None:
+    run = store.run("20260104-100000-dddddd")
+    run.path.mkdir(parents=True)
+    run.update({"status": "running", "started": "2026-01-04T10:00:00+00:00"})
+    known = summary(run)
+    assert known["gate"] is None
+    assert known["scored"] is None
+    assert known["high"] is None
