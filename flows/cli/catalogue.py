@@ -1,0 +1,143 @@
+"""``leadline evaluators`` and ``leadline suites``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from evaluators.errors import UsageError
+from flows.cli.output import print_json, print_table
+from flows.cli.session import session_options
+
+if TYPE_CHECKING:
+    from evaluators.base import Evaluator
+
+
+@click.group(invoke_without_command=True)
+@click.option("--family", metavar="NAME", help="Only this family.")
+@click.option("--suite", metavar="NAME", help="Only this suite.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: everything that is known of each.")
+@session_options
+@click.pass_context
+def evaluators(context: click.Context, family: str | None, suite: str | None, as_json: bool) -> None:
+    """List the evaluators, or show one."""
+    if context.invoked_subcommand:
+        return
+    chosen = _chosen(family, suite)
+    if as_json:
+        from evaluators.base import describe
+
+        print_json([describe(evaluator) for evaluator in chosen])
+        return
+    print_table(
+        ("id", "name", "family", "lane", "needs", "primary metric"),
+        [_line(evaluator) for evaluator in chosen],
+    )
+
+
+@evaluators.command()
+@click.argument("evaluator_id", metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@session_options
+def show(evaluator_id: str, as_json: bool) -> None:
+    """Show one evaluator: its method and source, inputs, metrics and parameters."""
+    from evaluators.base import describe
+    from evaluators.registry import get
+
+    evaluator = get(evaluator_id)
+    description = cast("Mapping[str, Any]", describe(evaluator))
+    if as_json:
+        print_json(description)
+        return
+    click.echo(f"{description['id']}: {description['name']}\n")
+    click.echo(f"{inspect.cleandoc(evaluator.__doc__ or '')}\n")
+    for label, text in _facts(evaluator):
+        click.echo(f"{label:<12} {text}")
+    click.echo("\nMetrics")
+    print_table(("key", "name", "better", "range", "threshold", "description"), _metric_lines(description["metrics"]))
+    click.echo("\nParameters")
+    print_table(
+        ("name", "default", "changes scores", "description"),
+        [
+            (
+                detail["name"],
+                _shown(detail["default"]),
+                "yes" if detail["affects_value"] else "no",
+                detail["description"],
+            )
+            for detail in description["parameter_details"]
+        ],
+    )
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@session_options
+def suites(as_json: bool) -> None:
+    """List the named sets of evaluators."""
+    from evaluators.suites import suite
+    from evaluators.suites import suites as named
+
+    rows = [(name, text, suite(name)) for name, text in named().items()]
+    if as_json:
+        print_json([{"name": name, "description": text, "evaluators": ids} for name, text, ids in rows])
+    else:
+        print_table(("suite", "evaluators", "what it holds"), [(name, len(ids), text) for name, text, ids in rows])
+
+
+def _chosen(family: str | None, suite_name: str | None) -> list[type[Evaluator]]:
+    from evaluators.registry import FAMILIES, all_evaluators
+    from evaluators.suites import suite
+
+    if family is not None and family not in FAMILIES:
+        raise UsageError(f"There is no family called {family!r}.", hint=f"Families: {', '.join(FAMILIES)}.")
+    ids = set(suite(suite_name)) if suite_name else None
+    return [
+        evaluator
+        for id_, evaluator in all_evaluators().items()
+        if (family is None or evaluator.spec.family == family) and (ids is None or id_ in ids)
+    ]
+
+
+def _line(evaluator: type[Evaluator]) -> Sequence[object]:
+    spec = evaluator.spec
+    primary = next((metric.key for metric in spec.metrics if metric.primary), spec.metrics[0].key)
+    needs = ", ".join(field.value for field in spec.required)
+    return spec.id, spec.name, spec.family, spec.lane, needs, primary
+
+
+def _facts(evaluator: type[Evaluator]) -> list[tuple[str, str]]:
+    spec = evaluator.spec
+    inputs = ", ".join(f"{field.value}{' (optional)' if field in spec.optional else ''}" for field in spec.inputs)
+    scope = " and ".join(
+        name for name, applies in (("language models", spec.llm), ("RAG systems", spec.rag)) if applies
+    )
+    facts = [("Family", spec.family), ("Inputs", inputs), ("Evaluates", scope), ("Lane", spec.lane)]
+    if spec.judge:
+        facts.append(("Judge", spec.judge))
+    if spec.source:
+        facts.append(("Source", spec.source))
+    return [*facts, ("Version", spec.version)]
+
+
+def _metric_lines(metrics: Sequence[Mapping[str, Any]]) -> list[Sequence[object]]:
+    return [
+        (
+            metric["key"] + (" *" if metric["primary"] else ""),
+            metric["name"],
+            "higher" if metric["higher_is_better"] else "lower",
+            f"{metric['range'][0]} to {metric['range'][1]}",
+            "-" if metric["threshold"] is None else metric["threshold"],
+            metric["description"],
+        )
+        for metric in metrics
+    ]
+
+
+def _shown(value: object) -> str:
+    import json
+
+    return "-" if value is None else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,165 @@
+"""``leadline evaluate`` and ``leadline plan``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from evaluators.errors import UsageError
+from flows.cli.options import evaluation_options, make_config
+from flows.cli.output import clean, number, print_json, print_table
+from flows.cli.session import Session, relay_warnings, say, session_options
+
+if TYPE_CHECKING:
+    from flows.config import EvaluateConfig, EvaluateResult
+    from flows.planning import PlanPreview
+
+GATE_FAILED: Final = 1
+INTERRUPTED: Final = 130
+STOPPED: Final = 143
+
+
+@click.command()
+@evaluation_options
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+@session_options
+@click.pass_obj
+def evaluate(session: Session, /, as_json: bool, **options: Any) -> int:
+    """Score the answers in DATASET and write a report.
+
+    Scores that the store holds are reused. With --fail-on, a gate that fails or cannot be decided leaves with exit
+    code 1.
+    """
+    config = make_config(session, options)
+    try:
+        with _stoppable():
+            result = _run(session, config)
+    except (KeyboardInterrupt, _Stopped) as interruption:
+        say("Interrupted. Finished chunks are kept: the same command goes on from there.", always=True)
+        return INTERRUPTED if isinstance(interruption, KeyboardInterrupt) else STOPPED
+    _print_json(result) if as_json else _print_result(result)
+    if config.fail_on.value == "never" or result.gate == "pass":
+        return 0
+    verdict = "failed" if result.gate == "fail" else "could not be decided"
+    say(f"The gate {verdict}: {clean(result.gate_reason)}", always=True)
+    return GATE_FAILED
+
+
+@click.command()
+@evaluation_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@session_options
+@click.pass_obj
+def plan(session: Session, /, as_json: bool, **options: Any) -> None:
+    """Show what evaluating DATASET would reuse, and what it would compute. Nothing is scored."""
+    config = make_config(session, options)
+    from flows.planning import preview
+
+    planned = preview(config)
+    if as_json:
+        print_json(asdict(planned))
+    else:
+        _print_plan(planned)
+
+
+class _Stopped(BaseException):
+    """Somebody asked this process to end."""
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that the run is recorded as interrupted and its server ends."""
+
+    def stop(number: int, frame: object) -> None:
+        raise _Stopped
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may have handlers
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run(session: Session, config: EvaluateConfig) -> EvaluateResult:
+    """Run the flow on whichever Prefect API there is; bad input is refused before a server is waited for."""
+    if not session.debug:
+        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+        relay_warnings()
+    from flows.cli.progress import shown
+    from flows.server import ensure_api
+
+    with shown(session), ensure_api(say, meanwhile=lambda: _check(config)):
+        from flows.evaluate import evaluate as flow
+
+        result: EvaluateResult = flow(config)
+        return result
+
+
+def _check(config: EvaluateConfig) -> None:
+    """Refuse what the flow would refuse; a dataset that is loaded here is not loaded again."""
+    from tasks.jobs import choose
+    from tasks.load import load_dataset
+    from tasks.store import Store
+
+    choose(config.suite, config.evaluators, config.params)
+    loaded = load_dataset(Store.open(config.store), config.dataset, format=config.format)
+    unknown = sorted(set(config.model_keys) - set(loaded.models))
+    if unknown:
+        raise UsageError(
+            f"The dataset has no model called {unknown[0]!r}.", hint=f"Its models: {', '.join(loaded.models)}."
+        )
+    import flows.evaluate  # noqa: F401 - takes a second, while the server starts
+
+
+def _print_result(result: EvaluateResult) -> None:
+    report = result.report.absolute()
+    problems = ", ".join(f"{count} {severity}" for severity, count in result.problems.items() if count) or "none"
+    lines = (
+        ("Gate", f"{result.gate}: {clean(result.gate_reason)}"),
+        (
+            "Scores",
+            f"{result.scored:,} scored, {result.unscored:,} unscored, {result.not_applicable:,} not applicable",
+        ),
+        ("Rows", f"{result.reused:,} row scores reused, {result.computed:,} computed in {result.seconds:.1f} s"),
+        ("Problems", problems),
+        ("Run", result.run),
+        ("Report", str(report)),
+        ("", report.as_uri()),
+    )
+    for label, text in lines:
+        click.echo(f"{label:<9} {text}")
+
+
+def _print_json(result: EvaluateResult) -> None:
+    print_json(result.model_dump(mode="json") | {"report_uri": result.report.absolute().as_uri()})
+
+
+def _print_plan(planned: PlanPreview) -> None:
+    click.echo(
+        f"{clean(planned.dataset)} ({planned.format}): {planned.rows:,} rows, {planned.cases:,} cases, "
+        f"models {', '.join(map(clean, planned.models))}; sentences by {clean(planned.splitter)}"
+    )
+    judged = any(entry.judge_calls is not None or entry.cost_usd is not None for entry in planned.entries)
+    counts = ["reused", "to compute", "not applicable", "host errors", *(["judge calls", "cost USD"] if judged else [])]
+    rows: list[Sequence[object]] = []
+    for entry in planned.entries:
+        calls = [number(entry.judge_calls), number(entry.cost_usd, 2)] if judged else []
+        numbers = (entry.reused, entry.to_compute, entry.not_applicable, entry.host_errors)
+        note = entry.missing or ", ".join(entry.models)
+        rows.append((entry.evaluator, entry.lane, *(f"{count:,}" for count in numbers), *calls, note))
+    print_table(("evaluator", "lane", *counts, "models"), rows, right=counts)
+    total, reused = (sum(getattr(entry, name) for entry in planned.entries) for name in ("to_compute", "reused"))
+    click.echo(f"{reused:,} row scores are reused, {total:,} are to compute.")
+    blocked = [entry.evaluator for entry in planned.entries if entry.missing and entry.to_compute]
+    if blocked:
+        say(f"These cannot run now, and their rows will be unscored: {', '.join(blocked)}.")

@@ -1,0 +1,158 @@
+"""The options that say what to evaluate, shared by ``evaluate`` and ``plan``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from evaluators.errors import UsageError
+
+if TYPE_CHECKING:
+    from flows.cli.session import Session
+    from flows.config import EvaluateConfig
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# The values of the enumerations in flows.config, which takes too long to import for a help text.
+FORMATS: Final = ("auto", "leadline", "h2o-dataset", "h2o-suite", "h2o-lab", "databricks", "ragas", "deepeval")
+FAIL_ON: Final = ("high", "medium", "never")
+SPLITTERS: Final = ("auto", "punkt", "rules")
+PRECISIONS: Final = ("auto", "float32", "float16", "bfloat16")
+
+_OPTIONS: Final = (
+    click.argument("dataset", type=click.Path(), metavar="DATASET"),
+    click.option("-e", "--evaluator", "evaluators", multiple=True, metavar="ID", help="An evaluator; repeatable."),
+    click.option(
+        "--suite", metavar="NAME", help="A named set of evaluators.  [default: no-judge, unless -e names some]"
+    ),
+    click.option(
+        "--param",
+        "params",
+        multiple=True,
+        metavar="ID.NAME=VALUE",
+        help="A parameter of an evaluator; the value is JSON or a plain text; repeatable.",
+    ),
+    click.option(
+        "--model", "model_keys", multiple=True, metavar="KEY", help="Only this model of the dataset; repeatable."
+    ),
+    click.option("--format", type=click.Choice(FORMATS), default="auto", show_default=True, help="The file's format."),
+    click.option("--embedder", metavar="ID|PATH|offline", help="Embedder for all evaluators."),
+    click.option("--language", metavar="CODE", default="en", show_default=True, help="Language of the texts."),
+    click.option(
+        "--splitter", type=click.Choice(SPLITTERS), default="auto", show_default=True, help="Sentence splitter."
+    ),
+    click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:N or mps."),
+    click.option(
+        "--precision",
+        type=click.Choice(PRECISIONS),
+        default="auto",
+        show_default=True,
+        help="Number format of models.",
+    ),
+    click.option("--allow-download", is_flag=True, help="Fetch missing weights."),
+    click.option(
+        "--fail-on",
+        type=click.Choice(FAIL_ON),
+        default="never",
+        show_default=True,
+        help="Least severity of a problem that fails the gate (exit code 1).",
+    ),
+    click.option(
+        "--min-coverage",
+        type=click.FloatRange(0, 1),
+        default=0.95,
+        show_default=True,
+        help="Share of rows that must be scored for a conclusive gate.",
+    ),
+    click.option("--processes", type=click.IntRange(1, 256), help="Processes for rules.  [default: one per core]"),
+    click.option("--name", default="", help="A name for the run."),
+    click.option("-o", "--output", type=click.Path(file_okay=False), metavar="DIR", help="Copy the results to DIR."),
+)
+
+
+def evaluation_options(command: F) -> F:
+    """Give a command the options that make up an :class:`~flows.config.EvaluateConfig`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
+    """Turn options into the flow's parameters.
+
+    Raises:
+        UsageError: A value is not what it should be.
+    """
+    from pydantic import ValidationError
+
+    from flows.config import DatasetFormat, EvaluateConfig, FailOn, Models
+
+    models = {name: options.pop(name) for name in Models.model_fields if name in options}
+    try:
+        return EvaluateConfig(
+            **options
+            | {
+                "format": DatasetFormat(options["format"]),
+                "fail_on": FailOn(options["fail_on"]),
+                "evaluators": tuple(id_ for text in options["evaluators"] for id_ in text.split(",") if id_),
+                "params": parse_params(options["params"]),
+                "models": Models(**models),
+                "store": session.store,
+            }
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"{where}: {first['msg']}.", hint="See: leadline evaluate --help") from None
+
+
+def parse_params(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Read ``ID.NAME=VALUE`` and ``ID.NAME.KEY=VALUE``; an id may itself contain points.
+
+    Raises:
+        UsageError: A text is of neither form, names no evaluator, or contradicts another one.
+    """
+    params: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        path, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--param {text!r} has no value.", hint="Write: --param ID.NAME=VALUE")
+        evaluator, name, key = _split(path)
+        values = params.setdefault(evaluator, {})
+        if not key:
+            values[name] = _value(value)
+            continue
+        inner = values.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise UsageError(f"--param {text!r}: {evaluator}.{name} was given another value before.")
+        inner[key] = _value(value)
+    return params
+
+
+def _split(path: str) -> tuple[str, str, str]:
+    from evaluators.registry import all_evaluators, get
+
+    known = [id_ for id_ in all_evaluators() if path.startswith(f"{id_}.")]
+    if not known:
+        get(path.rpartition(".")[0] or path)
+        raise UsageError(f"--param {path!r} names no parameter.", hint="Write: --param ID.NAME=VALUE")
+    evaluator = max(known, key=len)
+    name, _, key = path.removeprefix(f"{evaluator}.").partition(".")
+    if not name:
+        raise UsageError(f"--param {path!r} names no parameter.", hint="Write: --param ID.NAME=VALUE")
+    return evaluator, name, key
+
+
+def _value(text: str) -> Any:
+    """Read a value as JSON if it is some, else take it as it stands."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        return text

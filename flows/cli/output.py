@@ -1,0 +1,82 @@
+"""Results on standard output: tables for people, JSON for programs. Texts from datasets are never trusted."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from flows.cli.session import on_terminal
+
+_WIDE: Final = 100_000
+_CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {
+    0x09: " ",
+    0x0A: " ",
+    0x0D: " ",
+}
+_BIDI: Final = {
+    code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x2028, 0x2029)
+}
+
+
+def clean(value: object) -> str:
+    """Return a value as one line that cannot move the cursor, colour the terminal or turn its direction."""
+    return "" if value is None else str(value).translate(_CONTROL | _BIDI)
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Return a number for people, ``-`` where there is none."""
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.{digits}f}"
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()) -> None:
+    """Print a table: fitted to the terminal, or as wide as it needs to be where nobody looks.
+
+    Args:
+        columns: Headings.
+        rows: Cells, shown by :func:`clean`.
+        right: Headings of the columns that are aligned to the right.
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right" if column in set(right) else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(clean(cell)) for cell in row))
+    Console(soft_wrap=False, width=None if on_terminal() else _WIDE, highlight=False).print(table)
+
+
+def print_json(value: object) -> None:
+    """Print JSON; infinite and undefined numbers become strings, as JSON knows none."""
+    click.echo(json.dumps(plain(value), ensure_ascii=False, indent=2, default=str))
+
+
+def plain(value: Any) -> Any:
+    """Return a value with nothing in it that JSON lacks."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return str(value) if isinstance(value, Path) else value

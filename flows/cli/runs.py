@@ -1,0 +1,50 @@
+"""``leadline runs``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from flows.cli.output import number, print_json, print_table
+from flows.cli.session import Session, say, session_options
+
+
+@click.command()
+@click.option("--last", type=click.IntRange(1), metavar="N", help="Only the N youngest.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@session_options
+@click.pass_obj
+def runs(session: Session, /, last: int | None, as_json: bool) -> None:
+    """List the runs in the store, youngest first."""
+    from tasks.runs import summary
+
+    store = session.open_store()
+    found = [summary(run) for run in reversed(store.runs()[-last if last else None :])]
+    if as_json:
+        print_json([{key: value for key, value in known.items() if key != "record"} for known in found])
+    elif found:
+        print_table(
+            ("run", "name", "status", "rows", "gate", "scored", "unscored", "high", "medium", "low", "seconds"),
+            [_line(known) for known in found],
+            right=("rows", "scored", "unscored", "high", "medium", "low", "seconds"),
+        )
+    else:
+        say(f"No runs in {store.root}. Begin with: leadline evaluate DATASET")
+
+
+def _line(known: dict[str, Any]) -> Sequence[object]:
+    counts = (number(known[key]) for key in ("high", "medium", "low"))
+    seconds = known["seconds"]
+    return (
+        known["run"],
+        known["name"],
+        known["status"],
+        number(known["rows"]),
+        known["gate"] or "-",
+        number(known["scored"]),
+        number(known["unscored"]),
+        *counts,
+        "-" if seconds is None else f"{seconds:.1f}",
+    )

@@ -1,0 +1,118 @@
+"""What every command shares: the global options, and messages for people."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from tasks.store import Store
+
+RELAYED: Final = 10
+"""Warnings shown at most; one per row of a large dataset would bury everything else."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass
+class Session:
+    """The global options, which may stand before or after the command.
+
+    Attributes:
+        store: Where the store is, or ``None`` for ``$LEADLINE_STORE`` or ``./.leadline``.
+        debug: Show tracebacks and Prefect's log.
+        quiet: Show no progress and no messages but errors.
+    """
+
+    store: str | None = None
+    debug: bool = False
+    quiet: bool = False
+
+    def open_store(self) -> Store:
+        """Open the store."""
+        from tasks.store import Store
+
+        return Store.open(self.store)
+
+
+def _remember(ctx: click.Context, parameter: click.Parameter, value: object) -> None:
+    if value and parameter.name is not None:
+        setattr(ctx.ensure_object(Session), parameter.name, value)
+
+
+def session_options(command: F) -> F:
+    """Give a command the global options; they end in the :class:`Session`, not in the command's arguments."""
+    options = (
+        click.option(
+            "--store",
+            metavar="DIR",
+            expose_value=False,
+            callback=_remember,
+            help="The store.  [default: $LEADLINE_STORE or ./.leadline]",
+        ),
+        click.option(
+            "--quiet",
+            "-q",
+            is_flag=True,
+            expose_value=False,
+            callback=_remember,
+            help="No progress and no messages but errors.",
+        ),
+        click.option(
+            "--debug",
+            is_flag=True,
+            expose_value=False,
+            callback=_remember,
+            help="Show tracebacks and Prefect's log.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def say(message: str, *, always: bool = False) -> None:
+    """Write a message for people to standard error, unless the user wants it quiet."""
+    context = click.get_current_context(silent=True)
+    session = context.find_object(Session) if context else None
+    if always or session is None or not session.quiet:
+        click.echo(message, err=True)
+
+
+def on_terminal(stream: object = None) -> bool:
+    """Return whether somebody looks at a stream, by default standard output, through a terminal that can draw."""
+    looked_at = sys.stdout if stream is None else stream
+    return bool(getattr(looked_at, "isatty", lambda: False)()) and os.environ.get("TERM") != "dumb"
+
+
+class _Relay(logging.Handler):
+    """Says warnings in one line each, without a traceback, and not without end."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._said = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say a warning."""
+        self._said += 1
+        if self._said <= RELAYED:
+            say(f"{record.levelname.capitalize()}: {' '.join(record.getMessage().split())[:500]}")
+        elif self._said == RELAYED + 1:
+            say("Further warnings are not shown (--debug shows them).")
+
+
+def relay_warnings() -> None:
+    """Show what Leadline's own modules warn of as messages for people, and no warnings meant for programmers."""
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
+    logger = logging.getLogger("leadline")
+    if not any(isinstance(handler, _Relay) for handler in logger.handlers):
+        logger.addHandler(_Relay())
+    logger.propagate = False

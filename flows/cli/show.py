@@ -1,0 +1,143 @@
+"""``leadline show``: a run at a glance, or one case in full."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import click
+
+from flows.cli.output import clean, number, print_json, print_table
+from flows.cli.session import Session, session_options
+
+SHOWN: Final = 20
+"""Problems and insights of a kind that the overview prints; --json and the report have all."""
+
+
+@click.command()
+@click.argument("name", metavar="RUN")
+@click.option("--case", "case_key", metavar="KEY", help="Show one case: its answers and every score with its evidence.")
+@click.option("--all-metrics", is_flag=True, help="Show all metrics, not just the primary ones.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@session_options
+@click.pass_obj
+def show(session: Session, /, name: str, case_key: str | None, all_metrics: bool, as_json: bool) -> None:
+    """Show what RUN found: its id, the beginning of it, or `latest`."""
+    from tasks.runs import find_run
+    from tasks.show import case, overview
+
+    store = session.open_store()
+    run = find_run(store, name)
+    found = overview(store, run) if case_key is None else case(store, run, case_key)
+    if as_json:
+        print_json(found)
+    elif case_key is None:
+        _print_overview(found, all_metrics=all_metrics)
+    else:
+        _print_case(found)
+
+
+def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
+    facts = (
+        ("Run", f"{found['run']}  {clean(found['name'])}"),
+        ("Status", found["status"] + (f": {clean(found['error'])}" if found["error"] else "")),
+        ("Dataset", f"{clean(found['dataset_source'])}: {number(found['rows'])} rows, {number(found['cases'])} cases"),
+        ("Gate", f"{found['gate'] or 'undecided'}: {clean(found['gate_reason'])}"),
+        (
+            "Scores",
+            f"{number(found['scored'])} scored, {number(found['unscored'])} unscored, "
+            f"{number(found['not_applicable'])} not applicable; "
+            f"{number(found['reused'])} row scores reused, {number(found['computed'])} computed",
+        ),
+        ("Report", found["report"] or "-"),
+    )
+    for label, text in facts:
+        click.echo(f"{label:<9} {text}")
+    lines = [line for line in found["board"] if all_metrics or line["is_primary"]]
+    if lines:
+        click.echo("\nLeaderboards" + ("" if all_metrics else " (primary metrics)"))
+        print_table(
+            ("evaluator", "metric", "model", "value", "95 % interval", "threshold", "verdict", "scored", "unscored"),
+            [_board_line(line) for line in lines],
+            right=("value", "threshold", "scored", "unscored"),
+        )
+    _print_findings("Problems", found["problems"], ("severity", "type", "evaluator", "model", "description", "actions"))
+    _print_findings("Insights", found["insights"], ("type", "evaluator", "model", "description"))
+
+
+def _board_line(line: Mapping[str, Any]) -> Sequence[object]:
+    low, high = line["ci_low"], line["ci_high"]
+    return (
+        line["evaluator"],
+        line["metric"],
+        line["model"],
+        number(line["value"]),
+        "-" if low is None or high is None else f"{low:.3f} to {high:.3f}",
+        number(line["threshold"]),
+        line["verdict"] or "-",
+        number(line["n_scored"]),
+        number(line["n_unscored"]),
+    )
+
+
+def _print_findings(title: str, lines: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    click.echo(f"\n{title}: {len(lines) or 'none'}")
+    if lines:
+        print_table(columns, [[line[column] for column in columns] for line in lines[:SHOWN]])
+    if len(lines) > SHOWN:
+        click.echo(f"and {len(lines) - SHOWN} more, in the report and with --json")
+
+
+def _print_case(found: Mapping[str, Any]) -> None:
+    click.echo(f"Case      {clean(found['case_key'])}   (run {found['run']})")
+    _print_text("Question", found["question"])
+    for answer in found["expected_answers"]:
+        _print_text("Expected", answer)
+    _print_text("Condition", found["condition"])
+    for answer in found["answers"]:
+        click.echo(f"\n{clean(answer['model'])}")
+        _print_text("Answer", answer["actual_answer"])
+        _print_text("Error", answer["error"])
+        for number_, chunk in enumerate(answer["retrieved_context"], 1):
+            _print_text(f"Context {number_}", chunk["content"])
+        print_table(
+            ("evaluator", "metric", "value", "threshold", "verdict", "why"),
+            [_score_line(score, before) for before, score in pairwise([{}, *answer["scores"]])],
+            right=("value", "threshold"),
+        )
+
+
+def _print_text(label: str, text: str | None) -> None:
+    if text is not None:
+        lines = [clean(line) for line in text.splitlines()] or ['""']
+        click.echo(f"{label:<9} " + f"\n{'':<10}".join(lines))
+
+
+def _score_line(score: Mapping[str, Any], before: Mapping[str, Any]) -> Sequence[object]:
+    """Return a line of the table; what several metrics of an evaluator rest on stands with the first one."""
+    why = _why(score)
+    passes = score["passes"]
+    verdict = score["status"] if score["value"] is None else "" if passes is None else "pass" if passes else "fail"
+    return (
+        score["evaluator"],
+        score["metric"],
+        number(score["value"]),
+        number(score["threshold"]),
+        verdict.replace("_", " "),
+        "" if before.get("evaluator") == score["evaluator"] and why == _why(before) else why,
+    )
+
+
+def _why(score: Mapping[str, Any]) -> str:
+    """Return what a score rests on, in one line."""
+    evidence = score.get("evidence") or {}
+    spans = [
+        f"{span['source']}[{span['start']}:{span['end']}]"
+        + (f" {span['note']}" if span.get("note") else "")
+        + (f" {span['value']:.3f}" if span.get("value") is not None else "")
+        for span in evidence.get("spans", [])[:5]
+    ]
+    flags = [flag["message"] for flag in score.get("flags") or []]
+    parts = [score["reason"], score.get("error"), evidence.get("message"), "; ".join(spans), *flags]
+    return " · ".join(str(part) for part in parts if part)

@@ -1,0 +1,183 @@
+"""What an evaluation is asked to do: the parameters of the flow, and its answer.
+
+The same model is the form in the Prefect UI, the parameters of a deployment, and what the command line fills in.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from evaluators.judge.config import address_without_secrets
+from tasks.load.formats import DatasetFormat as DatasetFormat
+
+
+class FailOn(StrEnum):
+    """The least severity of a problem that makes the gate fail."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    NEVER = "never"
+
+
+class Dispatch(StrEnum):
+    """Where chunks are scored."""
+
+    AUTO = "auto"
+    INLINE = "inline"
+    WORKERS = "workers"
+
+
+class Models(BaseModel):
+    """Local models and text handling."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    embedder: str | None = Field(
+        None,
+        description="Embedder for every evaluator: a Hugging Face id, a directory, or 'offline'. "
+        "Empty: each evaluator's own default.",
+        json_schema_extra={"position": 0},
+    )
+    device: str = Field("auto", description="auto, cpu, cuda, cuda:N or mps.", json_schema_extra={"position": 1})
+    precision: Literal["auto", "float32", "float16", "bfloat16"] = Field(
+        "auto", description="Number format of models.", json_schema_extra={"position": 2}
+    )
+    allow_download: bool = Field(
+        False, description="Fetch missing weights while scoring.", json_schema_extra={"position": 3}
+    )
+    language: str = Field(
+        "en",
+        min_length=2,
+        max_length=8,
+        description="Language of the texts (ISO 639-1), for sentence splitting.",
+        json_schema_extra={"position": 4},
+    )
+    splitter: Literal["auto", "punkt", "rules"] = Field(
+        "auto", description="Sentence splitter.", json_schema_extra={"position": 5}
+    )
+
+
+class Judges(BaseModel):
+    """Who judges, how often, and what it may cost. API keys come from the environment of whoever asks."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str | None = Field(
+        None,
+        max_length=500,
+        description="Judge: a LiteLLM model name, or a judge of leadline.toml. Empty: $LEADLINE_JUDGE, or the default "
+        "one of leadline.toml.",
+        json_schema_extra={"position": 0},
+    )
+    api_base: str | None = Field(
+        None,
+        description="Address of an OpenAI-compatible server; empty: $LEADLINE_JUDGE_API_BASE, or the provider's.",
+        json_schema_extra={"position": 1},
+    )
+    config: str | None = Field(
+        None,
+        description="File with named judges; empty: leadline.toml, if there is one.",
+        json_schema_extra={"position": 2},
+    )
+    trials: int = Field(1, ge=1, le=50, description="How often each row is judged.", json_schema_extra={"position": 3})
+    max_calls: int | None = Field(
+        None, ge=0, description="Judge calls that the run may make; empty: no limit.", json_schema_extra={"position": 4}
+    )
+    max_cost: float | None = Field(
+        None,
+        ge=0,
+        description="US dollars that the run may spend on judges; empty: no limit.",
+        json_schema_extra={"position": 5},
+    )
+
+    @field_validator("api_base")
+    @classmethod
+    def _check_address(cls, value: str | None) -> str | None:
+        return None if value is None else address_without_secrets(value)
+
+
+class EvaluateConfig(BaseModel):
+    """What to evaluate, with which evaluators, and what makes the gate fail."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dataset: str = Field(
+        description="File with the cases and the models' answers.", min_length=1, json_schema_extra={"position": 0}
+    )
+    format: DatasetFormat = Field(
+        DatasetFormat.AUTO, description="How the file is read.", json_schema_extra={"position": 1}
+    )
+    suite: str | None = Field(
+        None,
+        description="Named set of evaluators; empty with no evaluators either: all, or without a judge all that need "
+        "none.",
+        json_schema_extra={"position": 2},
+    )
+    evaluators: tuple[str, ...] = Field(
+        (), description="Evaluators by id, in addition to the suite.", json_schema_extra={"position": 3}
+    )
+    params: dict[str, dict[str, Any]] = Field(
+        {}, description="Parameters by evaluator id.", json_schema_extra={"position": 4}
+    )
+    model_keys: tuple[str, ...] = Field(
+        (), description="Only these models of the dataset; empty: all.", json_schema_extra={"position": 5}
+    )
+    models: Models = Field(Models(), description="Local models and text handling.", json_schema_extra={"position": 6})
+    fail_on: FailOn = Field(
+        FailOn.NEVER, description="Least severity that fails the gate.", json_schema_extra={"position": 7}
+    )
+    min_coverage: float = Field(
+        0.95,
+        ge=0,
+        le=1,
+        description="Share of applicable rows that must be scored for the gate to be conclusive.",
+        json_schema_extra={"position": 8},
+    )
+    dispatch: Dispatch = Field(Dispatch.AUTO, description="Where chunks are scored.", json_schema_extra={"position": 9})
+    processes: int | None = Field(
+        None,
+        ge=1,
+        le=256,
+        description="Processes of the cpu lane; empty: one per core.",
+        json_schema_extra={"position": 10},
+    )
+    output: str | None = Field(None, description="Copy the results to this folder.", json_schema_extra={"position": 11})
+    store: str | None = Field(
+        None, description="The store; empty: $LEADLINE_STORE or ./.leadline.", json_schema_extra={"position": 12}
+    )
+    name: str = Field("", max_length=200, description="A name for the run.", json_schema_extra={"position": 13})
+    judges: Judges = Field(
+        Judges(), description="Who judges, and what it may cost.", json_schema_extra={"position": 14}
+    )
+
+
+Gate: TypeAlias = Literal["pass", "fail", "inconclusive"]
+
+
+class EvaluateResult(BaseModel):
+    """How an evaluation ended."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run: str = Field(description="Id of the run.")
+    folder: Path = Field(description="Folder of the run.")
+    report: Path = Field(description="The report, as HTML.")
+    gate: Gate = Field(description="Whether the run is good enough for what was asked.")
+    gate_reason: str = Field(description="One sentence that says why.")
+    problems: dict[str, int] = Field(description="Number of problems by severity.")
+    scored: int = Field(description="Scores with a value, metrics of rows counted singly.")
+    unscored: int = Field(description="Scores that could not be measured.")
+    not_applicable: int = Field(description="Scores whose row lacks an input.")
+    reused: int = Field(description="Row scores taken from the store.")
+    computed: int = Field(description="Row scores computed in this run.")
+    seconds: float = Field(description="Wall time of the flow.")
+    judge_calls: int = Field(0, description="Judge calls made in this run.")
+    judge_cost_usd: float = Field(0.0, description="What they cost, as far as their price is known.")
+    judge_unknown_price: int = Field(0, description="Judge calls whose price is not known.")
+    judge_made_again: int = Field(
+        0, description="Judge calls made again because an earlier process was killed before their replies came."
+    )

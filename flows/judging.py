@@ -1,0 +1,55 @@
+"""What a flow has to know of judges: which there are, what they may cost, and when a chunk is worth another try."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from evaluators.judge.budget import Limits
+from evaluators.judge.choice import find_judges
+from evaluators.judge.config import JudgeConfig
+from flows.config import Judges
+from tasks.score import ChunkResult, JudgeDown
+
+
+def judges_of(config: Judges) -> tuple[JudgeConfig, ...]:
+    """Return the judges that can be asked, the default one first.
+
+    Raises:
+        UsageError: The configuration is broken.
+    """
+    return find_judges(config.model, config.api_base, Path(config.config) if config.config else None, os.environ)
+
+
+def limits_of(config: Judges) -> Limits:
+    """Return what the run may spend on judges."""
+    return Limits(calls=config.max_calls, cost_usd=config.max_cost)
+
+
+class Retries:
+    """Decides how chunks of the judge lane are tried again when the judge is down.
+
+    A judge that is being restarted is back within the delays. Once a chunk found it down to the last, the chunks after
+    it are tried only once each, so that a run with a dead judge ends soon; the first one that succeeds ends that.
+
+    Args:
+        judges: The run's judges.
+    """
+
+    def __init__(self, judges: tuple[JudgeConfig, ...]) -> None:
+        pause = max((judge.down_after_s for judge in judges), default=0.0)
+        self.delays = [1.25 * pause, 4 * pause]
+        self._given_up = Event()
+
+    def worth_it(self, *_: Any) -> bool:
+        """Return whether a chunk that failed is to be tried again; Prefect's ``retry_condition_fn``."""
+        return not self._given_up.is_set()
+
+    def learn(self, result: object) -> None:
+        """Take note of how a chunk ended."""
+        if isinstance(result, JudgeDown):
+            self._given_up.set()
+        elif isinstance(result, ChunkResult):
+            self._given_up.clear()

@@ -1,0 +1,102 @@
+"""What an evaluation would do, without doing it: the plan, as a person reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evaluators.models.weights import status
+from evaluators.toolbox import Settings, Toolbox
+from flows.config import EvaluateConfig
+from flows.judging import judges_of
+from tasks.db import attach_dataset, connect
+from tasks.estimate import Estimate, estimate
+from tasks.jobs import choose, make_jobs
+from tasks.load import load_dataset
+from tasks.plan import Need, plan
+from tasks.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEntry:
+    """What one evaluator would do; counts are row scores."""
+
+    evaluator: str
+    lane: str
+    applicable: int
+    not_applicable: int
+    host_errors: int
+    reused: int
+    to_compute: int
+    models: tuple[str, ...]
+    missing: str
+    judge_calls: int | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPreview:
+    """What an evaluation would do."""
+
+    dataset: str
+    format: str
+    rows: int
+    cases: int
+    models: tuple[str, ...]
+    splitter: str
+    entries: tuple[PlanEntry, ...]
+
+
+def settings_of(config: EvaluateConfig) -> Settings:
+    """Return the choices that evaluators see."""
+    models = config.models
+    return Settings(
+        language=models.language,
+        splitter=models.splitter,
+        embedder=models.embedder,
+        device=models.device,
+        precision=models.precision,
+        allow_download=models.allow_download,
+        judges=judges_of(config.judges),
+    )
+
+
+def preview(config: EvaluateConfig) -> PlanPreview:
+    """Load the dataset, look what the store holds, and say what is left to compute."""
+    settings = settings_of(config)
+    evaluators = choose(config.suite, config.evaluators, config.params, judge=bool(settings.judges))
+    store = Store.open(config.store)
+    loaded = load_dataset(store, config.dataset, format=config.format)
+    with connect() as connection:
+        attach_dataset(connection, loaded.path)
+        jobs = make_jobs(evaluators, settings, trials=config.judges.trials)
+        needs = plan(connection, store, jobs, config.model_keys)
+        estimates = {job.evaluator: estimate(connection, job, settings) for job in jobs}
+    tools = Toolbox(settings)
+    return PlanPreview(
+        dataset=config.dataset,
+        format=loaded.format,
+        rows=loaded.rows,
+        cases=loaded.cases,
+        models=loaded.models,
+        splitter=tools.splitter.identity,
+        entries=tuple(_entry(need, tools, estimates[need.job.evaluator]) for need in needs),
+    )
+
+
+def _entry(need: Need, tools: Toolbox, judged: Estimate | None) -> PlanEntry:
+    refs = need.job.build().models(tools)
+    absent = [ref for ref in refs if not status(ref).present]
+    return PlanEntry(
+        evaluator=need.job.evaluator,
+        lane=need.job.lane,
+        applicable=need.applicable,
+        not_applicable=need.not_applicable,
+        host_errors=need.host_errors,
+        reused=need.reused,
+        to_compute=need.to_compute,
+        models=tuple(str(ref) for ref in refs),
+        missing="; ".join(f"{ref} is not on this machine: leadline models pull {ref.source}" for ref in absent)
+        or need.job.error,
+        judge_calls=judged.calls if judged else None,
+        cost_usd=judged.cost_usd if judged else None,
+    )

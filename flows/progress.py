@@ -1,0 +1,47 @@
+"""Progress of a flow, for whoever runs it in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressEvent:
+    """How far a flow is.
+
+    Attributes:
+        step: Name of the step: load, plan, score, gather, aggregate, flips, problems, insights, publish.
+        lane: Lane of a scoring step, ``""`` for the others.
+        done: Row scores done in this lane, or 0 and 1 for a step that starts and ends.
+        total: Row scores to compute in this lane, or 1.
+    """
+
+    step: str
+    lane: str
+    done: int
+    total: int
+
+
+Listener: TypeAlias = Callable[[ProgressEvent], None]
+
+_listeners: list[Listener] = []
+
+
+@contextmanager
+def reporting(listener: Listener) -> Iterator[None]:
+    """Send the progress of flows that run in this process to a listener."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+def report(step: str, lane: str = "", done: int = 0, total: int = 1) -> None:
+    """Tell all listeners."""
+    event = ProgressEvent(step, lane, done, total)
+    for listener in list(_listeners):
+        listener(event)

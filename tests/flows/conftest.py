@@ -1,0 +1,26 @@
+"""Prefect for tests: databases that are ready, away from the user's own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from flows.server_temporary import TemporaryServer
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A PREFECT_HOME whose database is ready: making it takes a server several seconds."""
+    home = tmp_path_factory.mktemp("migrated")
+    with TemporaryServer(os.environ | {"PREFECT_HOME": str(home)}) as server:
+        server.wait()
+    return home
+
+
+@pytest.fixture
+def home(migrated: Path, tmp_path: Path) -> Path:
+    """This test's PREFECT_HOME, with a database that is ready."""
+    return Path(shutil.copytree(migrated, tmp_path / "prefect"))
