@@ -19,7 +19,7 @@ from evaluators.types import Evidence, Field, Json, Row, RowScore, Severity
 class PassFailEvaluator(JudgeEvaluator):
     """An evaluator whose metrics are those of :func:`evaluators.metrics.boolean_metrics`.
 
-    A row whose reply cannot be read, twice, is a parsing failure: it neither passes nor fails, and is told as a problem.
+    A row whose reply cannot be read, twice, is a parsing failure: it neither passes nor fails, and is a problem.
     """
 
     async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:

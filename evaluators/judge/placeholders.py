@@ -39,7 +39,7 @@ _LABELS: Final[Mapping[Field, str]] = MappingProxyType(
 )
 _NAMES: Final = "|".join(PLACEHOLDERS)
 _PLACEHOLDER: Final = re.compile(rf"\{{\{{[ ]?({_NAMES})[ ]?\}}\}}|\{{({_NAMES})\}}")
-_NAME_LIKE: Final = re.compile(r"\{([A-Z]+(?:_[A-Z]+)*|[a-z]+_[a-z]+|question|input|context)\}", re.ASCII)
+_NAME_LIKE: Final = re.compile(r"\{([A-Za-z_]{3,40})\}")
 
 
 @dataclass(frozen=True)
@@ -80,13 +80,20 @@ def user_prompt(name: str, text: str) -> UserPrompt:
         source += [_verbatim(text[end : found.start()]), f'{{{{ {field.value} | data("{_LABELS[field]}") }}}}']
         end = found.end()
     source.append(_verbatim(text[end:]))
-    for near in _NAME_LIKE.findall(_PLACEHOLDER.sub("", text)):
-        meant = difflib.get_close_matches(near, PLACEHOLDERS, n=1, cutoff=0.75)
-        if meant or near.upper() in PLACEHOLDERS:
-            raise ValueError(f"{{{near}}} is no placeholder; is {{{meant[0] if meant else near.upper()}}} meant?")
+    for name_like in _NAME_LIKE.findall(_PLACEHOLDER.sub("", text)):
+        meant = _meant(name_like)
+        if meant:
+            raise ValueError(f"{{{name_like}}} is no placeholder; is {{{meant}}} meant?")
     if not fields:
         raise ValueError("it has no placeholder, so that it would ask the same of every row")
     return UserPrompt(tuple(field for field in Field if field in fields), prompt_from(name, "".join(source)))
+
+
+def _meant(name_like: str) -> str:
+    """Return the placeholder that a word in braces is most like, ``""`` when it is like none."""
+    near = difflib.get_close_matches(name_like, PLACEHOLDERS, n=1, cutoff=0.75)
+    parts = [name for name in PLACEHOLDERS if name_like.lower() in name.lower().split("_")]
+    return next(iter([*near, *parts]), "")
 
 
 def _verbatim(text: str) -> str:

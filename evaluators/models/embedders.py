@@ -104,6 +104,20 @@ def embed(
     return out
 
 
+def embed_apart(ref: ModelRef, texts: Sequence[str], *, settings: Settings) -> npt.NDArray[np.float32]:
+    """Return what :func:`embed` does, computed from these texts alone and remembered nowhere.
+
+    A text's vector moves by some 1e-7 with the texts that share its batch. What amplifies that needs vectors that
+    depend on nothing else that is scored: equal texts in equal order give equal bits, on the same machine.
+
+    Raises:
+        ModelUnavailable: The weights are not here or cannot be loaded.
+        OutOfMemory: A text does not fit into memory even alone.
+    """
+    with _busy:
+        return _loaded(ref, settings).encode(texts)
+
+
 def forget() -> None:
     """Drop the vectors in memory; loaded models stay."""
     _memory.clear()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+import zipfile
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +20,9 @@ PICKLES: Final = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 PICKLED_SHARDS: Final = "pytorch_model-*.bin"
 TENSORFLOW: Final = "tf_model.h5"
 """Weights in HDF5, a plain data format; read only for a model that has no safetensors."""
+SUMMAC_CONV: Final = "summac_conv_vitc_sent_perc_e.bin"
+"""The published weights of SummaC Conv: 32 numbers in PyTorch's archive format, read without unpickling."""
+
 TOKENIZERS: Final = (
     "tokenizer.json",
     "vocab.txt",
@@ -30,7 +34,14 @@ TOKENIZERS: Final = (
 LOADED: Final = ("*.json", "*.txt", "*.model", "*.safetensors")
 """Names of the files that loading reads, as patterns; also what is fetched from a hub."""
 
-TOKENIZER_FILES: Final = ("tokenizer*", "special_tokens_map.json", "added_tokens.json", "config.json", "*.model", "*.txt")
+TOKENIZER_FILES: Final = (
+    "tokenizer*",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "config.json",
+    "*.model",
+    "*.txt",
+)
 """Names of the files that a tokenizer is loaded from, as patterns."""
 
 OTHER_FORMATS: Final = ("onnx", "openvino", "original", "coreml")
@@ -39,20 +50,32 @@ OTHER_FORMATS: Final = ("onnx", "openvino", "original", "coreml")
 _HEADER_LIMIT: Final = 100 * 1024 * 1024
 
 
-def defect(folder: Path, *, allow_pickle: bool = False, tokenizer: bool = True, weights: bool = True) -> str:
+def defect(
+    folder: Path,
+    *,
+    allow_pickle: bool = False,
+    tokenizer: bool = True,
+    weights: bool = True,
+    tensorflow: bool = False,
+    summac: bool = False,
+) -> str:
     """Return what keeps a folder from being loaded as a model, or ``""``.
 
-    A folder is loadable when it has a configuration, a tokenizer and complete, well-formed safetensors, or else
-    TensorFlow's HDF5; pickled weights count only with ``allow_pickle``, since loading one can run any code.
+    A folder is loadable when it has a configuration, a tokenizer and complete, well-formed safetensors; pickled
+    weights count only with ``allow_pickle``, since loading one can run any code.
 
     Args:
         folder: Where the model should be.
         allow_pickle: Whether pickled weights are good enough.
         tokenizer: Whether a tokenizer is needed; some models use another's.
         weights: Whether weights are needed; a tokenizer has none.
+        tensorflow: Whether TensorFlow's HDF5 is good enough where there are no safetensors.
+        summac: Whether the weights of SummaC Conv are meant: a single file, with nothing beside it.
     """
     if not folder.is_dir():
         return "there is no such directory"
+    if summac:
+        return _summac_defect(folder, allow_pickle=allow_pickle)
     modules = _modules(folder)
     if modules is None:
         return "modules.json is not valid"
@@ -62,10 +85,11 @@ def defect(folder: Path, *, allow_pickle: bool = False, tokenizer: bool = True, 
         return "it has no tokenizer"
     weighty = not weights
     for module in modules if weights else ():
-        fault = _weights_defect(module, allow_pickle=allow_pickle)
+        keras = tensorflow and (module / TENSORFLOW).is_file()
+        fault = _weights_defect(module, allow_pickle=allow_pickle or keras)
         if fault:
             return fault
-        weighty = weighty or any((module / name).is_file() for name in (WEIGHTS, SHARDED, *PICKLES, TENSORFLOW))
+        weighty = weighty or keras or any((module / name).is_file() for name in (WEIGHTS, SHARDED, *PICKLES))
     return "" if weighty else f"it has no weights ({WEIGHTS})"
 
 
@@ -116,6 +140,16 @@ def corrupted(folder: Path) -> list[Path]:
     return bad
 
 
+def _summac_defect(folder: Path, *, allow_pickle: bool) -> str:
+    if (folder / WEIGHTS).is_file():
+        return f"{WEIGHTS} is truncated or corrupted" if _malformed(folder / WEIGHTS) else ""
+    if not (folder / SUMMAC_CONV).is_file():
+        return f"it has no weights ({WEIGHTS} or {SUMMAC_CONV})"
+    if zipfile.is_zipfile(folder / SUMMAC_CONV) or allow_pickle:
+        return ""
+    return f"its weights are pickled ({SUMMAC_CONV}), which could run any code when loaded"
+
+
 def _modules(folder: Path) -> list[Path] | None:
     listing = folder / "modules.json"
     if not listing.is_file():
@@ -139,7 +173,7 @@ def _weights_defect(module: Path, *, allow_pickle: bool) -> str:
         shards = [module / str(name) for name in sorted(names)]
     else:
         pickled = [name for name in PICKLES if (module / name).is_file()]
-        if pickled and not allow_pickle and not (module / TENSORFLOW).is_file():
+        if pickled and not allow_pickle:
             return f"its weights are pickled ({pickled[0]}), which could run any code when loaded"
         return ""
     for shard in shards:
@@ -170,6 +204,8 @@ def _loaded(folder: Path) -> Iterator[Path]:
         parts = path.relative_to(folder).parts
         if parts[0] in OTHER_FORMATS or any(part.startswith(".") for part in parts) or not path.is_file():
             continue
-        if path.name in PICKLES or any(path.match(pattern) for pattern in (*LOADED, PICKLED_SHARDS, TENSORFLOW)):
+        if path.name in (*PICKLES, SUMMAC_CONV) or any(
+            path.match(pattern) for pattern in (*LOADED, PICKLED_SHARDS, TENSORFLOW)
+        ):
             found.append(path)
     yield from sorted(found)

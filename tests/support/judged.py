@@ -16,8 +16,8 @@ from evaluators.registry import get
 from evaluators.toolbox import Settings, Toolbox
 from evaluators.types import Row, RowScore, Unscored
 
-Said = str | Mapping[str, Any] | Exception
-"""What a judge says: a text, something to say as JSON, or how the attempt fails."""
+Said = str | Mapping[str, Any] | Reply | Exception
+"""What a judge says: a text, something to say as JSON, a whole reply, or how the attempt fails."""
 
 
 @dataclass
@@ -46,13 +46,15 @@ class ScriptedJudge:
         said = self._next(piece, prompt)
         if isinstance(said, Exception):
             raise said
+        if isinstance(said, Reply):
+            return said
         return Reply(said if isinstance(said, str) else json.dumps(said))
 
     def _next(self, piece: str, prompt: str) -> Said:
         said = self.script[piece]
         if callable(said):
             return said(prompt)
-        if isinstance(said, str | Mapping | Exception):
+        if isinstance(said, str | Mapping | Reply | Exception):
             return said
         turns = self._turns.setdefault(piece, iter(said))
         return next(turns, said[-1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,10 @@ CORPUS = [
 TOXIC_LABELS = ("toxic", "severe_toxic", "obscene", "threat", "insult", "identity_hate")
 WORDS = ("the", "pump", "starts", "at", "seven", "and", "stops", "nine", "it", "manual", "says", "is", "loud")
 POSITIONS = 40
-"""Places in the position tables, so that windows are needed soon."""
+"""Places in the classifiers' position tables, so that windows are needed soon."""
+
+CONTEXT = 160
+"""Tokens that the causal models read at once; an instruction and short texts fit."""
 
 
 def make_toxic_bert(folder: Path, seed: int = 3) -> Path:
@@ -80,8 +83,8 @@ def make_bias_model(folder: Path, seed: int = 5, *, tensorflow: bool = False) ->
     return folder
 
 
-def make_support_model(folder: Path, seed: int = 6) -> Path:
-    """Save weights as HHEM-2.1-Open does: a T5 token classifier under the prefix ``t5.``, and no tokenizer."""
+def make_support_model(folder: Path, seed: int = 6, *, tokenizer: bool = False) -> Path:
+    """Save weights as HHEM-2.1-Open does: a T5 token classifier under the prefix ``t5.``; without a tokenizer there."""
     import torch
     from safetensors.torch import save_file
     from transformers import T5Config, T5ForTokenClassification
@@ -92,6 +95,8 @@ def make_support_model(folder: Path, seed: int = 6) -> Path:
     state = {f"t5.{name}": value.contiguous() for name, value in model.state_dict().items()}
     del state["t5.transformer.encoder.embed_tokens.weight"]
     folder.mkdir(parents=True, exist_ok=True)
+    if tokenizer:
+        make_t5_tokenizer(folder)
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
     _write(folder, "config.json", {"model_type": "HHEMv2", "architectures": ["HHEMv2ForSequenceClassification"]})
     return folder
@@ -134,10 +139,10 @@ def make_gpt2(folder: Path, seed: int = 8) -> Path:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     size = _write_byte_level(folder, ["<|endoftext|>"])
-    _write(folder, "tokenizer_config.json", {"tokenizer_class": "GPT2Tokenizer", "model_max_length": POSITIONS})
+    _write(folder, "tokenizer_config.json", {"tokenizer_class": "GPT2Tokenizer", "model_max_length": CONTEXT})
     end = {"bos_token_id": 0, "eos_token_id": 0}
     config = GPT2Config(
-        vocab_size=size, n_positions=POSITIONS, n_embd=32, n_layer=2, n_head=2, initializer_range=0.3, **end
+        vocab_size=size, n_positions=CONTEXT, n_embd=32, n_layer=2, n_head=2, initializer_range=0.3, **end
     )
     return _save(GPT2LMHeadModel, config, folder, seed)
 
@@ -149,9 +154,7 @@ def make_opt(folder: Path, seed: int = 9) -> Path:
     size = _write_byte_level(folder, ["<s>", "<pad>", "</s>"])
     mark = {"bos_token": "</s>", "eos_token": "</s>", "unk_token": "</s>", "pad_token": "<pad>"}
     _write(folder, "special_tokens_map.json", mark)
-    _write(
-        folder, "tokenizer_config.json", {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True, **mark}
-    )
+    _write(folder, "tokenizer_config.json", {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True, **mark})
     config = OPTConfig(
         vocab_size=size,
         hidden_size=32,
@@ -159,10 +162,43 @@ def make_opt(folder: Path, seed: int = 9) -> Path:
         num_hidden_layers=2,
         num_attention_heads=2,
         ffn_dim=48,
-        max_position_embeddings=POSITIONS,
+        max_position_embeddings=CONTEXT,
         init_std=0.3,
     )
     return _save(OPTForCausalLM, config, folder, seed)
+
+
+MAKERS: dict[str, Callable[[Path], Path]] = {
+    "bert": make_toxic_bert,
+    "roberta": make_toxic_roberta,
+    "bias": make_bias_model,
+    "bias-tensorflow": lambda folder: make_bias_model(folder, tensorflow=True),
+    "support": make_support_model,
+    "support-with-tokenizer": lambda folder: make_support_model(folder, tokenizer=True),
+    "t5-tokenizer": make_t5_tokenizer,
+    "t5": make_t5,
+    "gpt2": make_gpt2,
+    "opt": make_opt,
+}
+"""How each checkpoint is made, by the name that tests call it."""
+
+TINY: dict[str, tuple[str, str]] = {
+    "toxicity": ("toxicity_model", "bert"),
+    "fairness_bias": ("bias_model", "bias"),
+    "hallucination": ("hallucination_model", "support-with-tokenizer"),
+    "perplexity": ("perplexity_model", "gpt2"),
+    "gptscore_machine_translation": ("gpt_score_model", "gpt2"),
+    "gptscore_question_answering": ("gpt_score_model", "opt"),
+    "gptscore_summarization_with_reference": ("gpt_score_model", "opt"),
+    "gptscore_summarization_without_reference": ("gpt_score_model", "gpt2"),
+}
+"""For each evaluator that runs one model: the parameter that names it, and a checkpoint that will do."""
+
+
+def checkpoint(root: Path, name: str) -> Path:
+    """Return a checkpoint below a folder; it is made when it is not there yet."""
+    folder = root / name
+    return folder if folder.is_dir() else MAKERS[name](folder)
 
 
 def _save(kind: Any, config: Any, folder: Path, seed: int) -> Path:
@@ -203,7 +239,7 @@ def _t5_sizes() -> dict[str, Any]:
         "num_decoder_layers": 2,
         "num_heads": 4,
         "feed_forward_proj": "gated-gelu",
-        "initializer_factor": 3.0,
+        "initializer_factor": 1.0,
         "dropout_rate": 0.0,
     }
 
@@ -215,9 +251,11 @@ def _write_wordpiece(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
     _write(folder, "tokenizer_config.json", {})
-    _write(folder, "special_tokens_map.json", dict(zip(
-        ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True
-    )))
+    _write(
+        folder,
+        "special_tokens_map.json",
+        dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True)),
+    )
     return len(vocabulary)
 
 

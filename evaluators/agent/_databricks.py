@@ -1,0 +1,106 @@
+"""What the Databricks judges share: one rating with its rationale, and the shape in which a score's evidence keeps it.
+
+``tasks/databricks_columns.py`` reads that shape: under ``assessment`` either ``rating`` and ``rationale``, or per chunk
+the lists ``ratings``, ``rationales`` and ``error_messages``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from evaluators.judge.errors import JudgeError
+from evaluators.judge.evaluator import Judge, JudgeEvaluator
+from evaluators.toolbox import Toolbox
+from evaluators.types import Evidence, Json, Reason, Row, RowScore, Unscored
+from evaluators.verdicts import Reason as Rationale
+from evaluators.verdicts import StrictReply, YesNo, chunk_spans
+
+SOURCE: Final = "Databricks, Mosaic AI Agent Evaluation LLM judges reference"
+FACTS: Final = "expected_facts"
+"""Key of the metadata in which a dataset may give facts instead of an expected answer."""
+
+
+class Assessment(StrictReply):
+    """A judge's rating. The rationale comes first, so that the judge thinks before it decides."""
+
+    rationale: Rationale = ""
+    rating: YesNo
+
+
+class RatingEvaluator(JudgeEvaluator):
+    """A Databricks judge that rates a row as a whole: yes is 1 and no is 0."""
+
+    @abstractmethod
+    async def assess(self, row: Row, judge: Judge) -> Assessment | None:
+        """Rate a row; ``None`` when it has no ground truth to be rated by."""
+
+    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+        """Judge one row."""
+        assessment = await self.assess(row, judge)
+        if assessment is None:
+            return RowScore.not_applicable(self.row_metrics, "The case has neither an expected answer nor facts.")
+        return rated(self.row_metrics[0], assessment)
+
+
+def rated(metric: str, assessment: Assessment) -> RowScore:
+    """Return the score of a row that was rated as a whole."""
+    data: dict[str, Json] = {"assessment": {"rating": assessment.rating, "rationale": assessment.rationale}}
+    return RowScore({metric: float(assessment.rating == "yes")}, Evidence(assessment.rationale, data=data))
+
+
+async def rate_chunks(row: Row, metric: str, assess: Callable[[str], Awaitable[Assessment]]) -> RowScore:
+    """Rate each retrieved chunk by a call of its own; the score is the share of chunks rated yes.
+
+    Equal chunks of equal questions are asked about once, whichever models retrieved them. A chunk whose call fails
+    leaves the row unscored: the share is not known. The ratings of the other chunks are kept all the same.
+
+    Args:
+        row: The row.
+        metric: The metric's key.
+        assess: Rates the text of one chunk.
+    """
+    replies = await asyncio.gather(*(_guarded(chunk.content, assess) for chunk in row.retrieved_context))
+    assessment: dict[str, Json] = {
+        "ratings": [reply.rating if isinstance(reply, Assessment) else None for reply in replies],
+        "rationales": [reply.rationale if isinstance(reply, Assessment) else None for reply in replies],
+        "error_messages": [str(reply) if isinstance(reply, JudgeError) else None for reply in replies],
+    }
+    errors = [reply for reply in replies if isinstance(reply, JudgeError)]
+    if errors:
+        told = f"{len(errors)} of {len(replies)} chunks were not rated: {errors[0]}"
+        return RowScore({metric: Unscored(errors[0].reason, told)}, Evidence(data={"assessment": assessment}))
+    if not replies:
+        return RowScore.unscored((metric,), Reason.UNSCORABLE, "No chunk was retrieved.")
+    ratings = [isinstance(reply, Assessment) and reply.rating == "yes" for reply in replies]
+    return RowScore(
+        {metric: sum(ratings) / len(ratings)},
+        Evidence(
+            f"{sum(ratings)} of {len(ratings)} retrieved chunks are rated yes.",
+            chunk_spans(row.retrieved_context, ratings, "yes", "no"),
+            {"assessment": assessment},
+        ),
+    )
+
+
+async def _guarded(text: str, assess: Callable[[str], Awaitable[Assessment]]) -> Assessment | JudgeError:
+    if not text.strip():
+        return Assessment(rationale="The chunk is blank.", rating="no")
+    try:
+        return await assess(text)
+    except JudgeError as error:
+        return error
+
+
+def facts_of(row: Row) -> tuple[str, ...]:
+    """Return the facts that an answer must support, as far as the dataset names any."""
+    given = row.metadata.get(FACTS)
+    facts: Sequence[object] = (given,) if isinstance(given, str) else given if isinstance(given, Sequence) else ()
+    return tuple(fact for fact in facts if isinstance(fact, str) and fact.strip())
+
+
+def has_ground_truth(row: Row) -> bool:
+    """Return whether a row has an expected answer or facts."""
+    return bool(row.expected_answers or facts_of(row))

@@ -1,0 +1,64 @@
+"""The Databricks judge that rates the relevance of each retrieved chunk."""
+
+from __future__ import annotations
+
+from evaluators.agent._databricks import SOURCE, Assessment, rate_chunks
+from evaluators.base import Spec
+from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
+from evaluators.metrics import Metric
+from evaluators.registry import register
+from evaluators.toolbox import Toolbox
+from evaluators.types import Field, Row, RowScore
+
+
+@register
+class DatabricksChunkRelevance(JudgeEvaluator):
+    """Share of the retrieved chunks that are relevant to the question.
+
+    **Method.** The judge rates each chunk in a call of its own, so that a failure concerns one chunk, and so that a
+    chunk that several models retrieved for a question is rated once. The precision is the number of chunks rated "yes"
+    divided by the number of chunks: three of four give 0.75.
+
+    **Edge cases.**
+
+    * A blank chunk is a "no", and nothing is asked.
+    * A chunk that could not be rated has its error message, and leaves the row unscored; the ratings of the other
+      chunks are kept in the evidence.
+
+    **Source.** Databricks, Mosaic AI Agent Evaluation LLM judges reference, "chunk_relevance".
+    """
+
+    spec = Spec(
+        id="databricks.chunk_relevance",
+        name="Chunk relevance (Databricks judge)",
+        family="agent",
+        inputs=(Field.QUESTION, Field.RETRIEVED_CONTEXT),
+        metrics=(
+            Metric(
+                "precision",
+                "Chunk relevance precision",
+                True,
+                threshold=None,
+                primary=True,
+                description="Share of the retrieved chunks that are relevant to the question.",
+            ),
+        ),
+        judge="llm",
+        lane="judge",
+        llm=False,
+        keywords=("judge", "retrieval", "relevance"),
+        source=SOURCE,
+    )
+    prompts = {"assessment": here(__file__, "databricks_chunk.jinja")}  # noqa: RUF012
+
+    def calls_per_row(self) -> float:
+        """One call per chunk, of which a row has a few."""
+        return 4.0
+
+    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+        """Judge one row."""
+
+        async def assess(text: str) -> Assessment:
+            return await judge.ask("assessment", Assessment, question=row.question, chunk=text)
+
+        return await rate_chunks(row, "precision", assess)

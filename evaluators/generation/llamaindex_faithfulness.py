@@ -1,0 +1,152 @@
+"""Faithfulness as a YES or NO by create and refine, as LlamaIndex's guide builds it from scratch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final, NamedTuple
+
+from pydantic import Field as Key
+
+from evaluators.base import Spec
+from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
+from evaluators.judge.replies import read_word
+from evaluators.metrics import Metric
+from evaluators.params import JudgeKey
+from evaluators.registry import register
+from evaluators.toolbox import Toolbox
+from evaluators.types import Evidence, Field, Row, RowScore
+
+YES, NO = WORDS = ("YES", "NO")
+
+LOOK_BACK: Final = 200
+"""Characters before the budget's end within which white space is sought to cut a context at."""
+
+
+class FaithfulnessParams(JudgeKey):
+    """Parameters of faithfulness."""
+
+    context_characters: Annotated[
+        int,
+        Key(
+            ge=1_000,
+            le=4_000_000,
+            description="Most characters of context in one call, some four to a token; more contexts take more calls.",
+        ),
+    ] = 24_000
+
+
+class Answer(NamedTuple):
+    """A judge's reply: the word that it holds, and the whole of it."""
+
+    word: str
+    text: str
+
+
+def read_answer(text: str) -> Answer:
+    """Read a reply in which exactly one of YES and NO stands as a word.
+
+    Raises:
+        JudgeUnparseable: None of them stands there, or both do.
+    """
+    return Answer(read_word(text, WORDS), text.strip())
+
+
+def cut(text: str, size: int) -> Iterator[str]:
+    """Yield a text in pieces of at most ``size`` characters, cut at white space where some is near."""
+    start = 0
+    while len(text) - start > size:
+        end = start + size
+        place = max(text.rfind(space, end - min(LOOK_BACK, size // 2), end) for space in " \n\t")
+        end = place + 1 if place >= 0 else end
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def packed(contexts: Sequence[str], size: int) -> list[list[str]]:
+    """Return contexts in their order, packed into as few calls as hold ``size`` characters each; long ones are cut."""
+    calls: list[list[str]] = []
+    room = 0
+    for context in contexts:
+        for piece in cut(context, size):
+            if not calls or len(piece) > room:
+                calls.append([])
+                room = size
+            calls[-1].append(piece)
+            room -= len(piece)
+    return calls
+
+
+@register
+class LlamaIndexFaithfulness(JudgeEvaluator):
+    """Whether the answer is supported by any of the retrieved contexts: YES or NO.
+
+    **Method.** Create and refine: the judge is asked whether the contexts support the answer. Contexts that do not fit
+    ``context_characters`` follow in further calls, which refine the existing answer. An answer of YES stays YES
+    whatever follows, by the words of the refining prompt, so that nothing more is asked then. The metric is the share
+    of YES.
+
+    **Edge cases.**
+
+    * YES and NO are words: exactly one of them must stand in the reply. (The reference takes any text with the letters
+      "yes" in it, such as "eyes", for a YES, and anything else for a NO.)
+    * A reply with both or none is asked for again, and then the row is unscored.
+    * A context longer than ``context_characters`` is cut, at white space where some is near.
+    * A blank answer holds no information: the row is not applicable.
+
+    **Source.** LlamaIndex, "Building Evaluation from Scratch", "Building a Faithfulness Evaluator".
+    """
+
+    spec = Spec(
+        id="llamaindex.faithfulness",
+        name="Faithfulness yes/no, create and refine (LlamaIndex)",
+        family="generation",
+        inputs=(Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),
+        metrics=(
+            Metric(
+                "passing",
+                "Passing",
+                True,
+                threshold=None,
+                primary=True,
+                share=True,
+                description="Share of answers that some retrieved context supports.",
+            ),
+        ),
+        judge="llm",
+        lane="judge",
+        llm=False,
+        keywords=("judge", "grounding", "refine"),
+        source="LlamaIndex, Building Evaluation from Scratch",
+    )
+    parameters = FaithfulnessParams
+    params: FaithfulnessParams
+    prompts = {  # noqa: RUF012
+        "create": here(__file__, "llamaindex_faithfulness.jinja"),
+        "refine": here(__file__, "llamaindex_faithfulness_refine.jinja"),
+    }
+
+    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+        """Judge one row."""
+        information = row.actual_answer or ""
+        if not information.strip():
+            return RowScore.not_applicable(self.row_metrics, "The answer is blank.")
+        first, *others = packed([chunk.content for chunk in row.retrieved_context], self.params.context_characters)
+        answers = [await judge.read("create", read_answer, information=information, contexts=first)]
+        for contexts in others:
+            if answers[-1].word == YES:
+                break
+            answers.append(
+                await judge.read(
+                    "refine",
+                    read_answer,
+                    information=information,
+                    contexts=contexts,
+                    existing_answer=answers[-1].word,
+                )
+            )
+        last = answers[-1]
+        return RowScore(
+            {"passing": float(last.word == YES)},
+            Evidence(last.text, data={"answers": [answer.word for answer in answers], "reason": last.text}),
+        )

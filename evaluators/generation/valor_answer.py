@@ -1,0 +1,166 @@
+"""Answer correctness and answer relevance as Valor's judges measure them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pydantic import Field as Key
+
+from evaluators.base import Spec
+from evaluators.judge.errors import JudgeUnparseable
+from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
+from evaluators.metrics import Metric
+from evaluators.registry import register
+from evaluators.toolbox import Toolbox
+from evaluators.types import Evidence, Field, Json, Reason, Row, RowScore
+from evaluators.valor import SOURCE, STATEMENTS, share, statements_of
+from evaluators.verdicts import StrictReply, VerdictsOrIdk, as_json, count_of, one_each
+
+
+class Comparison(StrictReply):
+    """The statements of a prediction and of a ground truth, sorted."""
+
+    tp: tuple[str, ...] = Key(alias="TP")
+    fp: tuple[str, ...] = Key(alias="FP")
+    fn: tuple[str, ...] = Key(alias="FN")
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall, 0 without true positives."""
+        tp, fp, fn = len(self.tp), len(self.fp), len(self.fn)
+        return tp / (tp + 0.5 * (fp + fn)) if tp else 0.0
+
+
+@register
+class ValorAnswerCorrectness(JudgeEvaluator):
+    """F1 of the statements that an answer and an expected answer share.
+
+    **Method.** The judge takes the answer and each expected answer apart into statements, and sorts them: statements of
+    the answer that the expected answer supports (tp), that it does not support (fp), and statements of the expected
+    answer that the answer lacks (fn). The score is tp / (tp + 0.5 (fp + fn)), and with several expected answers their
+    maximum. There is no embedding term, unlike in RAGAS.
+
+    **Edge cases.**
+
+    * No true positives: 0; so also an answer that makes no statement, for which nothing is compared.
+    * A reply is unreadable, and asked for again, unless TP and FP together are as many as the answer's statements, and
+      FN are at most as many as the expected answer's.
+    * An expected answer that makes no statement is passed over; where none makes any, the row is unscorable.
+
+    **Source.** Striveworks Valor, metrics reference, "Answer Correctness (LLM-Guided)".
+    """
+
+    spec = Spec(
+        id="valor.answer_correctness",
+        name="Answer Correctness (Valor)",
+        family="generation",
+        inputs=(Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
+        metrics=(
+            Metric(
+                "answer_correctness",
+                "Answer correctness",
+                True,
+                threshold=None,
+                primary=True,
+                description="F1 of the statements that the answer shares with the best matching expected answer.",
+            ),
+        ),
+        judge="llm",
+        lane="judge",
+        keywords=("judge", "statements", "F1"),
+        source=SOURCE,
+    )
+    prompts = {"statements": STATEMENTS, "comparison": here(__file__, "valor_correctness.jinja")}  # noqa: RUF012
+
+    def calls_per_row(self) -> float:
+        """The statements of both texts, and their comparison."""
+        return 3.0
+
+    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+        """Judge one row."""
+        prediction, *truths = await asyncio.gather(
+            statements_of(judge, row.actual_answer or ""),
+            *(statements_of(judge, text) for text in row.expected_answers),
+        )
+        stated = [truth for truth in truths if truth]
+        if not stated:
+            return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, "No expected answer makes a statement.")
+        if not prediction:
+            return RowScore({"answer_correctness": 0.0}, Evidence("The answer makes no statement."))
+        compared = await asyncio.gather(*(_compare(judge, prediction, truth) for truth in stated))
+        best = max(compared, key=lambda comparison: comparison.f1)
+        told = (
+            f"Of {len(prediction)} statements of the answer {len(best.tp)} are supported; "
+            f"it lacks {len(best.fn)} of the expected answer."
+        )
+        data: dict[str, Json] = {"TP": best.tp, "FP": best.fp, "FN": best.fn}
+        data["by_expected_answer"] = [comparison.f1 for comparison in compared]
+        return RowScore({"answer_correctness": best.f1}, Evidence(told, data=data))
+
+
+async def _compare(judge: Judge, prediction: tuple[str, ...], truth: tuple[str, ...]) -> Comparison:
+    def check(reply: Comparison) -> None:
+        if len(reply.tp) + len(reply.fp) != len(prediction):
+            raise JudgeUnparseable(
+                f"TP and FP together hold {len(reply.tp) + len(reply.fp)} statements; "
+                f"the prediction makes {len(prediction)}."
+            )
+        if len(reply.fn) > len(truth):
+            raise JudgeUnparseable(f"FN holds {len(reply.fn)} statements; the ground truth makes {len(truth)}.")
+
+    return await judge.ask("comparison", Comparison, check=check, prediction=prediction, truth=truth)
+
+
+@register
+class ValorAnswerRelevance(JudgeEvaluator):
+    """Share of the answer's statements that are relevant to the question.
+
+    **Method.** The judge takes the answer apart into statements, and says of each "yes" (relevant), "no" or "idk". The
+    score is the share of "yes"; "idk" counts as not relevant.
+
+    **Edge cases.**
+
+    * An answer that makes no statement has none that is relevant: 0. The reference divides by zero there.
+    * A reply with more or fewer verdicts than statements is unreadable, and asked for again.
+
+    **Source.** Striveworks Valor, metrics reference, "Answer Relevance (LLM-Guided)".
+    """
+
+    spec = Spec(
+        id="valor.answer_relevance",
+        name="Answer Relevance (Valor)",
+        family="generation",
+        inputs=(Field.QUESTION, Field.ACTUAL_ANSWER),
+        metrics=(
+            Metric(
+                "answer_relevance",
+                "Answer relevance",
+                True,
+                threshold=None,
+                primary=True,
+                description="Share of the answer's statements that are relevant to the question.",
+            ),
+        ),
+        judge="llm",
+        lane="judge",
+        keywords=("judge", "statements", "relevance"),
+        source=SOURCE,
+    )
+    prompts = {"statements": STATEMENTS, "verdicts": here(__file__, "valor_relevance.jinja")}  # noqa: RUF012
+
+    def calls_per_row(self) -> float:
+        """The statements and their verdicts."""
+        return 2.0
+
+    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+        """Judge one row."""
+        statements = await statements_of(judge, row.actual_answer or "")
+        reply = await one_each(judge, "verdicts", VerdictsOrIdk, statements, question=row.question)
+        relevant = count_of(reply.verdicts)
+        return RowScore(
+            {"answer_relevance": share(relevant, len(statements), of_nothing=0.0)},
+            Evidence(
+                f"{relevant} of the answer's {len(statements)} statements are relevant to the question.",
+                data={"statements": as_json(statements, reply.verdicts)},
+            ),
+        )

@@ -1,0 +1,204 @@
+"""Checkpoints in Transformers' layout: the tokenizer, the model, how much it reads, and how tokens become batches."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from evaluators.errors import LeadlineError
+from evaluators.models import files
+from evaluators.models.runtime import dtype_for, libraries_missing
+from evaluators.text.sentences import without_surrogates
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import torch
+
+    from evaluators.models.refs import ModelRef
+    from evaluators.toolbox import Settings
+
+UNLIMITED: Final = 1_000_000
+"""A tokenizer's limit from here on means that it has none."""
+
+TOKENS_CPU: Final = 32 * 512
+TOKENS_ACCELERATOR: Final = 256 * 512
+"""Tokens that go through a model at once, padding included, while texts are no longer than ``_SQUARE_FROM``."""
+
+_SQUARE_FROM: Final = 512
+_TOKENIZED_AT_ONCE: Final = 256
+
+
+class Encoded(NamedTuple):
+    """A text as token ids, without special ones, and where each token stands in the text."""
+
+    ids: list[int]
+    places: list[tuple[int, int]]
+
+
+def tokenizer_from(folder: Path) -> Any:
+    """Load a tokenizer; one that needs code from its repository is refused."""
+    try:
+        from transformers import AutoTokenizer
+    except ImportError:
+        raise libraries_missing() from None
+    return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+
+
+def model_from(auto: str, folder: Path, device: str, settings: Settings) -> torch.nn.Module:
+    """Load a model for inference with one of Transformers' automatic classes, from safetensors if there are any.
+
+    Args:
+        auto: Name of the automatic class, ``AutoModelForSequenceClassification`` for example.
+        folder: Where the checkpoint is.
+        device: Where to put it.
+        settings: The run's choices.
+    """
+    try:
+        import transformers
+    except ImportError:
+        raise libraries_missing() from None
+    factory: Any = getattr(transformers, auto)
+    safe = any((folder / name).is_file() for name in (files.WEIGHTS, files.SHARDED))
+    if not safe and (folder / files.TENSORFLOW).is_file():
+        from evaluators.models.tensorflow_weights import load_into
+
+        config = transformers.AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        model: torch.nn.Module = factory.from_config(config, trust_remote_code=False)
+        load_into(model, folder / files.TENSORFLOW)
+        model = model.to(dtype_for(settings))
+    else:
+        model = factory.from_pretrained(
+            str(folder),
+            dtype=dtype_for(settings),
+            use_safetensors=None if settings.allow_pickle else True,
+            local_files_only=True,
+            trust_remote_code=False,
+        )
+    return model.to(device).eval()
+
+
+def token_limit(tokenizer: Any, model: Any) -> int | None:
+    """Return how many tokens, special ones included, a model reads at once; ``None`` when it has no limit.
+
+    The lesser of the tokenizer's limit and the position table's length, less the places that RoBERTa-like models
+    reserve in it.
+    """
+    limits = []
+    if isinstance(tokenizer.model_max_length, int) and 0 < tokenizer.model_max_length < UNLIMITED:
+        limits.append(tokenizer.model_max_length)
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if isinstance(positions, int) and positions > 0:
+        limits.append(positions - _reserved(model))
+    return min(limits) if limits else None
+
+
+def _reserved(model: Any) -> int:
+    """Return how many places at the start of the position table no token stands at."""
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings"):
+            padding = getattr(module, "padding_idx", None)
+            return 0 if padding is None else int(padding) + 1
+    return 0
+
+
+def frame(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """Return the special tokens that a tokenizer puts before and after a text."""
+    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
+    framed = tokenizer("a")["input_ids"]
+    for first in range(len(framed) - len(bare) + 1):
+        if framed[first : first + len(bare)] == bare:
+            return framed[:first], framed[first + len(bare) :]
+    return [], []
+
+
+def encode(tokenizer: Any, texts: Sequence[str]) -> list[Encoded]:
+    """Return texts as token ids without special ones; nothing is cut off."""
+    out = []
+    for start in range(0, len(texts), _TOKENIZED_AT_ONCE):
+        encoded = tokenizer(
+            [without_surrogates(text) for text in texts[start : start + _TOKENIZED_AT_ONCE]],
+            add_special_tokens=False,
+            truncation=False,
+            padding=False,
+            return_attention_mask=False,
+            return_offsets_mapping=True,
+            verbose=False,
+        )
+        out += [
+            Encoded(ids, places) for ids, places in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
+        ]
+    return out
+
+
+def windows(length: int, most: int) -> list[tuple[int, int]]:
+    """Cut a sequence of some length into the fewest windows of at most ``most``, all about equally long."""
+    count = max(1, -(-length // most))
+    bounds = [length * number // count for number in range(count + 1)]
+    return list(itertools.pairwise(bounds))
+
+
+def padded(rows: Sequence[Sequence[int]], padding: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return token ids as a matrix, filled up on the right, and the mask that is 1 where a token is real."""
+    import numpy as np
+    import torch
+
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    mask = np.arange(lengths.max(initial=1)) < lengths[:, None]
+    ids = np.full(mask.shape, padding, dtype=np.int64)
+    ids[mask] = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
+    return torch.from_numpy(ids).to(device), torch.from_numpy(mask.astype(np.int64)).to(device)
+
+
+def tokens_at_once(device: str) -> int:
+    """Return the size of the largest batch in tokens."""
+    return TOKENS_CPU if device == "cpu" else TOKENS_ACCELERATOR
+
+
+def load_of(tokens: int) -> int:
+    """Return what a sequence weighs in a batch: its tokens, and more when attention's square outgrows them."""
+    return max(1, tokens, tokens * tokens // _SQUARE_FROM)
+
+
+def by_length(
+    call: Callable[[Sequence[int]], npt.NDArray[np.float64]], loads: Sequence[int], at_once: int
+) -> npt.NDArray[np.float64]:
+    """Run a model over items given by number, the longest first, and return its rows in the items' own order.
+
+    Args:
+        call: The model: one row of output per number.
+        loads: What each item weighs in a batch.
+        at_once: The weight of the largest batch.
+
+    Raises:
+        OutOfMemory: An item does not fit even alone.
+    """
+    import numpy as np
+
+    from evaluators.models.runtime import in_batches
+
+    if not loads:
+        return np.zeros(0)
+    order = sorted(range(len(loads)), key=lambda number: -loads[number])
+    found = in_batches(call, order, at_once, lambda number: loads[number])
+    out = np.empty_like(found)
+    out[order] = found
+    return out
+
+
+def finite(values: npt.NDArray[np.float64], ref: ModelRef) -> npt.NDArray[np.float64]:
+    """Return numbers that a model gave, or refuse them when one is not a number.
+
+    Raises:
+        LeadlineError: One is NaN or infinite.
+    """
+    import numpy as np
+
+    if not np.isfinite(values).all():
+        raise LeadlineError(
+            f"{ref} gave a score that is not a number.",
+            hint="Choose another precision (float32, or bfloat16 on a GPU).",
+        )
+    return values

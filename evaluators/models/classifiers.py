@@ -1,0 +1,168 @@
+"""Texts to class scores: a sequence classifier reads each distinct text once, long ones in windows.
+
+A text that is longer than the model reads is never cut off: its tokens are split into the fewest windows that fit, of
+about equal length, each framed by the model's special tokens as a text of its own. What becomes of several windows is
+the evaluator's choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from evaluators.models.checkpoints import (
+    Encoded,
+    by_length,
+    encode,
+    finite,
+    frame,
+    load_of,
+    model_from,
+    padded,
+    token_limit,
+    tokenizer_from,
+    tokens_at_once,
+    windows,
+)
+from evaluators.models.refs import ModelRef
+from evaluators.models.resident import busy, resident
+from evaluators.models.runtime import loading
+from evaluators.models.weights import locate
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import torch
+
+    from evaluators.toolbox import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Classified:
+    """What a classifier says of one text.
+
+    Attributes:
+        logits: The model's outputs, float64 of shape ``(windows, labels)``.
+        places: Where each window starts and ends in the text, in code points.
+        tokens: Tokens of the text, special ones not counted.
+    """
+
+    logits: npt.NDArray[np.float64]
+    places: tuple[tuple[int, int], ...]
+    tokens: int
+
+    @property
+    def sigmoid(self) -> npt.NDArray[np.float64]:
+        """Probability of each label alone, of shape ``(windows, labels)``: the labels do not exclude each other."""
+        import numpy as np
+
+        return 0.5 * (1.0 + np.tanh(0.5 * self.logits))  # overflows nowhere
+
+    @property
+    def softmax(self) -> npt.NDArray[np.float64]:
+        """Probability of each label among all, of shape ``(windows, labels)``: exactly one is right."""
+        import numpy as np
+
+        shares = np.exp(self.logits - self.logits.max(axis=1, keepdims=True))
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def classify(ref: ModelRef, texts: Sequence[str], *, settings: Settings) -> list[Classified]:
+    """Return what a classifier says of each text, in order; equal texts are read once.
+
+    Raises:
+        ModelUnavailable: The weights are not here or cannot be loaded as a classifier.
+        OutOfMemory: A window does not fit into memory even alone.
+    """
+    if not texts:
+        return []
+    with busy:
+        found = resident(ref, settings, _load).classify(list(dict.fromkeys(texts)))
+    return [found[text] for text in texts]
+
+
+def labels(ref: ModelRef, settings: Settings) -> tuple[str, ...]:
+    """Return the names of a classifier's outputs, in the order of its logits.
+
+    Raises:
+        ModelUnavailable: The weights are not here or cannot be loaded as a classifier.
+    """
+    with busy:
+        return resident(ref, settings, _load).labels
+
+
+def reads(ref: ModelRef, settings: Settings) -> int | None:
+    """Return how many tokens a classifier reads at once, special ones included; ``None`` for any number.
+
+    Raises:
+        ModelUnavailable: The weights are not here or cannot be loaded as a classifier.
+    """
+    with busy:
+        return resident(ref, settings, _load).limit
+
+
+class Classifier:
+    """A loaded sequence classifier.
+
+    Attributes:
+        ref: Its weights.
+        model: The Transformers model.
+        limit: Tokens that it reads at once, special ones included; ``None`` when it reads any number.
+        labels: Names of its outputs.
+    """
+
+    def __init__(self, ref: ModelRef, model: torch.nn.Module, tokenizer: Any, device: str) -> None:
+        config: Any = model.config
+        self.ref = ref
+        self.model = model
+        self.device = device
+        self.limit = token_limit(tokenizer, model)
+        self.labels = tuple(str(config.id2label[number]) for number in range(config.num_labels))
+        self._tokenizer = tokenizer
+        self._before, self._after = frame(tokenizer)
+
+    def classify(self, texts: Sequence[str]) -> dict[str, Classified]:
+        """Return what the model says of distinct texts."""
+        encoded = encode(self._tokenizer, texts)
+        room = None if self.limit is None else max(1, self.limit - len(self._before) - len(self._after))
+        cuts = [windows(len(each.ids), room or max(1, len(each.ids))) for each in encoded]
+        inputs = [
+            [*self._before, *each.ids[start:end], *self._after]
+            for each, pieces in zip(encoded, cuts, strict=True)
+            for start, end in pieces
+        ]
+        logits = by_length(
+            lambda numbers: self._forward([inputs[number] for number in numbers]),
+            [load_of(len(ids)) for ids in inputs],
+            tokens_at_once(self.device),
+        )
+        out = {}
+        first = 0
+        for text, each, pieces in zip(texts, encoded, cuts, strict=True):
+            mine = finite(logits[first : first + len(pieces)], self.ref)
+            first += len(pieces)
+            out[text] = Classified(mine, _places(text, each, pieces), len(each.ids))
+        return out
+
+    def _forward(self, batch: Sequence[Sequence[int]]) -> npt.NDArray[np.float64]:
+        import torch
+
+        ids, mask = padded(batch, self._tokenizer.pad_token_id or 0, self.device)
+        with torch.inference_mode():
+            logits = self.model(input_ids=ids, attention_mask=mask).logits
+        out: npt.NDArray[np.float64] = logits.float().cpu().double().numpy()
+        return out
+
+
+def _places(text: str, encoded: Encoded, pieces: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Return where windows stand in their text; together they cover all of it."""
+    starts = [0, *(encoded.places[start][0] for start, _ in pieces[1:])]
+    return tuple(zip(starts, [*starts[1:], len(text)], strict=True))
+
+
+def _load(ref: ModelRef, device: str, settings: Settings) -> Classifier:
+    folder = locate(ref, settings)
+    with loading(ref):
+        model = model_from("AutoModelForSequenceClassification", folder, device, settings)
+        return Classifier(ref, model, tokenizer_from(folder), device)

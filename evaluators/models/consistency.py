@@ -1,0 +1,235 @@
+"""HHEM-2.1-Open: how well a text is supported by another, from 0 (not at all) to 1.
+
+The model (https://huggingface.co/vectara/hallucination_evaluation_model) is the encoder of flan-t5-base with a linear
+layer of two outputs on the first token. Its repository wraps it in a class of its own, which would have to be run with
+``trust_remote_code``; its weights are those of Transformers' ``T5ForTokenClassification`` under the prefix ``t5.``, and
+are loaded into that. The score is the softmax's second part at the first token of the prompt in ``_PROMPT``, as in
+``modeling_hhem_v2.py`` of the repository. The tokenizer is that of flan-t5-base.
+
+T5 has no position table, so the model reads any length, at a cost that grows with the square. From
+:data:`LIMIT` tokens on both texts are cut into windows. A premise is then as good as the window of it that supports
+most, and a hypothesis as good as the window of it that is supported least. Every window of the one is read with every
+window of the other, so that two texts that make more than :data:`MOST_WINDOWS` such pairs are not read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from evaluators.errors import ModelUnavailable
+from evaluators.models import files
+from evaluators.models.checkpoints import (
+    by_length,
+    encode,
+    finite,
+    load_of,
+    padded,
+    tokenizer_from,
+    tokens_at_once,
+    windows,
+)
+from evaluators.models.refs import ModelRef
+from evaluators.models.resident import busy, resident
+from evaluators.models.runtime import dtype_for, loading
+from evaluators.models.weights import locate
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import torch
+
+    from evaluators.toolbox import Settings
+
+LIMIT: Final = 2048
+"""Tokens of premise and hypothesis together that are read at once."""
+
+MOST_WINDOWS: Final = 64
+"""Pairs of windows that a pair of texts may be cut into."""
+
+_PROMPT: Final = (
+    "<pad> Determine if the hypothesis is true given the premise?\n\nPremise: {premise}\n\nHypothesis: {hypothesis}"
+)
+_PREFIX: Final = "t5."
+_SUPPORTED: Final = 1
+_TABLES: Final = ("transformer.shared.weight", "transformer.encoder.embed_tokens.weight")
+
+
+class Support(NamedTuple):
+    """How well a premise supports a hypothesis.
+
+    Attributes:
+        value: From 0 to 1; ``None`` when the two texts are too long to be read.
+        windows: Into how many pairs of windows the two texts are cut; 1 when the model reads both at once.
+    """
+
+    value: float | None
+    windows: int
+
+
+def support(
+    ref: ModelRef, tokenizer: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settings
+) -> list[Support]:
+    """Return for each pair how well the first text supports the second; equal pairs are read once.
+
+    Args:
+        ref: The weights.
+        tokenizer: Where the tokenizer is when the weights come without one.
+        pairs: Premise and hypothesis.
+        settings: The run's choices.
+
+    Raises:
+        ModelUnavailable: The weights are not here or are not those of such a model.
+        OutOfMemory: A pair does not fit into memory even alone.
+    """
+    if not pairs:
+        return []
+    with busy:
+
+        def load(ref: ModelRef, device: str, settings: Settings) -> SupportModel:
+            return _load(ref, tokenizer, device, settings)
+
+        found = resident(ref, settings, load).score(list(dict.fromkeys(pairs)))
+    return [found[pair] for pair in pairs]
+
+
+class SupportModel:
+    """A loaded model; see the module's text.
+
+    Attributes:
+        ref: Its weights.
+        model: Transformers' ``T5ForTokenClassification``.
+    """
+
+    def __init__(self, ref: ModelRef, model: torch.nn.Module, tokenizer: Any, device: str) -> None:
+        self.ref = ref
+        self.model = model
+        self.device = device
+        self._tokenizer = tokenizer
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Support]:
+        """Return how well the first text of each distinct pair supports the second."""
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+        lengths = {text: len(each.ids) for text, each in zip(texts, encode(self._tokenizer, texts), strict=True)}
+        pieces = {pair: list(self._pieces(*pair, lengths)) for pair in pairs}
+        counts = {pair: sum(map(len, cut)) for pair, cut in pieces.items()}
+        pieces = {pair: cut for pair, cut in pieces.items() if counts[pair] <= MOST_WINDOWS}
+        prompts = [
+            _PROMPT.format(premise=premise, hypothesis=hypothesis)
+            for cut in pieces.values()
+            for row in cut
+            for premise, hypothesis in row
+        ]
+        inputs = [self._with_end(each.ids) for each in encode(self._tokenizer, prompts)]
+        values = by_length(
+            lambda numbers: self._forward([inputs[number] for number in numbers]),
+            [load_of(len(ids)) for ids in inputs],
+            tokens_at_once(self.device),
+        )
+        scores = iter(finite(values, self.ref).tolist())
+        out = {pair: Support(None, count) for pair, count in counts.items()}
+        for pair, cut in pieces.items():
+            best = [max(next(scores) for _ in row) for row in cut]
+            out[pair] = Support(min(best), counts[pair])
+        return out
+
+    def _pieces(self, premise: str, hypothesis: str, lengths: Mapping[str, int]) -> Iterator[list[tuple[str, str]]]:
+        """Yield for each window of the hypothesis its pairs with all windows of the premise."""
+        if lengths[premise] + lengths[hypothesis] <= LIMIT:
+            yield [(premise, hypothesis)]
+            return
+        half = LIMIT // 2
+        asked = self._cut(hypothesis, half) if lengths[hypothesis] > half else [hypothesis]
+        room = LIMIT - (half if len(asked) > 1 else lengths[hypothesis])
+        given = self._cut(premise, room) if lengths[premise] > room else [premise]
+        for part in asked:
+            yield [(each, part) for each in given]
+
+    def _cut(self, text: str, most: int) -> list[str]:
+        encoded = encode(self._tokenizer, [text])[0]
+        starts = [0, *(encoded.places[start][0] for start, _ in windows(len(encoded.ids), most)[1:])]
+        return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+
+    def _with_end(self, ids: list[int]) -> list[int]:
+        return [*ids, self._tokenizer.eos_token_id]
+
+    def _forward(self, batch: Sequence[Sequence[int]]) -> npt.NDArray[np.float64]:
+        import torch
+
+        ids, mask = padded(batch, self._tokenizer.pad_token_id or 0, self.device)
+        with torch.inference_mode():
+            logits = self.model(input_ids=ids, attention_mask=mask).logits[:, 0, :]
+            values = torch.softmax(logits.float(), dim=-1)[:, _SUPPORTED]
+        out: npt.NDArray[np.float64] = values.cpu().double().numpy()
+        return out
+
+
+def _load(ref: ModelRef, tokenizer: ModelRef, device: str, settings: Settings) -> SupportModel:
+    folder = locate(ref, settings)
+    own = any((folder / name).is_file() for name in files.TOKENIZERS)
+    other = folder if own else locate(tokenizer, settings)
+    with loading(ref):
+        from safetensors.torch import load_file
+
+        state = {
+            name.removeprefix(_PREFIX): value
+            for path in files.weight_files(folder)
+            for name, value in load_file(str(path)).items()
+        }
+        model = _built(ref, folder, state).to(device=device, dtype=dtype_for(settings)).eval()
+        return SupportModel(ref, model, tokenizer_from(other), device)
+
+
+def _built(ref: ModelRef, folder: Path, state: Mapping[str, torch.Tensor]) -> torch.nn.Module:
+    """Make a T5 token classifier of exactly these weights."""
+    from transformers import T5ForTokenClassification
+
+    try:
+        config = _config(folder, state)
+    except (KeyError, ValueError, IndexError, StopIteration) as error:
+        raise _other_model(ref) from error
+    model: torch.nn.Module = T5ForTokenClassification(config)
+    table = next(value for name, value in state.items() if name in _TABLES)
+    # The table of tokens stands twice in a model's state, and once in a file.
+    result = model.load_state_dict({**state, **dict.fromkeys(_TABLES, table)}, strict=False)
+    if result.missing_keys or result.unexpected_keys:
+        raise _other_model(ref)
+    return model
+
+
+def _config(folder: Path, state: Mapping[str, torch.Tensor]) -> Any:
+    """Return T5's configuration as the shapes of the weights tell it; the repository's own does not hold it."""
+    from transformers import T5Config
+
+    layers = sorted(
+        {int(name.split(".")[3]) for name in state if name.startswith("transformer.encoder.block.")}, reverse=True
+    )
+    block = "transformer.encoder.block.0.layer"
+    buckets, heads = state[f"{block}.0.SelfAttention.relative_attention_bias.weight"].shape
+    inner, width = state[f"{block}.0.SelfAttention.q.weight"].shape
+    feed_forward = state[f"{block}.1.DenseReluDense.wi_0.weight"].shape[0]
+    vocabulary = next(value.shape[0] for name, value in state.items() if name in _TABLES)
+    own = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    settings: dict[str, Any] = {"num_labels": state["classifier.weight"].shape[0]}
+    return T5Config(
+        vocab_size=vocabulary,
+        d_model=width,
+        d_kv=inner // heads,
+        d_ff=feed_forward,
+        num_layers=layers[0] + 1,
+        num_heads=heads,
+        relative_attention_num_buckets=buckets,
+        relative_attention_max_distance=own.get("relative_attention_max_distance", 128),
+        feed_forward_proj="gated-gelu",
+        classifier_dropout=0.0,
+        **settings,
+    )
+
+
+def _other_model(ref: ModelRef) -> ModelUnavailable:
+    return ModelUnavailable(
+        f"{ref} does not hold the weights of HHEM-2.1-Open.",
+        hint="Choose vectara/hallucination_evaluation_model, or a directory with a model of the same form.",
+    )

@@ -1,0 +1,255 @@
+"""How likely a language model finds a text: the negative log-likelihood of exactly its tokens, after some context.
+
+``nll = sum over the target's tokens t_i of -ln p(t_i | context, t_1 … t_(i-1))``, in nats. Context and target are made
+into tokens apart, so that no token belongs to both. What the tokenizer puts before a text (OPT's start mark) stands
+before the context. An encoder-decoder model reads the context with its encoder, as its tokenizer marks it, and the
+target's tokens are those of the decoder; the end mark is no part of the target.
+
+The first token of a text without any context is given, not predicted, as
+https://huggingface.co/docs/transformers/perplexity and the package ``lmppl`` have it.
+
+A text that is longer than the model reads is scored in sliding windows: each token of the target once, after at least
+half of the model's length of what stands before it, and after the part of the context that is to be kept always (an
+instruction).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from evaluators.errors import ModelUnavailable
+from evaluators.models.checkpoints import (
+    by_length,
+    encode,
+    finite,
+    frame,
+    load_of,
+    model_from,
+    padded,
+    token_limit,
+    tokenizer_from,
+    tokens_at_once,
+)
+from evaluators.models.refs import ModelRef
+from evaluators.models.resident import busy, resident
+from evaluators.models.runtime import loading
+from evaluators.models.weights import locate
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import torch
+
+    from evaluators.toolbox import Settings
+
+RELATIVE_LIMIT: Final = 1024
+"""Tokens that a model without a position table (T5) reads at once, as in GPTScore's own code."""
+
+_TARGET_WEIGHT: Final = 8
+"""What a token whose probability is asked for weighs in a batch: it needs a row as long as the vocabulary."""
+
+
+class Passage(NamedTuple):
+    """A text whose likelihood is asked for.
+
+    Attributes:
+        target: The text.
+        context: What stands before it.
+        keep: Characters at the start of the context that every window keeps.
+    """
+
+    target: str
+    context: str = ""
+    keep: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Likelihood:
+    """How likely a text is.
+
+    Attributes:
+        nll: Sum of the negative log-likelihoods of the scored tokens, in nats.
+        tokens: How many tokens were scored.
+        whole: Whether the model saw everything before each token.
+        length: Tokens of context and target.
+        limit: Tokens that the model reads at once.
+    """
+
+    nll: float
+    tokens: int
+    whole: bool
+    length: int
+    limit: int
+
+    @property
+    def mean(self) -> float | None:
+        """Average negative log-likelihood of a token; ``None`` when no token was predicted."""
+        return self.nll / self.tokens if self.tokens else None
+
+
+def likelihoods(ref: ModelRef, passages: Sequence[Passage], *, settings: Settings) -> list[Likelihood]:
+    """Return how likely each passage is, in order; equal passages are scored once.
+
+    Raises:
+        ModelUnavailable: The weights are not here or cannot be loaded as a language model.
+        OutOfMemory: A window does not fit into memory even alone.
+    """
+    if not passages:
+        return []
+    with busy:
+        found = resident(ref, settings, _load).score(list(dict.fromkeys(passages)))
+    return [found[passage] for passage in passages]
+
+
+class _Window(NamedTuple):
+    """One run of the model.
+
+    Attributes:
+        source: What the encoder reads; empty for a causal model.
+        ids: Tokens, each predicted from those before it.
+        first: The first token that is scored; so are all after it.
+    """
+
+    source: tuple[int, ...]
+    ids: list[int]
+    first: int
+
+
+class LanguageModel:
+    """A loaded language model.
+
+    Attributes:
+        ref: Its weights.
+        model: The Transformers model.
+        limit: Tokens that it reads at once.
+        encodes: Whether it is an encoder-decoder model.
+    """
+
+    def __init__(self, ref: ModelRef, model: torch.nn.Module, tokenizer: Any, device: str) -> None:
+        config: Any = model.config
+        head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None  # type: ignore[operator]
+        if head is None:
+            raise ModelUnavailable(f"{ref} predicts no tokens.", hint="Choose a language model, such as gpt2-medium.")
+        self.ref = ref
+        self.model = model
+        self.device = device
+        self.encodes = bool(config.is_encoder_decoder)
+        relative = not isinstance(getattr(config, "max_position_embeddings", None), int)
+        self.limit = (None if relative else token_limit(tokenizer, model)) or RELATIVE_LIMIT
+        self._tokenizer = tokenizer
+        self._before, self._after = frame(tokenizer)
+        self._places: tuple[torch.Tensor, torch.Tensor] | None = None
+        head.register_forward_pre_hook(self._pick)
+
+    def score(self, passages: Sequence[Passage]) -> dict[Passage, Likelihood]:
+        """Return how likely distinct passages are."""
+        targets = [each.ids for each in encode(self._tokenizer, [passage.target for passage in passages])]
+        distinct = list(dict.fromkeys(passage.context for passage in passages))
+        contexts = dict(zip(distinct, encode(self._tokenizer, distinct), strict=True))
+        cut, whole = [], []
+        for passage, target in zip(passages, targets, strict=True):
+            context = contexts[passage.context]
+            kept = sum(end <= passage.keep for _, end in context.places)
+            windows = list(self._windows(context.ids, target, kept))
+            cut.append(windows)
+            whole.append(self._fits(len(context.ids), len(target)))
+        nlls = self._nlls([window for windows in cut for window in windows])
+        out = {}
+        first = 0
+        for passage, target, windows, fits in zip(passages, targets, cut, whole, strict=True):
+            nll = float(nlls[first : first + len(windows)].sum())
+            first += len(windows)
+            tokens = sum(len(window.ids) - window.first for window in windows)
+            length = len(contexts[passage.context].ids) + len(target)
+            out[passage] = Likelihood(max(0.0, nll), tokens, fits, length, self.limit)
+        return out
+
+    def _fits(self, context: int, target: int) -> bool:
+        if self.encodes:
+            return context + len(self._before) + len(self._after) <= self.limit and target < self.limit
+        return len(self._before) + context + target <= self.limit
+
+    def _windows(self, context: list[int], target: list[int], kept: int) -> Iterator[_Window]:
+        if not self.encodes:
+            before = [*self._before, *context]
+            yield from self._slide((), [*before, *target], len(before), kept + len(self._before))
+            return
+        room = self.limit - len(self._before) - len(self._after)
+        kept = min(kept, room // 2)
+        if len(context) > room:
+            context = [*context[:kept], *context[len(context) - (room - kept) :]]
+        config: Any = self.model.config
+        start: int = config.decoder_start_token_id
+        yield from self._slide((*self._before, *context, *self._after), [start, *target], 1, 1)
+
+    def _slide(self, source: tuple[int, ...], ids: list[int], first: int, kept: int) -> Iterator[_Window]:
+        """Cut a sequence into windows that score every token from ``first`` on once; see the module's text."""
+        first = max(1, first)
+        kept = min(kept, self.limit // 4)
+        step = max(1, (self.limit - kept) // 2)
+        while first < len(ids):
+            end = min(len(ids), max(first + step, self.limit))
+            start = max(kept, end - (self.limit - kept))
+            yield _Window(source, [*ids[:kept], *ids[start:end]], first - start + kept)
+            first = end
+
+    def _nlls(self, windows: Sequence[_Window]) -> npt.NDArray[np.float64]:
+        loads = [
+            max(
+                load_of(len(window.ids) + len(window.source)),
+                _TARGET_WEIGHT * (len(window.ids) - window.first),
+            )
+            for window in windows
+        ]
+        nlls = by_length(
+            lambda numbers: self._forward([windows[number] for number in numbers]), loads, tokens_at_once(self.device)
+        )
+        return finite(nlls, self.ref)
+
+    def _forward(self, batch: Sequence[_Window]) -> npt.NDArray[np.float64]:
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        # No mask is needed on the right: no token looks at those after it.
+        ids, mask = padded([window.ids for window in batch], 0, self.device)
+        starts = torch.tensor([window.first for window in batch], device=self.device)[:, None]
+        asked = (mask == 1) & (torch.arange(ids.shape[1], device=self.device) >= starts)
+        rows, places = asked.nonzero(as_tuple=True)
+        self._places = (rows, places - 1)
+        try:
+            with torch.inference_mode():
+                logits = self._logits(batch, ids[:, :-1])
+                losses = cross_entropy(logits.float(), ids[rows, places], reduction="none").cpu().double()
+        finally:
+            self._places = None
+        sums = torch.zeros(len(batch), dtype=torch.float64).index_add_(0, rows.cpu(), losses)
+        out: npt.NDArray[np.float64] = sums.numpy()
+        return out
+
+    def _logits(self, batch: Sequence[_Window], ids: torch.Tensor) -> torch.Tensor:
+        if not self.encodes:
+            logits = self.model(input_ids=ids, use_cache=False).logits
+        else:
+            source, mask = padded([window.source for window in batch], self._tokenizer.pad_token_id or 0, self.device)
+            logits = self.model(input_ids=source, attention_mask=mask, decoder_input_ids=ids, use_cache=False).logits
+        out: torch.Tensor = logits.reshape(-1, logits.shape[-1])
+        return out
+
+    def _pick(self, head: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        """Hand the vocabulary's matrix only the places that are asked for; the others' logits are never computed."""
+        if self._places is None:
+            return inputs
+        rows, places = self._places
+        return (inputs[0][rows, places][None], *inputs[1:])
+
+
+def _load(ref: ModelRef, device: str, settings: Settings) -> LanguageModel:
+    folder = locate(ref, settings)
+    with loading(ref):
+        from transformers import AutoConfig
+
+        config = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        auto = "AutoModelForSeq2SeqLM" if config.is_encoder_decoder else "AutoModelForCausalLM"
+        return LanguageModel(ref, model_from(auto, folder, device, settings), tokenizer_from(folder), device)

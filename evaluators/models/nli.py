@@ -1,0 +1,192 @@
+"""Natural language inference: how likely one text entails another, contradicts it, or does neither.
+
+A sequence classifier reads premise and hypothesis as a pair, in one pass over all rows' pairs, longest first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from evaluators.errors import ModelUnavailable
+from evaluators.models.catalogue import VITAMINC_NLI
+from evaluators.models.checkpoints import (
+    by_length,
+    encode,
+    finite,
+    load_of,
+    model_from,
+    padded,
+    token_limit,
+    tokenizer_from,
+    tokens_at_once,
+    windows,
+)
+from evaluators.models.refs import ModelRef
+from evaluators.models.resident import busy, resident
+from evaluators.models.runtime import loading
+from evaluators.models.weights import locate
+from evaluators.text.sentences import without_surrogates
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import torch
+
+    from evaluators.toolbox import Settings
+
+ENTAILMENT: Final = 0
+CONTRADICTION: Final = 1
+NEUTRAL: Final = 2
+
+_NAMES: Final = (("entail", "support"), ("contra", "refute"), ("neutral", "notenough"))
+_GENERIC: Final = re.compile(r"LABEL_\d+")
+_TOKENIZED_AT_ONCE: Final = 1024
+_SPARE_TOKENS: Final = 4
+"""Tokens that a text can take more of when it is cut apart inside a word."""
+
+
+def infer(ref: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settings) -> npt.NDArray[np.float64]:
+    """Return what each premise says of its hypothesis; equal pairs are read once.
+
+    Args:
+        ref: The classifier.
+        pairs: Premise and hypothesis, both short enough (:func:`fit`).
+        settings: The run's choices.
+
+    Returns:
+        Probabilities of shape ``(len(pairs), 3)``: entailment, contradiction, neutral. Each row sums to 1.
+
+    Raises:
+        ModelUnavailable: The weights are not here or are not those of a classifier of this kind.
+        OutOfMemory: A pair does not fit into memory even alone.
+    """
+    import numpy as np
+
+    if not pairs:
+        return np.zeros((0, 3))
+    place = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
+    with busy:
+        found = resident(ref, settings, _load).infer(list(place))
+    return found[[place[pair] for pair in pairs]]
+
+
+def fit(ref: ModelRef, texts: Sequence[str], *, settings: Settings) -> dict[str, list[tuple[int, int]]]:
+    """Return where to cut texts so that any two pieces fit into the model together; most stay whole.
+
+    Returns:
+        For each distinct text the places of its pieces, in code points; together they cover it.
+
+    Raises:
+        ModelUnavailable: The weights are not here or are not those of a classifier of this kind.
+    """
+    with busy:
+        return resident(ref, settings, _load).fit(list(dict.fromkeys(texts)))
+
+
+class PairClassifier:
+    """A loaded classifier of pairs.
+
+    Attributes:
+        ref: Its weights.
+        model: The Transformers model.
+        limit: Tokens that it reads at once, special ones included; ``None`` when it reads any number.
+    """
+
+    def __init__(self, ref: ModelRef, model: torch.nn.Module, tokenizer: Any, device: str) -> None:
+        config: Any = model.config
+        self.ref = ref
+        self.model = model
+        self.device = device
+        self.limit = token_limit(tokenizer, model)
+        self._tokenizer = tokenizer
+        self._special = int(tokenizer.num_special_tokens_to_add(pair=True))
+        self._order = order([str(config.id2label[number]) for number in range(config.num_labels)], ref)
+
+    def infer(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
+        """Return the probabilities of distinct pairs; see :func:`infer`."""
+        import numpy as np
+
+        inputs = self._encode(pairs)
+        logits = by_length(
+            lambda numbers: self._forward([inputs[number] for number in numbers]),
+            [load_of(len(ids)) for ids, _ in inputs],
+            tokens_at_once(self.device),
+        )
+        logits = finite(logits, self.ref)
+        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return np.asarray((shares / shares.sum(axis=1, keepdims=True))[:, self._order])
+
+    def fit(self, texts: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
+        """Return the pieces of distinct texts; see :func:`fit`."""
+        out = {text: [(0, len(text))] for text in texts}
+        if self.limit is None:
+            return out
+        room = max(1, (self.limit - self._special) // 2)
+        for text, encoded in zip(texts, encode(self._tokenizer, texts), strict=True):
+            if len(encoded.ids) > room:
+                cuts = windows(len(encoded.ids), max(1, room - _SPARE_TOKENS))
+                starts = [0, *(encoded.places[start][0] for start, _ in cuts[1:])]
+                out[text] = [(a, b) for a, b in zip(starts, [*starts[1:], len(text)], strict=True) if a < b]
+        return out
+
+    def _encode(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[list[int], list[int] | None]]:
+        """Return token ids and, for models that tell the two texts apart by them, token types."""
+        out: list[tuple[list[int], list[int] | None]] = []
+        for start in range(0, len(pairs), _TOKENIZED_AT_ONCE):
+            some = pairs[start : start + _TOKENIZED_AT_ONCE]
+            encoded = self._tokenizer(
+                [without_surrogates(premise) for premise, _ in some],
+                [without_surrogates(hypothesis) for _, hypothesis in some],
+                truncation=self.limit is not None,
+                max_length=self.limit,
+                padding=False,
+                return_attention_mask=False,
+                verbose=False,
+            )
+            types = encoded.get("token_type_ids") or [None] * len(some)
+            out += zip(encoded["input_ids"], types, strict=True)
+        return out
+
+    def _forward(self, batch: Sequence[tuple[list[int], list[int] | None]]) -> npt.NDArray[np.float64]:
+        import torch
+
+        ids, mask = padded([each for each, _ in batch], self._tokenizer.pad_token_id or 0, self.device)
+        more = {}
+        types = [each for _, each in batch if each is not None]
+        if types:
+            more["token_type_ids"] = padded(types, 0, self.device)[0]
+        with torch.inference_mode():
+            logits = self.model(input_ids=ids, attention_mask=mask, **more).logits
+        out: npt.NDArray[np.float64] = logits.double().cpu().numpy()
+        return out
+
+
+def order(labels: Sequence[str], ref: ModelRef) -> list[int]:
+    """Return which of a classifier's outputs are entailment, contradiction and neutral, by their names.
+
+    Fact verifiers say SUPPORTS, REFUTES and NOT ENOUGH INFO.
+
+    Raises:
+        ModelUnavailable: The outputs are not these three.
+    """
+    if ref == VITAMINC_NLI and all(_GENERIC.fullmatch(label) for label in labels):
+        return [ENTAILMENT, CONTRADICTION, NEUTRAL]
+    plain = [re.sub(r"[\W_]", "", label.lower()) for label in labels]
+    found = [[at for at, label in enumerate(plain) if label.startswith(names)] for names in _NAMES]
+    if len(labels) != 3 or any(len(places) != 1 for places in found):
+        raise ModelUnavailable(
+            f"{ref} does not tell entailment, contradiction and neutral apart; its outputs are {', '.join(labels)}."[
+                :500
+            ],
+            hint="Choose a model for natural language inference, and name its outputs in id2label of its config.json.",
+        )
+    return [places[0] for places in found]
+
+
+def _load(ref: ModelRef, device: str, settings: Settings) -> PairClassifier:
+    folder = locate(ref, settings)
+    with loading(ref):
+        model = model_from("AutoModelForSequenceClassification", folder, device, settings)
+        return PairClassifier(ref, model, tokenizer_from(folder), device)

@@ -1,0 +1,210 @@
+"""Context precision, recall and relevance as Valor's judges measure them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from evaluators.base import Spec
+from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
+from evaluators.metrics import Metric
+from evaluators.registry import register
+from evaluators.toolbox import Toolbox
+from evaluators.types import Evidence, Field, Reason, Row, RowScore
+from evaluators.valor import SOURCE, STATEMENTS, statements_of
+from evaluators.verdicts import Verdicts, as_json, chunk_spans, count_of, one_each
+
+
+def average_precision(useful: Sequence[bool]) -> float:
+    """Return the mean of the precisions at the ranks of the useful contexts, 0 when none is useful."""
+    found, total = 0, 0.0
+    for rank, verdict in enumerate(useful, start=1):
+        if verdict:
+            found += 1
+            total += found / rank
+    return total / found if found else 0.0
+
+
+@register
+class ValorContextPrecision(JudgeEvaluator):
+    """How far up the useful contexts stand among the retrieved ones.
+
+    **Method.** The judge says of each context whether it is useful for producing the expected answer to the question.
+    With v_k = 1 for a useful context at rank k and precision@k = (v_1 + … + v_k) / k, the score is the sum of
+    precision@k · v_k divided by the number of useful contexts. With several expected answers a context is useful when
+    it is for any of them: the verdicts are united, not the scores.
+
+    **Edge cases.**
+
+    * No context is useful: 0. Verdicts yes, no, no, yes give 0.75; no, yes, no, yes give 0.5.
+    * A reply with more or fewer verdicts than contexts is unreadable, and asked for again.
+
+    **Source.** Striveworks Valor, metrics reference, "Context Precision (LLM-Guided)".
+    """
+
+    spec = Spec(
+        id="valor.context_precision",
+        name="Context Precision (Valor)",
+        family="retrieval",
+        inputs=(Field.QUESTION, Field.EXPECTED_ANSWER, Field.RETRIEVED_CONTEXT),
+        metrics=(
+            Metric(
+                "context_precision",
+                "Context precision",
+                True,
+                threshold=None,
+                primary=True,
+                description="Mean precision at the ranks of the contexts that are useful for the expected answer.",
+            ),
+        ),
+        judge="llm",
+        lane="judge",
+        llm=False,
+        keywords=("judge", "retrieval", "rank"),
+        source=SOURCE,
+    )
+    prompts = {"verdicts": here(__file__, "valor_context_precision.jinja")}  # noqa: RUF012
+
+    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+        """Judge one row."""
+        contexts = [chunk.content for chunk in row.retrieved_context]
+        replies = await asyncio.gather(
+            *(
+                one_each(judge, "verdicts", Verdicts, contexts, question=row.question, truth=truth)
+                for truth in row.expected_answers
+            )
+        )
+        useful = [
+            any(verdict.verdict == "yes" for verdict in of_context)
+            for of_context in zip(*(reply.verdicts for reply in replies), strict=True)
+        ]
+        return RowScore(
+            {"context_precision": average_precision(useful)},
+            Evidence(
+                f"{sum(useful)} of {len(contexts)} retrieved contexts are useful for the expected answer.",
+                chunk_spans(row.retrieved_context, useful, "useful", "not useful"),
+                {"by_expected_answer": [reply.model_dump()["verdicts"] for reply in replies]},
+            ),
+        )
+
+
+@register
+class ValorContextRecall(JudgeEvaluator):
+    """Share of an expected answer's statements that can be attributed to the retrieved contexts.
+
+    **Method.** The judge takes each expected answer apart into statements (not sentences), and says of each statement
+    whether it can be attributed to the contexts. The score is the share that can, and with several expected answers
+    their maximum.
+
+    **Edge cases.**
+
+    * An expected answer that makes no statement is passed over; where none makes any, the row is unscorable. The
+      reference divides by zero there.
+    * A reply with more or fewer verdicts than statements is unreadable, and asked for again.
+
+    **Source.** Striveworks Valor, metrics reference, "Context Recall (LLM-Guided)".
+    """
+
+    spec = Spec(
+        id="valor.context_recall",
+        name="Context Recall (Valor)",
+        family="retrieval",
+        inputs=(Field.EXPECTED_ANSWER, Field.RETRIEVED_CONTEXT),
+        metrics=(
+            Metric(
+                "context_recall",
+                "Context recall",
+                True,
+                threshold=None,
+                primary=True,
+                description="Share of the expected answer's statements that can be attributed to the contexts.",
+            ),
+        ),
+        judge="llm",
+        lane="judge",
+        llm=False,
+        keywords=("judge", "retrieval", "statements"),
+        source=SOURCE,
+    )
+    prompts = {"statements": STATEMENTS, "verdicts": here(__file__, "valor_context_recall.jinja")}  # noqa: RUF012
+
+    def calls_per_row(self) -> float:
+        """The statements and their verdicts."""
+        return 2.0
+
+    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+        """Judge one row."""
+        contexts = [chunk.content for chunk in row.retrieved_context]
+        truths = await asyncio.gather(*(statements_of(judge, text) for text in row.expected_answers))
+        stated = [truth for truth in truths if truth]
+        if not stated:
+            return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, "No expected answer makes a statement.")
+        replies = await asyncio.gather(
+            *(one_each(judge, "verdicts", Verdicts, truth, contexts=contexts) for truth in stated)
+        )
+        scores = [count_of(reply.verdicts) / len(truth) for truth, reply in zip(stated, replies, strict=True)]
+        best = max(range(len(scores)), key=scores.__getitem__)
+        attributed = count_of(replies[best].verdicts)
+        return RowScore(
+            {"context_recall": scores[best]},
+            Evidence(
+                f"{attributed} of the expected answer's {len(stated[best])} statements can be attributed to a context.",
+                data={
+                    "statements": as_json(stated[best], replies[best].verdicts),
+                    "by_expected_answer": scores,
+                },
+            ),
+        )
+
+
+@register
+class ValorContextRelevance(JudgeEvaluator):
+    """Share of the retrieved contexts that are relevant to the question.
+
+    **Method.** The judge says of each context whether any part of it is relevant to answering the question. The score
+    is the share of relevant contexts; their order does not matter.
+
+    **Edge cases.**
+
+    * A context that is relevant in one sentence out of many is relevant.
+    * A reply with more or fewer verdicts than contexts is unreadable, and asked for again.
+
+    **Source.** Striveworks Valor, metrics reference, "Context Relevance (LLM-Guided)".
+    """
+
+    spec = Spec(
+        id="valor.context_relevance",
+        name="Context Relevance (Valor)",
+        family="retrieval",
+        inputs=(Field.QUESTION, Field.RETRIEVED_CONTEXT),
+        metrics=(
+            Metric(
+                "context_relevance",
+                "Context relevance",
+                True,
+                threshold=None,
+                primary=True,
+                description="Share of the retrieved contexts that are relevant to the question.",
+            ),
+        ),
+        judge="llm",
+        lane="judge",
+        llm=False,
+        keywords=("judge", "retrieval", "relevance"),
+        source=SOURCE,
+    )
+    prompts = {"verdicts": here(__file__, "valor_context_relevance.jinja")}  # noqa: RUF012
+
+    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+        """Judge one row."""
+        contexts = [chunk.content for chunk in row.retrieved_context]
+        reply = await one_each(judge, "verdicts", Verdicts, contexts, question=row.question)
+        relevant = [verdict.verdict == "yes" for verdict in reply.verdicts]
+        return RowScore(
+            {"context_relevance": sum(relevant) / len(contexts)},
+            Evidence(
+                f"{sum(relevant)} of {len(contexts)} retrieved contexts are relevant to the question.",
+                chunk_spans(row.retrieved_context, relevant, "relevant", "not relevant"),
+                {"contexts": reply.model_dump()["verdicts"]},
+            ),
+        )

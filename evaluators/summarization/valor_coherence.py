@@ -1,0 +1,69 @@
+"""Summary coherence as Valor's judge rates it."""
+
+from __future__ import annotations
+
+from evaluators.base import Spec
+from evaluators.judge.errors import JudgeUnparseable
+from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
+from evaluators.judge.replies import read_number
+from evaluators.metrics import Metric
+from evaluators.registry import register
+from evaluators.toolbox import Toolbox
+from evaluators.types import Field, Row, RowScore
+from evaluators.valor import SOURCE
+
+
+def rating(text: str) -> float:
+    """Return the whole number from 1 to 5 that a reply consists of.
+
+    Raises:
+        JudgeUnparseable: The reply is anything else.
+    """
+    value = read_number(text, 1, 5)
+    if not value.is_integer():
+        raise JudgeUnparseable(f"The rating {value:g} is no whole number.")
+    return value
+
+
+@register
+class ValorSummaryCoherence(JudgeEvaluator):
+    """How well a summary hits the key points of a text and hangs together, from 1 to 5.
+
+    **Method.** The judge reads the question, which holds the text that was summarized, and the answer, which is the
+    summary, and replies with a whole number; there is no formula. The instruction follows G-Eval's for coherence.
+
+    **Edge cases.**
+
+    * The reply must be the number alone: "The score is 5." is unreadable, and asked for again, as is 0 or 4.5.
+
+    **Source.** Striveworks Valor, metrics reference, "Summary Coherence (LLM-Guided)"; Liu et al. 2023, G-Eval,
+    https://arxiv.org/abs/2303.16634, appendix A.
+    """
+
+    spec = Spec(
+        id="valor.summary_coherence",
+        name="Summary Coherence (Valor)",
+        family="summarization",
+        inputs=(Field.QUESTION, Field.ACTUAL_ANSWER),
+        metrics=(
+            Metric(
+                "summary_coherence",
+                "Summary coherence",
+                True,
+                range=(1, 5),
+                threshold=None,
+                primary=True,
+                description="How well the summary hits the text's key points and hangs together, from 1 to 5.",
+            ),
+        ),
+        judge="llm",
+        lane="judge",
+        keywords=("judge", "summary", "coherence"),
+        source=SOURCE,
+    )
+    prompts = {"rating": here(__file__, "valor_coherence.jinja")}  # noqa: RUF012
+
+    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+        """Judge one row."""
+        value = await judge.read("rating", rating, text=row.question, summary=row.actual_answer)
+        return RowScore({"summary_coherence": value})
