@@ -7,24 +7,25 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 # The browser tests need Chromium; without one they are left out, and CI always has one.
 MARKS  := $(if $(shell command -v chromium),,-m "not browser")
 
-.PHONY: help demo test test-fast lint format bench clean
+.PHONY: help demo test test-fast lint format docs bench constraints clean
 
 help:
 	@echo "make demo       build the environment and evaluate the sample dataset"
 	@echo "make test       build the environment and run all tests"
 	@echo "make test-fast  run the tests that start no server, model or browser"
 	@echo "make lint       check style, types and the import rule"
+	@echo "make docs       write the evaluators' pages"
 	@echo "make bench      print the benchmarks' ratios"
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) --editable ".[models,offline]"
+	$(PIP) --editable ".[models,offline,summarization]"
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) --editable ".[models,offline,dev]"
+	$(PIP) --editable ".[models,offline,summarization,dev]"
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo
@@ -46,8 +47,18 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(VENV)/.dev
+	$(BIN)/python -m docs.build
+
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.all
+
+# The newest versions that satisfy pyproject.toml, written down; look at the difference before committing it.
+constraints: | $(VENV)/bin/python
+	$(BIN)/python -m pip install --upgrade --editable ".[models,offline,judge,dev]"
+	(echo "# Exact versions of everything that Leadline installs, extras included. Renew with: make constraints"; \
+	  $(BIN)/python -m pip list --format=freeze --exclude-editable --exclude pip --exclude setuptools \
+	  | sed "s/^torch==.*/torch==2.13.0/" | sort -f) > constraints.txt
 
 clean:
 	rm -rf $(VENV) .leadline build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

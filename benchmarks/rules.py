@@ -14,6 +14,7 @@ import sys
 import tempfile
 import warnings
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -118,8 +119,6 @@ def leadline(rows: list[dict[str, Any]], folder: Path) -> float:
         windows = cut(connection, jobs, run.plan, processes=processes)
     write_jobs(run.plan / "jobs.json", jobs, settings)
     chunks = [Chunk(store=str(store.root), run=run.id, dataset=loaded.digest, **asdict(window)) for window in windows]
-    from concurrent.futures import ThreadPoolExecutor
-
     with timed() as timing, LocalLanes(processes, chunks) as lanes, ThreadPoolExecutor(lanes.widths["cpu"]) as pool:
         scored = sum(result.scored for result in pool.map(lanes.score, chunks))
     if scored < len(rows):

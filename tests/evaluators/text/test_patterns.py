@@ -15,7 +15,7 @@ ALPHABET = "abAB01 _-.{}[]()&|~\n²é́\x1cĸ_"
 WRITTEN = r"""
     a b A B 0 1 _ - ² é . \. \d \D \w \W \s \S \b \n { } {} {e<=1} x{1 \{ \u00e9 \x41 (?#a[) ^ $ \A \Z
     [ab] [^ab] [a-z0] [\w-] [^\w] [\W] [^\W] [a\S] [^a\S1] [\W\S] [[:alpha:]] []a] [^]a] [a||b] [&&~~] [{}] [\]\[]
-    """.split()  # noqa: SIM905
+    """.split()
 ATOMS = st.sampled_from([*WRITTEN, " ", r"\N{EN DASH}"])
 QUANTIFIERS = st.sampled_from(
     ["", "", "", "*", "+", "?", "{2}", "{1,2}", "{,2}", "{1,}", "{,}", "*?", "+?", "??", "?+"]

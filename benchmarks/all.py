@@ -1,0 +1,19 @@
+"""All benchmarks, one after another, each in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+NAMES = ("rules", "embedding", "aggregation", "warm")
+
+
+def main() -> None:
+    """Run them."""
+    for name in NAMES:
+        print(f"\n== {name}", flush=True)
+        subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)
+
+
+if __name__ == "__main__":
+    main()

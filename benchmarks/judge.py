@@ -1,0 +1,184 @@
+"""Judge calls per second, against bare ``litellm.acompletion`` with as many calls in flight, in the same process.
+
+Run: ``python -m benchmarks.judge [CASES]`` (200 by default). The judge is an endpoint on loopback in a process of its
+own, which takes 300 ms for a reply and refuses what exceeds 64 calls in flight. A case takes seven calls in two rounds,
+as RAG evaluations do. Leadline's time includes prompts, fences, digests, the ledger's three entries per call, parsing
+and retries; LiteLLM's is that of the same messages behind a semaphore.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import sys
+import tempfile
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from statistics import median
+
+from pydantic import BaseModel
+
+from benchmarks.machine import describe, timed, verdict
+from evaluators.base import Spec
+from evaluators.judge.client import JudgeClient, shared_gate
+from evaluators.judge.config import JudgeConfig
+from evaluators.judge.evaluator import Judge, JudgeEvaluator
+from evaluators.judge.loop import run
+from evaluators.judge.prompting import Prompt, prompt_from
+from evaluators.judge.transport import LiteLLMTransport, litellm
+from evaluators.metrics import Metric
+from evaluators.toolbox import Settings, Toolbox
+from evaluators.types import Field, Row, RowScore
+from tasks.ledger.report import LedgerReader
+from tasks.ledger.sqlite import SqliteLedger
+from tests.support.judge_endpoint import JudgeEndpoint, Question, serving
+
+LATENCY_S = 0.3
+IN_FLIGHT = 64
+CALLS_PER_CASE = 7
+ROUNDS = 3
+TEXT = "The harbour was dredged to a depth of nine metres in 1931, and again in 1968 after the flood. " * 6
+
+_PROMPTS = {
+    "statements": prompt_from(
+        "statements",
+        "Break the answer into statements.\n{{ answer | data('answer') }}\nReply with JSON: {statements: []}",
+    ),
+    "verdict": prompt_from(
+        "verdict",
+        "Is the statement supported by the context?\n{{ context | data('context') }}\n"
+        "{{ statement | data('statement') }}\nReply with JSON: {verdict, reason}",
+    ),
+}
+
+
+class Statements(BaseModel):
+    """What the first call asks for."""
+
+    statements: list[str]
+
+
+class Verdict(BaseModel):
+    """What the others ask for."""
+
+    verdict: bool
+    reason: str
+
+
+class Load(JudgeEvaluator):
+    """One call for the statements, six for their verdicts."""
+
+    spec = Spec(
+        id="benchmark.load",
+        name="Load",
+        family="retrieval",
+        inputs=(Field.ACTUAL_ANSWER, Field.RETRIEVED_CONTEXT),
+        metrics=(Metric("supported", "Supported", higher_is_better=True, primary=True),),
+        judge="llm",
+        lane="judge",
+    )
+
+    def all_prompts(self) -> dict[str, Prompt]:
+        """Return the prompts of this module."""
+        return _PROMPTS
+
+    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+        """Ask seven times."""
+        found = await judge.ask("statements", Statements, answer=row.actual_answer)
+        verdicts = await asyncio.gather(
+            *(judge.ask("verdict", Verdict, context=TEXT, statement=text) for text in found.statements)
+        )
+        return RowScore({"supported": sum(one.verdict for one in verdicts) / len(verdicts)})
+
+
+def reply(question: Question) -> str:
+    """Answer as a judge would, at some length."""
+    if question.text.startswith("Break"):
+        answer = question.text.split("\n")[2]
+        return json.dumps({"statements": [f"Statement {n} of {answer}" for n in range(CALLS_PER_CASE - 1)]})
+    return json.dumps({"verdict": True, "reason": TEXT[:200]})
+
+
+def serve(pipe: Connection) -> None:
+    """Run the endpoint until told to stop; then say how many calls came and how many were in flight at most."""
+    with serving(JudgeEndpoint(reply, latency=LATENCY_S, allowed=IN_FLIGHT)) as endpoint:
+        pipe.send(endpoint.url)
+        pipe.recv()
+        pipe.send((len(endpoint.log), endpoint.most_in_flight, sum(line.fault is not None for line in endpoint.log)))
+
+
+async def bare(config: JudgeConfig, messages: list[list[dict[str, str]]]) -> None:
+    """Send messages with LiteLLM alone."""
+    api, places = litellm(), asyncio.Semaphore(IN_FLIGHT)
+
+    async def one(sent: list[dict[str, str]]) -> None:
+        async with places:
+            await api.acompletion(
+                model=config.model, messages=sent, api_base=config.api_base, api_key="none", temperature=0.0,
+                max_tokens=config.max_tokens, num_retries=0, max_retries=0,
+            )  # fmt: skip
+
+    await asyncio.gather(*map(one, messages))
+
+
+def leadline(config: JudgeConfig, cases: int, round_: int, folder: Path) -> float:
+    """Judge all cases with an empty ledger, and return the seconds it took."""
+    ledger = SqliteLedger(folder / f"ledger-{round_}.sqlite", "benchmark")
+    tools = Toolbox(Settings(judges=(config,)), ledger=ledger)
+    client = JudgeClient(config, transport=LiteLLMTransport(), ledger=ledger, gate=shared_gate(config))
+    tools._clients[config.key] = client
+    rows = [Row(f"case {n}", "m", actual_answer=f"answer {n} of round {round_}") for n in range(cases)]
+    with timed() as timing:
+        scores = Load().score(rows, tools)
+    if not all(score.complete for score in scores):
+        raise SystemExit("not every case was scored")
+    total = LedgerReader(folder / f"ledger-{round_}.sqlite").total("benchmark")
+    if total.answered != cases * CALLS_PER_CASE:
+        raise SystemExit(f"{total.answered} calls were made instead of {cases * CALLS_PER_CASE}")
+    return timing.seconds
+
+
+def recorded(config: JudgeConfig, cases: int) -> list[list[dict[str, str]]]:
+    """Return the messages that the cases take."""
+    statements = [f"Statement {n} of answer" for n in range(CALLS_PER_CASE - 1)]
+    fence = "0123456789abcdef"
+    of_a_case = [_PROMPTS["statements"].messages(fence, {"answer": "answer"})] + [
+        _PROMPTS["verdict"].messages(fence, {"context": TEXT, "statement": text}) for text in statements
+    ]
+    return [[dict(message) for message in messages] for messages in of_a_case] * cases
+
+
+def main() -> None:
+    """Print the ratio."""
+    cases = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    calls = cases * CALLS_PER_CASE
+    print(f"{describe()}; {cases} cases, {calls:,} calls of {LATENCY_S * 1000:.0f} ms, {IN_FLIGHT} in flight")
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=serve, args=(theirs,), daemon=True)
+    process.start()
+    config = JudgeConfig(model="openai/judge", api_base=ours.recv(), max_in_flight=IN_FLIGHT)
+    messages = recorded(config, cases)
+    ratios = []
+    with tempfile.TemporaryDirectory() as folder:
+        run(bare(config, messages[:IN_FLIGHT]))  # connections
+        for round_ in range(ROUNDS):
+            with timed() as timing:
+                run(bare(config, messages))
+            seconds = leadline(config, cases, round_, Path(folder))
+            ratios.append(timing.seconds / seconds)
+            print(
+                f"LiteLLM {timing.seconds:.2f} s ({calls / timing.seconds:,.0f} calls/s), "
+                f"Leadline {seconds:.2f} s ({calls / seconds:,.0f} calls/s)"
+            )
+            time.sleep(0.5)
+    ours.send(None)
+    received, most, refused = ours.recv()
+    print(f"the endpoint saw {received:,} calls, {most} in flight at most, and refused {refused}")
+    print(verdict("calls per second of bare LiteLLM", median(ratios), 0.85))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Writes a page per evaluator from the evaluators' own descriptions. Run: ``make docs``."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from evaluators.base import Evaluator, describe
+from evaluators.registry import ENTRY_POINTS, all_evaluators
+
+HERE = Path(__file__).parent
+
+
+def pages() -> dict[str, str]:
+    """Return each page's text by file name."""
+    environment = Environment(  # noqa: S701 - Markdown, made of our own texts
+        loader=FileSystemLoader(HERE / "templates"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["code"] = "`{}`".format
+    described = [page_of(kind) for kind in all_evaluators().values() if kind.__module__.startswith("evaluators.")]
+    template = environment.get_template("evaluator.md.jinja")
+    out = {f"{page['id']}.md": template.render(e=page) for page in described}
+    out["README.md"] = environment.get_template("index.md.jinja").render(pages=described)
+    return {name: text.strip() + "\n" for name, text in out.items()}
+
+
+def page_of(kind: type[Evaluator]) -> dict[str, Any]:
+    """Return what a page says of an evaluator."""
+    about: dict[str, Any] = dict(describe(kind))
+    text = inspect.cleandoc(kind.__doc__ or "").replace("``", "`")
+    return about | {
+        "text": text,
+        "summary": text.split("\n\n")[0].replace("\n", " ").rstrip(".").replace("|", "\\|"),
+        "more": [field for field in about["reads"] if field not in about["required"]],
+    }
+
+
+def main() -> None:
+    """Write the pages, and remove those of evaluators that are gone."""
+    folder = HERE / "evaluators"
+    folder.mkdir(exist_ok=True)
+    current = pages()
+    for stale in {path.name for path in folder.glob("*.md")} - set(current):
+        (folder / stale).unlink()
+    for name, text in current.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    print(f"{len(current) - 1} evaluators described in {folder} (others: entry point group {ENTRY_POINTS!r})")
+
+
+if __name__ == "__main__":
+    main()
