@@ -29,7 +29,8 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo
-	$(BIN)/leadline evaluate examples/harbour.json --embedder offline --name "Harbour demo"
+	$(BIN)/leadline evaluate examples/harbour.json --embedder offline --name "Harbour demo" \
+	  --param 'classification.categories=["classification"]'
 
 test: $(VENV)/.dev
 	$(BIN)/pytest -n 2 $(MARKS)

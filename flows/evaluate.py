@@ -69,7 +69,7 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
     """
     started = time.monotonic()
     settings = settings_of(config)
-    evaluators = choose(config.suite, config.evaluators, config.params, judge=bool(settings.judges))
+    choice = choose(config.suite, config.evaluators, config.params, settings)
     store = Store.open(config.store)
     processes = config.processes or default_processes()
     loaded = _step("load", load_dataset, store, config.dataset, format=config.format)
@@ -78,7 +78,7 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
         steps.begin,
         store,
         loaded,
-        evaluators,
+        choice,
         settings,
         model_keys=config.model_keys,
         processes=processes,

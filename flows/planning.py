@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evaluators.models.weights import status
@@ -43,6 +44,7 @@ class PlanPreview:
     cases: int
     models: tuple[str, ...]
     splitter: str
+    left_out: Mapping[str, str]
     entries: tuple[PlanEntry, ...]
 
 
@@ -63,12 +65,12 @@ def settings_of(config: EvaluateConfig) -> Settings:
 def preview(config: EvaluateConfig) -> PlanPreview:
     """Load the dataset, look what the store holds, and say what is left to compute."""
     settings = settings_of(config)
-    evaluators = choose(config.suite, config.evaluators, config.params, judge=bool(settings.judges))
+    choice = choose(config.suite, config.evaluators, config.params, settings)
     store = Store.open(config.store)
     loaded = load_dataset(store, config.dataset, format=config.format)
     with connect() as connection:
         attach_dataset(connection, loaded.path)
-        jobs = make_jobs(evaluators, settings, trials=config.judges.trials)
+        jobs = make_jobs(choice.evaluators, settings, trials=config.judges.trials)
         needs = plan(connection, store, jobs, config.model_keys)
         estimates = {job.evaluator: estimate(connection, job, settings) for job in jobs}
     tools = Toolbox(settings)
@@ -79,6 +81,7 @@ def preview(config: EvaluateConfig) -> PlanPreview:
         cases=loaded.cases,
         models=loaded.models,
         splitter=tools.splitter.identity,
+        left_out=choice.left_out,
         entries=tuple(_entry(need, tools, estimates[need.job.evaluator]) for need in needs),
     )
 

@@ -12,6 +12,7 @@ from evaluators.base import Evaluator, Lane
 from evaluators.errors import LeadlineError, UsageError
 from evaluators.judge.budget import Limits
 from evaluators.judge.config import JudgeConfig
+from evaluators.models.weights import status
 from evaluators.registry import get
 from evaluators.suites import suite
 from evaluators.toolbox import Settings, Toolbox
@@ -54,32 +55,63 @@ class Job:
         return self.build().reads
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The evaluators of a request.
+
+    Attributes:
+        evaluators: Those that run, configured, sorted by id.
+        left_out: Those that nobody named and that could measure nothing here, by id, each with why.
+    """
+
+    evaluators: tuple[Evaluator, ...]
+    left_out: Mapping[str, str]
+
+
 def choose(
-    suite_name: str | None, ids: Sequence[str], params: Mapping[str, Mapping[str, Any]], *, judge: bool = False
-) -> tuple[Evaluator, ...]:
-    """Return the evaluators of a request, configured, sorted by id.
+    suite_name: str | None, ids: Sequence[str], params: Mapping[str, Mapping[str, Any]], settings: Settings
+) -> Choice:
+    """Return the evaluators of a request.
+
+    What is named, by id or by suite, runs, and leaves its rows unscored where its weights are absent. Where nothing is
+    named, every evaluator runs that can: those whose weights are on this machine, and with a judge those that ask it.
 
     Args:
-        suite_name: A suite, or ``None``; with no ids either, every evaluator, or those that ask no judge if there is
-            none.
+        suite_name: A suite, or ``None``.
         ids: Further evaluators.
         params: Parameters by evaluator id.
-        judge: Whether there is a judge to ask.
+        settings: The run's choices.
 
     Raises:
         UsageError: An unknown suite, evaluator or parameter, parameters for an evaluator that does not run, or an
             evaluator that was named but asks a judge, and there is none.
     """
-    default = "all" if judge else "no-judge"
-    wanted = {*ids, *suite(suite_name or default)} if suite_name or not ids else set(ids)
-    for id_ in () if judge else ids:
+    for id_ in () if settings.judges else ids:
         if get(id_).spec.judge:
             raise UsageError(f"{id_} asks a judge, and none is named.", hint="Add: --judge MODEL (or LEADLINE_JUDGE).")
+    named = bool(suite_name or ids)
+    default = "all" if settings.judges else "no-judge"
+    wanted = {*ids, *suite(suite_name or default)} if suite_name or not ids else set(ids)
     for unused in sorted(set(params) - wanted):
         get(unused)
         raise UsageError(f"Parameters were given for {unused}, which does not run.", hint=f"Add: -e {unused}")
-    kinds = [get(id_) for id_ in sorted(wanted)]
-    return tuple(kind(kind.parameters.build(kind.spec.id, dict(params.get(kind.spec.id, {})))) for kind in kinds)
+    tools = Toolbox(settings)
+    evaluators, left_out = [], {}
+    for kind in (get(id_) for id_ in sorted(wanted)):
+        evaluator = kind(kind.parameters.build(kind.spec.id, dict(params.get(kind.spec.id, {}))))
+        missing = "" if named or kind.spec.id in params else _missing_weights(evaluator, tools)
+        if missing:
+            left_out[kind.spec.id] = missing
+        else:
+            evaluators.append(evaluator)
+    return Choice(tuple(evaluators), left_out)
+
+
+def _missing_weights(evaluator: Evaluator, tools: Toolbox) -> str:
+    if tools.settings.allow_download:
+        return ""
+    absent = [ref for ref in evaluator.models(tools) if not status(ref).present]
+    return f"{', '.join(map(str, absent))} is not on this machine" if absent else ""
 
 
 def make_jobs(evaluators: Sequence[Evaluator], settings: Settings, *, trials: int = 1) -> tuple[Job, ...]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from queue import SimpleQueue
 from threading import Lock
 from types import TracebackType
@@ -74,7 +75,9 @@ class LocalLanes(AbstractContextManager["LocalLanes"]):
             return score_chunk(chunk)
         pool = self._running_pool()
         try:
-            return pool.submit(score_chunk, chunk).result()
+            with self._lock, _without_main():
+                scoring = pool.submit(score_chunk, chunk)
+            return scoring.result()
         except BrokenProcessPool:
             with self._lock:
                 if self._pool is pool:
@@ -90,6 +93,23 @@ class LocalLanes(AbstractContextManager["LocalLanes"]):
                     context.set_forkserver_preload(_PRELOAD)
                 self._pool = ProcessPoolExecutor(self.widths["cpu"], context, _leave_interrupts_to_the_parent)
             return self._pool
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Start processes that do not run the caller's script again, which may lack the ``__main__`` idiom.
+
+    What is submitted is importable without it; ``multiprocessing`` looks for the script in these two attributes.
+    """
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), main.__dict__.pop("__file__", None)
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        main.__spec__ = spec
+        if file is not None:
+            main.__file__ = file
 
 
 def _leave_interrupts_to_the_parent() -> None:

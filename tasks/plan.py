@@ -36,7 +36,7 @@ class Need:
     Attributes:
         job: The evaluator in its configuration.
         applicable: Rows that have all required inputs.
-        not_applicable: Rows that lack one.
+        not_applicable: Rows that lack one, or are beyond the evaluator's limit.
         host_errors: Rows whose host returned an error where the answer is needed.
         reused: Distinct scores that the store holds, each trial counted.
         to_compute: Distinct scores that it does not.
@@ -102,7 +102,8 @@ def _make_keys(connection: DuckDBPyConnection, reads_id: int, reads: Sequence[Fi
 
 
 def _need(connection: DuckDBPyConnection, store: Store, job: Job, reads_id: int) -> Need:
-    required = job.build().required
+    evaluator = job.build()
+    required = evaluator.required
     present = " AND ".join(f"{field.value} IS NOT NULL" for field in required if field != Field.ACTUAL_ANSWER) or "true"
     answered = "actual_answer IS NOT NULL" if Field.ACTUAL_ANSWER in required else "true"
     failed = "error IS NOT NULL" if Field.ACTUAL_ANSWER in required else "false"
@@ -117,6 +118,8 @@ def _need(connection: DuckDBPyConnection, store: Store, job: Job, reads_id: int)
         FROM digests SEMI JOIN chosen USING (row_id) JOIN (SELECT row_id, error FROM rows) USING (row_id)
         """
     )
+    if evaluator.max_rows is not None:
+        _limit(connection, job, evaluator.max_rows)
     counts = dict(
         connection.execute(
             "SELECT state, count(*) FROM plan WHERE evaluator_id = ? GROUP BY state", [job.evaluator_id]
@@ -126,10 +129,27 @@ def _need(connection: DuckDBPyConnection, store: Store, job: Job, reads_id: int)
     return Need(
         job=job,
         applicable=counts.get("score", 0),
-        not_applicable=counts.get("not_applicable", 0),
+        not_applicable=counts.get("not_applicable", 0) + counts.get("over_limit", 0),
         host_errors=counts.get("host_error", 0),
         reused=distinct - missing,
         to_compute=missing,
+    )
+
+
+def _limit(connection: DuckDBPyConnection, job: Job, most: int) -> None:
+    """Keep the first rows, case by case, so that all models are measured on the same cases."""
+    connection.execute(
+        """
+        UPDATE plan SET state = 'over_limit'
+        WHERE evaluator_id = $evaluator_id AND state = 'score' AND row_id NOT IN (
+            SELECT row_id
+            FROM plan JOIN (SELECT row_id, case_id, model_id FROM rows) USING (row_id)
+            WHERE evaluator_id = $evaluator_id AND state = 'score'
+            ORDER BY case_id, model_id, row_id
+            LIMIT $most
+        )
+        """,
+        {"evaluator_id": job.evaluator_id, "most": most},
     )
 
 

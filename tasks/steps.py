@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evaluators.base import Evaluator
 from evaluators.errors import UsageError
 from evaluators.judge.budget import Limits
 from evaluators.toolbox import Settings, Toolbox
@@ -22,7 +21,7 @@ from tasks.flips import find_flips
 from tasks.gate import Decision, decide
 from tasks.gather import gather, register_jobs
 from tasks.insights import find_insights
-from tasks.jobs import Job, make_jobs, read_jobs, settings_record, write_jobs
+from tasks.jobs import Choice, Job, make_jobs, read_jobs, settings_record, write_jobs
 from tasks.ledger.place import read_ledger
 from tasks.load import LoadedDataset
 from tasks.plan import cut, plan
@@ -52,7 +51,7 @@ class Planned:
 def begin(
     store: Store,
     loaded: LoadedDataset,
-    evaluators: Sequence[Evaluator],
+    choice: Choice,
     settings: Settings,
     *,
     model_keys: Sequence[str],
@@ -67,9 +66,9 @@ def begin(
         raise UsageError(
             f"The dataset has no model called {unknown[0]!r}.", hint=f"Its models: {', '.join(loaded.models)}."
         )
-    jobs = make_jobs(evaluators, settings, trials=trials)
+    jobs = make_jobs(choice.evaluators, settings, trials=trials)
     run = store.new_run()
-    run.update(_record(loaded, jobs, settings, config))
+    run.update(_record(loaded, jobs, settings, config) | {"left_out": dict(choice.left_out)})
     with open_run(store, run, create=True) as connection:
         needs = plan(connection, store, jobs, model_keys)
         register_jobs(connection, needs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -107,11 +107,13 @@ def _run(session: Session, config: EvaluateConfig) -> EvaluateResult:
 
 def _check(config: EvaluateConfig) -> None:
     """Refuse what the flow would refuse; a dataset that is loaded here is not loaded again."""
+    from flows.planning import settings_of
     from tasks.jobs import choose
     from tasks.load import load_dataset
     from tasks.store import Store
 
-    choose(config.suite, config.evaluators, config.params)
+    choice = choose(config.suite, config.evaluators, config.params, settings_of(config))
+    say_left_out(choice.left_out)
     loaded = load_dataset(Store.open(config.store), config.dataset, format=config.format)
     unknown = sorted(set(config.model_keys) - set(loaded.models))
     if unknown:
@@ -119,6 +121,15 @@ def _check(config: EvaluateConfig) -> None:
             f"The dataset has no model called {unknown[0]!r}.", hint=f"Its models: {', '.join(loaded.models)}."
         )
     import flows.evaluate  # noqa: F401 - takes a second, while the server starts
+
+
+def say_left_out(left_out: Mapping[str, str]) -> None:
+    """Say which evaluators do not run although nothing was said against them."""
+    if left_out:
+        say(
+            f"Left out, since their weights are not on this machine: {', '.join(left_out)}. "
+            "(leadline models lists them; --suite no-judge runs them all the same.)"
+        )
 
 
 def _print_result(result: EvaluateResult) -> None:
@@ -160,6 +171,7 @@ def _print_plan(planned: PlanPreview) -> None:
     print_table(("evaluator", "lane", *counts, "models"), rows, right=counts)
     total, reused = (sum(getattr(entry, name) for entry in planned.entries) for name in ("to_compute", "reused"))
     click.echo(f"{reused:,} row scores are reused, {total:,} are to compute.")
+    say_left_out(planned.left_out)
     blocked = [entry.evaluator for entry in planned.entries if entry.missing and entry.to_compute]
     if blocked:
         say(f"These cannot run now, and their rows will be unscored: {', '.join(blocked)}.")

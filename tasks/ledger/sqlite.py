@@ -65,7 +65,7 @@ class SqliteLedger:
 
     async def find(self, digest: str) -> Reply | None:
         """See :class:`evaluators.judge.calls.Ledger`."""
-        line = await self._writer.do(lambda connection: connection.execute(_FIND, [digest]).fetchone())
+        line = self._writer.read(lambda connection: connection.execute(_FIND, [digest]).fetchone())
         if line is None:
             return None
         text, finish_reason, sent, said, cost, seconds, tries, run = line
@@ -87,7 +87,7 @@ class SqliteLedger:
             ).fetchone()
             return int(ask)
 
-        self._open[call.digest].append(await self._writer.do(write))
+        self._open[call.digest].append(await self._writer.write(write, at_once=True))
         self._judges.add(judge)
 
     async def answered(self, call: Call, reply: Reply) -> None:
@@ -101,18 +101,18 @@ class SqliteLedger:
             )
             connection.execute(_REPLY, [reply.text, reply.finish_reason, ask, call.digest])
 
-        await self._writer.do(write)
+        await self._writer.write(write)
 
     async def failed(self, call: Call, message: str) -> None:
         """See :class:`evaluators.judge.calls.Ledger`."""
         ask = self._close(call)
         said = without_surrogates(message)
-        await self._writer.do(lambda connection: connection.execute(_FAIL, [time.time(), said, ask]).rowcount)
+        await self._writer.write(lambda connection: connection.execute(_FAIL, [time.time(), said, ask]).rowcount)
 
     async def judged(self, digest: str, parser: str, verdict: Json, problem: str) -> None:
         """See :class:`evaluators.judge.calls.Ledger`."""
         said, why = json.dumps(verdict), without_surrogates(problem)
-        await self._writer.do(lambda connection: connection.execute(_JUDGED, [digest, parser, said, why]).rowcount)
+        await self._writer.write(lambda connection: connection.execute(_JUDGED, [digest, parser, said, why]).rowcount)
 
     def _close(self, call: Call) -> int | None:
         """Return the number under which a call was intended; two judges of one identity may intend it twice."""

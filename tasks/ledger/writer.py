@@ -1,40 +1,46 @@
-"""One thread that does all that a process asks of its SQLite ledger, many operations per transaction.
+"""A process's access to its SQLite ledger from the judges' event loop: many writes per transaction, no thread.
 
-An operation is a function of the connection. Those that have gathered while the last transaction was written go into
-the next one, so that a thousand calls a second cost a few dozen commits. In WAL mode with ``synchronous=NORMAL`` a
-commit survives ``kill -9`` of this process as soon as it returns; only a power cut can take the last moments.
+An operation is a function of the connection. In WAL mode with ``synchronous=NORMAL`` a transaction is a write into the
+system's page cache, some 50 microseconds; it survives ``kill -9`` of this process as soon as it returns, and only a
+power cut can take the last moments. That is less than handing it to a thread costs, which has to wait for the
+interpreter's lock after every statement while the loop is busy. So writes are done in the loop: those of one of its
+rounds together, or at once where a call waits for its place in flight. Only when another process holds the database
+longer than ``QUICK_S`` does a thread wait for it, so that the loop never does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple, TypeVar
 
 from evaluators.errors import StoreError
 
 T = TypeVar("T")
 
-BUSY_S: Final = 60.0
-"""How long a transaction waits for another process's."""
+QUICK_S: Final = 0.02
+"""How long the loop itself waits for another process's transaction; they take a fraction of this."""
 
-MOST: Final = 500
-"""Operations in a transaction."""
+PATIENT_S: Final = 60.0
+"""How long a thread waits for it."""
+
+CHECKPOINT_PAGES: Final = 8_000
+"""Pages of 4 KiB in the log that make SQLite bring them into the database, which takes a moment of disk time."""
 
 
 class _Work(NamedTuple):
     operation: Callable[[sqlite3.Connection], Any]
     future: asyncio.Future[Any]
-    loop: asyncio.AbstractEventLoop
+
+
+_Results = list[tuple[_Work, Any]]
 
 
 class Writer:
-    """Runs operations in one thread; ``do`` may be awaited in any loop.
+    """Runs operations on a database; to be used in one event loop at a time.
 
     Args:
         path: The database; made if need be.
@@ -46,73 +52,101 @@ class Writer:
 
     def __init__(self, path: Path, schema: str) -> None:
         self._path = path
-        self._queue: SimpleQueue[_Work | None] = SimpleQueue()
-        self._connection = connect(path, schema)
-        self._thread = threading.Thread(target=self._serve, name="leadline-ledger", daemon=True)
-        self._thread.start()
+        self._writing = connect(path, schema)
+        self._reading = connect(path)
+        self._writing.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        self._waiting: list[_Work] = []
+        self._scheduled = False
+        self._thread_at_it = False
 
-    async def do(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+    def read(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what an operation reads; readers wait for nobody.
+
+        Raises:
+            StoreError: The database cannot be read.
+        """
+        try:
+            return operation(self._reading)
+        except sqlite3.Error as error:
+            raise unusable(self._path, error) from error
+
+    async def write(self, operation: Callable[[sqlite3.Connection], T], *, at_once: bool = False) -> T:
         """Run an operation and return its result once it is durable.
+
+        Args:
+            operation: What to do.
+            at_once: Do not wait for the end of the loop's round.
 
         Raises:
             StoreError: The database cannot be written.
         """
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        self._queue.put(_Work(operation, future, loop))
-        return await future
+        work = _Work(operation, loop.create_future())
+        self._waiting.append(work)
+        if at_once:
+            self._flush()
+        elif not self._scheduled:
+            self._scheduled = True
+            loop.call_soon(self._end_of_round)
+        return await work.future  # type: ignore[no-any-return]
 
-    def close(self) -> None:
-        """Finish what was asked for and close the database."""
-        self._queue.put(None)
-        self._thread.join()
+    def _end_of_round(self) -> None:
+        self._scheduled = False
+        self._flush()
 
-    def _serve(self) -> None:
+    def _flush(self) -> None:
+        """Write what waits, unless a thread is at it, which will see to it afterwards."""
+        if self._thread_at_it or not self._waiting:
+            return
+        batch, self._waiting = self._waiting, []
         try:
-            while (first := self._queue.get()) is not None:
-                batch, last = self._gather(first)
-                self._run(batch)
-                if last:
-                    return
-        finally:
-            self._connection.close()
+            _deliver(self._run(batch, QUICK_S))
+        except _Locked:
+            self._thread_at_it = True
+            loop = asyncio.get_running_loop()
+            loop.run_in_executor(None, self._run_patiently, batch).add_done_callback(self._thread_is_done)
 
-    def _gather(self, first: _Work) -> tuple[list[_Work], bool]:
-        batch = [first]
-        try:
-            while len(batch) < MOST:
-                work = self._queue.get_nowait()
-                if work is None:
-                    return batch, True
-                batch.append(work)
-        except Empty:
-            pass
-        return batch, False
+    def _thread_is_done(self, done: asyncio.Future[_Results]) -> None:
+        self._thread_at_it = False
+        _deliver(done.result())
+        self._flush()
 
-    def _run(self, batch: list[_Work]) -> None:
-        results: list[tuple[_Work, Any]] = []
+    def _run_patiently(self, batch: list[_Work]) -> _Results:
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
+            return self._run(batch, PATIENT_S)
+        except _Locked as error:
+            return [(work, unusable(self._path, error)) for work in batch]
+
+    def _run(self, batch: list[_Work], patience: float) -> _Results:
+        """Run a batch in one transaction; raises :class:`_Locked` when another process does not let go."""
+        connection = self._writing
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {patience * 1000:.0f}")
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                raise _Locked("another process holds it") from None
+            return [(work, unusable(self._path, error)) for work in batch]
+        results: _Results = []
+        try:
             for work in batch:
                 try:
-                    results.append((work, work.operation(self._connection)))
+                    results.append((work, work.operation(connection)))
                 except (sqlite3.IntegrityError, sqlite3.InterfaceError, ValueError, TypeError) as error:
                     results.append((work, error))
-            self._connection.execute("COMMIT")
+            connection.execute("COMMIT")
         except sqlite3.Error as error:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            failure = unusable(self._path, error)
-            results = [(work, failure) for work in batch]
-        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Work, Any]]] = {}
-        for work, result in results:
-            by_loop.setdefault(work.loop, []).append((work, result))
-        for loop, mine in by_loop.items():
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(_deliver, mine)
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            return [(work, unusable(self._path, error)) for work in batch]
+        return results
 
 
-def _deliver(results: list[tuple[_Work, Any]]) -> None:
+class _Locked(Exception):
+    """Another process is writing."""
+
+
+def _deliver(results: _Results) -> None:
     for work, result in results:
         if work.future.done():
             continue
@@ -123,7 +157,7 @@ def _deliver(results: list[tuple[_Work, Any]]) -> None:
 
 
 def connect(path: Path, schema: str = "") -> sqlite3.Connection:
-    """Open a ledger for any one thread at a time.
+    """Open a ledger.
 
     Args:
         path: The database.
@@ -135,7 +169,7 @@ def connect(path: Path, schema: str = "") -> sqlite3.Connection:
     try:
         if schema:
             path.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(path, timeout=PATIENT_S, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA synchronous = NORMAL")
         if schema:
             _prepare(connection, schema)
@@ -148,7 +182,7 @@ def connect(path: Path, schema: str = "") -> sqlite3.Connection:
 
 def _prepare(connection: sqlite3.Connection, schema: str) -> None:
     """Make the tables; the change to WAL mode does not wait for others by itself, as everything else does."""
-    deadline = time.monotonic() + BUSY_S
+    deadline = time.monotonic() + PATIENT_S
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")

@@ -29,10 +29,17 @@ def clean(text: str) -> str:
 
 def plain(value: Any) -> Any:
     """Return a value as JSON holds it: see the module's docstring; keys become strings, dataclasses objects."""
-    if isinstance(value, str) and not isinstance(value, Enum):
+    kind = type(value)  # a page holds millions of values: the plain kinds first, by identity
+    if kind is str:
         return value if value.isascii() else clean(value)
-    if value is None or isinstance(value, bool | int):
+    if kind is int or kind is bool or value is None:
         return value
+    if kind is list or kind is tuple:
+        return [plain(item) for item in value]
+    if isinstance(value, str) and not isinstance(value, Enum):
+        return clean(value)
+    if isinstance(value, int):
+        return int(value)
     if isinstance(value, float):
         if math.isfinite(value):
             return value

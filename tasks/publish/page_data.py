@@ -80,7 +80,7 @@ def _pack(connection: DuckDBPyConnection, facts: Facts, budget: int) -> PageData
         "problems": problems,
     }
     return PageData(
-        packed=base64.b64encode(gzip.compress(jsonio.dump(data), compresslevel=6, mtime=0)).decode("ascii"),
+        packed=base64.b64encode(gzip.compress(jsonio.dump(data), compresslevel=4, mtime=0)).decode("ascii"),
         n_cases=len(cases),
         n_rows=len(at),
         n_flips=len(flips),

@@ -67,11 +67,11 @@ WHERE plan.evaluator_id = {evaluator_id} AND plan.state = 'score'
 GROUP BY plan.row_id, failed.trial;
 
 -- statement: unmeasured
--- Rows that were never looked at: an input is missing, the host failed, the evaluator or its worker was lost.
+-- Rows that were never looked at: an input is missing, they are too many, the host failed, the evaluator or its worker was lost.
 INSERT INTO scores
 SELECT metrics.metric_id, plan.row_id, trials.trial,
-       CASE WHEN plan.state = 'not_applicable' THEN 'not_applicable' ELSE 'unscored' END,
-       CASE plan.state WHEN 'not_applicable' THEN NULL WHEN 'host_error' THEN 'host_error' ELSE {lost} END,
+       CASE WHEN plan.state IN ('not_applicable', 'over_limit') THEN 'not_applicable' ELSE 'unscored' END,
+       CASE plan.state WHEN 'not_applicable' THEN NULL WHEN 'score' THEN {lost} ELSE plan.state END,
        NULL
 FROM plan
 JOIN metrics ON metrics.evaluator_id = {evaluator_id} AND NOT metrics.dataset_level
@@ -84,7 +84,9 @@ WHERE plan.evaluator_id = {evaluator_id};
 
 -- statement: unmeasured_evidence
 INSERT INTO evidence
-SELECT {evaluator_id}, plan.row_id, 0, NULL, NULL, NULL, rows.error
+SELECT {evaluator_id}, plan.row_id, 0, NULL, NULL, NULL,
+       CASE plan.state WHEN 'host_error' THEN rows.error
+                       ELSE 'The row is beyond the limit of rows that this evaluator may score.' END
 FROM plan
 JOIN rows USING (row_id)
-WHERE plan.evaluator_id = {evaluator_id} AND plan.state = 'host_error';
+WHERE plan.evaluator_id = {evaluator_id} AND plan.state IN ('host_error', 'over_limit');

@@ -9,7 +9,7 @@ CREATE OR REPLACE TABLE keys (
 CREATE OR REPLACE TABLE plan (
     evaluator_id USMALLINT NOT NULL,
     row_id       UINTEGER NOT NULL,
-    state        VARCHAR NOT NULL    -- 'score', 'host_error', 'not_applicable'
+    state        VARCHAR NOT NULL    -- 'score', 'host_error', 'not_applicable', 'over_limit'
 );
 
 -- The distinct scores that the store does not hold, each with one row that stands for all equal ones.

@@ -162,7 +162,7 @@ SELECT coalesce(sum(
 
 -- statement: eval_rows
 -- One line per row and trial of one evaluator. An evaluator that could not run has none.
-CREATE OR REPLACE TEMP VIEW eval_rows AS
+CREATE OR REPLACE TEMP TABLE eval_rows AS
 WITH measured AS (
     SELECT row_id, trial, {pivot}
         max(reason) FILTER (status = 'unscored') AS reason

@@ -208,6 +208,7 @@ def preview_of(**changes: Any) -> ModuleType:
         cases=6,
         models=("alpha", "beta"),
         splitter="punkt",
+        left_out={"toxicity": "its weights are not on this machine"},
         entries=(PlanEntry(**entry | changes),),
     )
     module = ModuleType("flows.planning")
@@ -261,3 +262,9 @@ def test_a_plan_as_json_has_every_count(planning: Callable[..., None], capsys: p
     printed = json.loads(capsys.readouterr().out)
     assert printed["entries"][0]["to_compute"] == 5
     assert printed["models"] == ["alpha", "beta"]
+
+
+def test_what_is_left_out_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "flows.planning", preview_of())
+    assert run(["plan", "d.json"]) == 0
+    assert "Left out, since their weights are not on this machine: toxicity." in capsys.readouterr().err

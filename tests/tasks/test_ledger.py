@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -159,6 +160,28 @@ def test_several_processes_write_at_once(path: Path, tmp_path: Path) -> None:
     assert [process.wait(60) for process in processes] == [0] * 4
     totals = LedgerReader(path).totals()
     assert [(total.run, total.asked, total.answered) for total in totals] == [(f"run{n}", 200, 200) for n in range(4)]
+
+
+def test_a_process_that_holds_the_ledger_does_not_hold_up_the_loop(path: Path) -> None:
+    async def main() -> None:
+        ledger = SqliteLedger(path, "run1")
+        await put(ledger, question("before"))
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        writing = [asyncio.ensure_future(put(ledger, question(str(n)))) for n in range(20)]
+        longest, last = 0.0, time.perf_counter()
+        for _ in range(50):
+            await asyncio.sleep(0.01)
+            longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
+        assert longest < 0.3
+        assert not any(task.done() for task in writing)
+        assert await ledger.find(question("before").digest) is not None
+        other.execute("COMMIT")
+        other.close()
+        await asyncio.gather(*writing)
+
+    asyncio.run(main())
+    assert LedgerReader(path).total("run1").answered == 21
 
 
 def test_a_thousand_calls_take_few_transactions(path: Path) -> None:

@@ -150,6 +150,25 @@ def test_a_missing_input_is_not_applicable_and_a_host_error_is_unscored(store: S
     assert got["a", "n", "grounds"] == ("unscored", "host_error", None)
 
 
+def test_rows_beyond_an_evaluators_limit_are_not_applicable_and_a_higher_limit_scores_what_is_new(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [
+        {"case": case, "model": model, "question": case, "answer": case + model} for model in "mn" for case in "abc"
+    ]
+    monkeypatch.setattr(Length, "max_rows", 2)
+    got = scores(store, run_once(store, answers, ids=("length",))[0])
+    assert Length.seen == [("a", "m"), ("a", "n")]  # the same case for both models, though their rows stand apart
+    assert got["b", "m", "length"] == ("not_applicable", "over_limit", None)
+    Length.seen.clear()
+    monkeypatch.setattr(Length, "max_rows", 3)
+    run, _ = run_once(store, answers, ids=("length",))
+    assert Length.seen == [("b", "m")]
+    with open_run(store, run, read_only=True) as connection:
+        told = connection.execute("SELECT DISTINCT error FROM evidence WHERE error IS NOT NULL").fetchall()
+    assert told == [("The row is beyond the limit of rows that this evaluator may score.",)]
+
+
 def test_equal_rows_are_scored_once(store: Store) -> None:
     run_once(store, ANSWERS, ids=("length",))
     assert sorted(Length.seen) == [("a", "m"), ("b", "m")]
