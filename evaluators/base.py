@@ -130,6 +130,11 @@ class Evaluator(ABC):
         """Keys of the metrics that have a value per row."""
         return tuple(metric.key for metric in self.metrics if not metric.dataset_level)
 
+    @property
+    def max_rows(self) -> int | None:
+        """The most rows of a dataset to score, ``None`` for all; further ones are not applicable."""
+        return None
+
     def models(self, tools: Toolbox) -> tuple[ModelRef, ...]:
         """Return the weights that it needs under these settings."""
         return ()
@@ -187,9 +192,7 @@ class RowEvaluator(Evaluator):
     def score_row(self, row: Row, tools: Toolbox) -> RowScore:
         """Score one row that has all required inputs."""
 
-    def _guarded(
-        self, row: Row, tools: Toolbox, score: Callable[[Row, Toolbox], RowScore] | None = None
-    ) -> RowScore:
+    def _guarded(self, row: Row, tools: Toolbox, score: Callable[[Row, Toolbox], RowScore] | None = None) -> RowScore:
         try:
             return (score or self.score_row)(row, tools)
         except TimeoutError as error:

@@ -51,8 +51,9 @@ class Params(BaseModel):
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"]) or "parameters"
             known = ", ".join(sorted(cls.model_fields))
+            said = first["msg"].removeprefix("Value error, ")
             raise UsageError(
-                f"{evaluator}.{name}: {first['msg']} (got {str(first.get('input'))[:80]!r}).",
+                f"{evaluator}.{name}: {said} (got {str(first.get('input'))[:80]!r}).",
                 hint=f"Its parameters are: {known}.",
             ) from None
 

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from evaluators.errors import UsageError
 from evaluators.judge.calls import Call, Ledger, Reply
@@ -26,9 +27,15 @@ from evaluators.text.sentences import without_surrogates
 KEY_VARIABLE: Final = "LEADLINE_SEARCH_API_KEY"
 TIMEOUT_S: Final = 30.0
 ATTEMPTS: Final = 3
+AT_ONCE: Final = 8
+"""Searches in flight with one tool."""
+
 RESULTS: Final = 5
 CHARACTERS: Final = 6_000
 """Results of one query, and characters of them all, that a judge is shown at most."""
+
+
+_places: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Semaphore]]] = WeakKeyDictionary()
 
 
 class Search(Protocol):
@@ -89,7 +96,7 @@ async def recorded(search: Search, name: str, query: str, ledger: Ledger, trial:
 
 def _function(name: str) -> Callable[[str], Any]:
     module_name, colon, attribute = name.partition(":")
-    if not colon or not module_name or not attribute:
+    if not colon or not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
         raise UsageError(
             f"{name[:200]!r} names no search tool.", hint="Give package.module:function, or an http(s) address."
         )
@@ -111,9 +118,9 @@ def _guarded(name: str, call: Callable[[str], Any]) -> Search:
         problem = ""
         for attempt in range(ATTEMPTS):
             if attempt:
-                await asyncio.sleep(2.0**attempt / 2)
+                await _pause(2.0**attempt / 2)
             try:
-                async with asyncio.timeout(TIMEOUT_S):
+                async with _place(name), asyncio.timeout(TIMEOUT_S):
                     return _readable(await call(query))
             except Exception as error:
                 problem = f"{type(error).__name__}: {str(error)[:200]}".rstrip(": ")
@@ -121,6 +128,15 @@ def _guarded(name: str, call: Callable[[str], Any]) -> Search:
         raise JudgeUnavailable(f"The search tool {where} failed {ATTEMPTS} times: {problem}.", hint="Is it up?")
 
     return search
+
+
+def _place(name: str) -> asyncio.Semaphore:
+    places = _places.setdefault(asyncio.get_running_loop(), {})
+    return places.setdefault(name, asyncio.Semaphore(AT_ONCE))
+
+
+async def _pause(seconds: float) -> None:
+    await asyncio.sleep(seconds)
 
 
 async def _fetched(url: str, query: str) -> object:

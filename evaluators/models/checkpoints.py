@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 UNLIMITED: Final = 1_000_000
 """A tokenizer's limit from here on means that it has none."""
 
-TOKENS_CPU: Final = 32 * 512
+TOKENS_CPU: Final = 2048
 TOKENS_ACCELERATOR: Final = 256 * 512
 """Tokens that go through a model at once, padding included, while texts are no longer than ``_SQUARE_FROM``."""
 
@@ -115,22 +115,31 @@ def frame(tokenizer: Any) -> tuple[list[int], list[int]]:
 
 
 def encode(tokenizer: Any, texts: Sequence[str]) -> list[Encoded]:
-    """Return texts as token ids without special ones; nothing is cut off."""
-    out = []
+    """Return texts as token ids without special ones, with their places; nothing is cut off."""
+    return [
+        Encoded(ids, places)
+        for encoded in _encoded(tokenizer, texts, places=True)
+        for ids, places in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
+    ]
+
+
+def token_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    """Return texts as token ids without special ones; nothing is cut off. Faster than :func:`encode`."""
+    return [ids for encoded in _encoded(tokenizer, texts, places=False) for ids in encoded["input_ids"]]
+
+
+def _encoded(tokenizer: Any, texts: Sequence[str], *, places: bool) -> Iterator[Any]:
     for start in range(0, len(texts), _TOKENIZED_AT_ONCE):
-        encoded = tokenizer(
+        yield tokenizer(
             [without_surrogates(text) for text in texts[start : start + _TOKENIZED_AT_ONCE]],
             add_special_tokens=False,
             truncation=False,
             padding=False,
             return_attention_mask=False,
-            return_offsets_mapping=True,
+            return_token_type_ids=False,
+            return_offsets_mapping=places,
             verbose=False,
         )
-        out += [
-            Encoded(ids, places) for ids, places in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
-        ]
-    return out
 
 
 def windows(length: int, most: int) -> list[tuple[int, int]]:

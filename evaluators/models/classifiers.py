@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evaluators.models.checkpoints import (
-    Encoded,
     by_length,
     encode,
     finite,
@@ -20,6 +19,7 @@ from evaluators.models.checkpoints import (
     load_of,
     model_from,
     padded,
+    token_ids,
     token_limit,
     tokenizer_from,
     tokens_at_once,
@@ -124,11 +124,11 @@ class Classifier:
 
     def classify(self, texts: Sequence[str]) -> dict[str, Classified]:
         """Return what the model says of distinct texts."""
-        encoded = encode(self._tokenizer, texts)
+        encoded = token_ids(self._tokenizer, texts)
         room = None if self.limit is None else max(1, self.limit - len(self._before) - len(self._after))
-        cuts = [windows(len(each.ids), room or max(1, len(each.ids))) for each in encoded]
+        cuts = [windows(len(each), room or max(1, len(each))) for each in encoded]
         inputs = [
-            [*self._before, *each.ids[start:end], *self._after]
+            [*self._before, *each[start:end], *self._after]
             for each, pieces in zip(encoded, cuts, strict=True)
             for start, end in pieces
         ]
@@ -142,8 +142,16 @@ class Classifier:
         for text, each, pieces in zip(texts, encoded, cuts, strict=True):
             mine = finite(logits[first : first + len(pieces)], self.ref)
             first += len(pieces)
-            out[text] = Classified(mine, _places(text, each, pieces), len(each.ids))
+            out[text] = Classified(mine, self._places(text, pieces), len(each))
         return out
+
+    def _places(self, text: str, pieces: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+        """Return where windows stand in their text; together they cover all of it."""
+        if len(pieces) == 1:
+            return ((0, len(text)),)
+        tokens = encode(self._tokenizer, [text])[0].places
+        starts = [0, *(tokens[start][0] for start, _ in pieces[1:])]
+        return tuple(zip(starts, [*starts[1:], len(text)], strict=True))
 
     def _forward(self, batch: Sequence[Sequence[int]]) -> npt.NDArray[np.float64]:
         import torch
@@ -153,12 +161,6 @@ class Classifier:
             logits = self.model(input_ids=ids, attention_mask=mask).logits
         out: npt.NDArray[np.float64] = logits.float().cpu().double().numpy()
         return out
-
-
-def _places(text: str, encoded: Encoded, pieces: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Return where windows stand in their text; together they cover all of it."""
-    starts = [0, *(encoded.places[start][0] for start, _ in pieces[1:])]
-    return tuple(zip(starts, [*starts[1:], len(text)], strict=True))
 
 
 def _load(ref: ModelRef, device: str, settings: Settings) -> Classifier:

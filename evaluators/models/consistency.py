@@ -27,6 +27,7 @@ from evaluators.models.checkpoints import (
     finite,
     load_of,
     padded,
+    token_ids,
     tokenizer_from,
     tokens_at_once,
     windows,
@@ -112,7 +113,7 @@ class SupportModel:
     def score(self, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Support]:
         """Return how well the first text of each distinct pair supports the second."""
         texts = list(dict.fromkeys(text for pair in pairs for text in pair))
-        lengths = {text: len(each.ids) for text, each in zip(texts, encode(self._tokenizer, texts), strict=True)}
+        lengths = {text: len(ids) for text, ids in zip(texts, token_ids(self._tokenizer, texts), strict=True)}
         pieces = {pair: list(self._pieces(*pair, lengths)) for pair in pairs}
         counts = {pair: sum(map(len, cut)) for pair, cut in pieces.items()}
         pieces = {pair: cut for pair, cut in pieces.items() if counts[pair] <= MOST_WINDOWS}
@@ -122,7 +123,8 @@ class SupportModel:
             for row in cut
             for premise, hypothesis in row
         ]
-        inputs = [self._with_end(each.ids) for each in encode(self._tokenizer, prompts)]
+        end = self._tokenizer.eos_token_id
+        inputs = [[*ids, end] for ids in token_ids(self._tokenizer, prompts)]
         values = by_length(
             lambda numbers: self._forward([inputs[number] for number in numbers]),
             [load_of(len(ids)) for ids in inputs],
@@ -148,12 +150,9 @@ class SupportModel:
             yield [(each, part) for each in given]
 
     def _cut(self, text: str, most: int) -> list[str]:
-        encoded = encode(self._tokenizer, [text])[0]
-        starts = [0, *(encoded.places[start][0] for start, _ in windows(len(encoded.ids), most)[1:])]
+        tokens = encode(self._tokenizer, [text])[0].places
+        starts = [0, *(tokens[start][0] for start, _ in windows(len(tokens), most)[1:])]
         return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
-
-    def _with_end(self, ids: list[int]) -> list[int]:
-        return [*ids, self._tokenizer.eos_token_id]
 
     def _forward(self, batch: Sequence[Sequence[int]]) -> npt.NDArray[np.float64]:
         import torch

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from evaluators.base import Evaluator
-from evaluators.errors import OutOfMemory
+from evaluators.errors import ModelUnavailable, OutOfMemory
 from evaluators.models import weights
 from evaluators.models.catalogue import SHORT_NAMES
 from evaluators.models.refs import ModelRef
@@ -87,6 +87,8 @@ class ModelEvaluator(Evaluator, Generic[Request, Result]):
     def _measured(self, row: Row, results: Sequence[Result], tools: Toolbox) -> RowScore:
         try:
             return self.measure(row, results, tools)
+        except ModelUnavailable:
+            raise  # a model of the wrong kind fails every row
         except Exception as error:
             log.exception("%s failed on case %r of model %r", self.spec.id, row.case, row.model)
             return RowScore.unscored(self.row_metrics, Reason.EVALUATOR_ERROR, f"{type(error).__name__}: {error}")

@@ -18,7 +18,7 @@ _LARGEST: Final = 1024 * 1024
 _SECONDS: Final = 30.0
 
 
-def fetch(source: str, commit: str, name: str, *, site: str = SITE) -> Path:
+def fetch(source: str, commit: str, name: str) -> Path:
     """Fetch a small file into a folder of the hub's cache, where weights are looked for; return the folder.
 
     Raises:
@@ -28,7 +28,7 @@ def fetch(source: str, commit: str, name: str, *, site: str = SITE) -> Path:
     target = folder / name
     if target.is_file():
         return folder
-    url = f"{site}/{source}/raw/{commit}/{name}"
+    url = f"{SITE}/{source}/raw/{commit}/{name}"
     try:
         with urllib.request.urlopen(url, timeout=_SECONDS) as reply:  # noqa: S310 - the scheme is the constant's
             content = reply.read(_LARGEST + 1)

@@ -15,7 +15,7 @@ instruction).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -28,6 +28,7 @@ from evaluators.models.checkpoints import (
     load_of,
     model_from,
     padded,
+    token_ids,
     token_limit,
     tokenizer_from,
     tokens_at_once,
@@ -145,25 +146,19 @@ class LanguageModel:
 
     def score(self, passages: Sequence[Passage]) -> dict[Passage, Likelihood]:
         """Return how likely distinct passages are."""
-        targets = [each.ids for each in encode(self._tokenizer, [passage.target for passage in passages])]
-        distinct = list(dict.fromkeys(passage.context for passage in passages))
-        contexts = dict(zip(distinct, encode(self._tokenizer, distinct), strict=True))
-        cut, whole = [], []
-        for passage, target in zip(passages, targets, strict=True):
-            context = contexts[passage.context]
-            kept = sum(end <= passage.keep for _, end in context.places)
-            windows = list(self._windows(context.ids, target, kept))
-            cut.append(windows)
-            whole.append(self._fits(len(context.ids), len(target)))
+        distinct = list(dict.fromkeys(text for passage in passages for text in (passage.target, passage.context)))
+        tokens_of = dict(zip(distinct, token_ids(self._tokenizer, distinct), strict=True))
+        cut = [list(self._windows(passage, tokens_of)) for passage in passages]
         nlls = self._nlls([window for windows in cut for window in windows])
         out = {}
         first = 0
-        for passage, target, windows, fits in zip(passages, targets, cut, whole, strict=True):
+        for passage, windows in zip(passages, cut, strict=True):
             nll = float(nlls[first : first + len(windows)].sum())
             first += len(windows)
             tokens = sum(len(window.ids) - window.first for window in windows)
-            length = len(contexts[passage.context].ids) + len(target)
-            out[passage] = Likelihood(max(0.0, nll), tokens, fits, length, self.limit)
+            context, target = len(tokens_of[passage.context]), len(tokens_of[passage.target])
+            whole = self._fits(context, target)
+            out[passage] = Likelihood(max(0.0, nll), tokens, whole, context + target, self.limit)
         return out
 
     def _fits(self, context: int, target: int) -> bool:
@@ -171,7 +166,11 @@ class LanguageModel:
             return context + len(self._before) + len(self._after) <= self.limit and target < self.limit
         return len(self._before) + context + target <= self.limit
 
-    def _windows(self, context: list[int], target: list[int], kept: int) -> Iterator[_Window]:
+    def _windows(self, passage: Passage, tokens_of: Mapping[str, list[int]]) -> Iterator[_Window]:
+        context, target = tokens_of[passage.context], tokens_of[passage.target]
+        kept = 0
+        if passage.keep and not self._fits(len(context), len(target)):
+            kept = sum(end <= passage.keep for _, end in encode(self._tokenizer, [passage.context])[0].places)
         if not self.encodes:
             before = [*self._before, *context]
             yield from self._slide((), [*before, *target], len(before), kept + len(self._before))
@@ -216,12 +215,12 @@ class LanguageModel:
         ids, mask = padded([window.ids for window in batch], 0, self.device)
         starts = torch.tensor([window.first for window in batch], device=self.device)[:, None]
         asked = (mask == 1) & (torch.arange(ids.shape[1], device=self.device) >= starts)
-        rows, places = asked.nonzero(as_tuple=True)
-        self._places = (rows, places - 1)
+        rows, columns = asked.nonzero(as_tuple=True)
+        self._places = (rows, columns - 1)
         try:
             with torch.inference_mode():
                 logits = self._logits(batch, ids[:, :-1])
-                losses = cross_entropy(logits.float(), ids[rows, places], reduction="none").cpu().double()
+                losses = cross_entropy(logits.float(), ids[rows, columns], reduction="none").cpu().double()
         finally:
             self._places = None
         sums = torch.zeros(len(batch), dtype=torch.float64).index_add_(0, rows.cpu(), losses)
@@ -241,8 +240,8 @@ class LanguageModel:
         """Hand the vocabulary's matrix only the places that are asked for; the others' logits are never computed."""
         if self._places is None:
             return inputs
-        rows, places = self._places
-        return (inputs[0][rows, places][None], *inputs[1:])
+        rows, columns = self._places
+        return (inputs[0][rows, columns][None], *inputs[1:])
 
 
 def _load(ref: ModelRef, device: str, settings: Settings) -> LanguageModel:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.support.tiny_checkpoints import checkpoint
 from tests.support.tiny_models import make_cross_encoder, make_embedder
 
 
@@ -13,6 +15,13 @@ def one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tiny(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return a tiny checkpoint by its name."""
+    root = tmp_path_factory.mktemp("checkpoints")
+    return lambda name: checkpoint(root, name)
 
 
 @pytest.fixture(scope="session")

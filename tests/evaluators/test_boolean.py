@@ -41,5 +41,7 @@ def test_an_evaluator_without_parsing_metric_has_four_values():
 def test_an_unparseable_row_is_counted_and_told():
     score = unparseable(METRICS, "It is broken.")
     assert score.values["parsing"] == 1.0
-    assert not score.complete
+    assert score.complete  # what does not parse today will not tomorrow
+    by_judge = unparseable(METRICS, "It is broken.", why=Reason.JUDGE_UNPARSEABLE)
+    assert not by_judge.complete  # another judge may be clear
     assert score.evidence.message == score.flags[0].message == "It is broken."

@@ -78,8 +78,7 @@ def word_for(instructions: str) -> str:
     for cue, reply in (
         ("one number from", "3"),
         ("the rating alone", "3"),
-        ("score on a single line", "4.0\nIt is relevant."),
-        ("Answer YES or NO", "YES"),
+        ("in a line with only the score", "4.0\nIt is relevant."),
         ("YES or NO", "YES"),
         ('"same"', "same"),
     ):

@@ -28,6 +28,7 @@ from evaluators.toolbox import Settings, Toolbox
 from evaluators.types import Field, Row, RowScore
 from tasks import steps
 from tasks.db import open_run
+from tasks.jobs import Choice
 from tasks.lanes import LocalLanes, drive
 from tasks.load import load_dataset
 from tasks.score import Chunk, ChunkResult, JudgeDown
@@ -126,7 +127,7 @@ def evaluate(
     register()
     loaded = load_dataset(store, dataset)
     planned = steps.begin(
-        store, loaded, [kind() for kind in EVALUATORS], Settings(judges=tuple(judges)),
+        store, loaded, Choice(tuple(kind() for kind in EVALUATORS), {}), Settings(judges=tuple(judges)),
         model_keys=(), processes=1, config={}, trials=trials, limits=limits,
     )  # fmt: skip
     down: list[str] = []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,42 +20,68 @@ WORDS = ("the", "pump", "starts", "at", "seven", "and", "stops", "nine", "it", "
 POSITIONS = 40
 """Places in the classifiers' position tables, so that windows are needed soon."""
 
-CONTEXT = 160
+CONTEXT = 256
 """Tokens that the causal models read at once; an instruction and short texts fit."""
 
 
-def make_toxic_bert(folder: Path, seed: int = 3) -> Path:
+@dataclass(frozen=True)
+class Size:
+    """How large a checkpoint is.
+
+    Attributes:
+        width: Length of the hidden vectors.
+        layers: Layers, of each half where there are two.
+        heads: Heads of attention.
+        vocabulary: Rows of the table of tokens, at least as many as there are tokens.
+        positions: Places in a classifier's position table.
+        context: Tokens that a causal model reads at once.
+        words: Words that are tokens of their own, besides a few that always are.
+    """
+
+    width: int = 32
+    layers: int = 2
+    heads: int = 2
+    vocabulary: int = 0
+    positions: int = POSITIONS
+    context: int = CONTEXT
+    words: tuple[str, ...] = ()
+
+
+SMALLEST = Size()
+
+
+def make_toxic_bert(folder: Path, size: Size = SMALLEST, seed: int = 3) -> Path:
     """Save a BERT classifier with the six labels and the files of ``unitary/toxic-bert``."""
     from transformers import BertConfig, BertForSequenceClassification
 
     config = BertConfig(
         **_labels(TOXIC_LABELS),
-        vocab_size=_write_wordpiece(folder),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=48,
-        max_position_embeddings=POSITIONS,
+        vocab_size=max(size.vocabulary, _write_wordpiece(folder, size.words)),
+        hidden_size=size.width,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        intermediate_size=size.width * 3,
+        max_position_embeddings=size.positions,
         initializer_range=0.3,
         problem_type="multi_label_classification",
     )
     return _save(BertForSequenceClassification, config, folder, seed)
 
 
-def make_toxic_roberta(folder: Path, seed: int = 4) -> Path:
+def make_toxic_roberta(folder: Path, size: Size = SMALLEST, seed: int = 4) -> Path:
     """Save a RoBERTa classifier with more labels, a byte-level vocabulary and no ``tokenizer.json``."""
     from transformers import RobertaConfig, RobertaForSequenceClassification
 
-    size = _write_byte_level(folder, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    tokens = _write_byte_level(folder, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"], size.words)
     _write(folder, "tokenizer_config.json", {"tokenizer_class": "RobertaTokenizer", "model_max_length": 512})
     config = RobertaConfig(
         **_labels(("toxicity", "severe_toxicity", "obscene", "identity_attack", "insult", "threat", "sexual_explicit")),
-        vocab_size=size,
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=48,
-        max_position_embeddings=POSITIONS,
+        vocab_size=max(size.vocabulary, tokens),
+        hidden_size=size.width,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        intermediate_size=size.width * 3,
+        max_position_embeddings=size.positions,
         initializer_range=0.3,
         pad_token_id=1,
         bos_token_id=0,
@@ -63,18 +91,18 @@ def make_toxic_roberta(folder: Path, seed: int = 4) -> Path:
     return _save(RobertaForSequenceClassification, config, folder, seed)
 
 
-def make_bias_model(folder: Path, seed: int = 5, *, tensorflow: bool = False) -> Path:
+def make_bias_model(folder: Path, size: Size = SMALLEST, seed: int = 5, *, tensorflow: bool = False) -> Path:
     """Save a DistilBERT classifier as ``d4data/bias-detection-model`` is: in HDF5, or else in safetensors."""
     from transformers import DistilBertConfig, DistilBertForSequenceClassification
 
     config = DistilBertConfig(
         **_labels(("Non-biased", "Biased")),
-        vocab_size=_write_wordpiece(folder),
-        dim=32,
-        hidden_dim=48,
-        n_layers=2,
-        n_heads=2,
-        max_position_embeddings=POSITIONS,
+        vocab_size=max(size.vocabulary, _write_wordpiece(folder, size.words)),
+        dim=size.width,
+        hidden_dim=size.width * 3,
+        n_layers=size.layers,
+        n_heads=size.heads,
+        max_position_embeddings=size.positions,
         initializer_range=0.3,
     )
     _save(DistilBertForSequenceClassification, config, folder, seed)
@@ -83,37 +111,41 @@ def make_bias_model(folder: Path, seed: int = 5, *, tensorflow: bool = False) ->
     return folder
 
 
-def make_support_model(folder: Path, seed: int = 6, *, tokenizer: bool = False) -> Path:
+def make_support_model(folder: Path, size: Size = SMALLEST, seed: int = 6, *, tokenizer: bool = False) -> Path:
     """Save weights as HHEM-2.1-Open does: a T5 token classifier under the prefix ``t5.``; without a tokenizer there."""
     import torch
     from safetensors.torch import save_file
     from transformers import T5Config, T5ForTokenClassification
 
     torch.manual_seed(seed)
-    model = T5ForTokenClassification(T5Config(**_t5_sizes(), num_labels=2))
+    model = T5ForTokenClassification(T5Config(**t5_sizes(size), num_labels=2))
     _roughen(model)
     state = {f"t5.{name}": value.contiguous() for name, value in model.state_dict().items()}
     del state["t5.transformer.encoder.embed_tokens.weight"]
     folder.mkdir(parents=True, exist_ok=True)
     if tokenizer:
-        make_t5_tokenizer(folder)
+        make_t5_tokenizer(folder, size)
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
     _write(folder, "config.json", {"model_type": "HHEMv2", "architectures": ["HHEMv2ForSequenceClassification"]})
     return folder
 
 
-def make_t5_tokenizer(folder: Path) -> Path:
+def make_t5_tokenizer(folder: Path, size: Size = SMALLEST) -> Path:
     """Save a tokenizer of T5's kind, with the configuration beside it."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
-    tokenizer = Tokenizer(models.Unigram())
+    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:;!?'\"()-{}\u2581"
+    words = [
+        f"\u2581{word}" for word in dict.fromkeys((*WORDS, "The", "It", "Premise", "Hypothesis", "text", *size.words))
+    ]
+    vocabulary = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", -20.0)]
+    vocabulary += [(letter, -8.0 - 0.01 * place) for place, letter in enumerate(letters)]
+    vocabulary += [(word, -3.0 - 0.01 * place) for place, word in enumerate(words)]
+    tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=2))
     tokenizer.normalizer = normalizers.Nmt()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    trainer = trainers.UnigramTrainer(
-        vocab_size=200, special_tokens=["<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False
-    )
-    tokenizer.train_from_iterator(CORPUS, trainer)
+    tokenizer.add_special_tokens(["<pad>", "</s>", "<unk>"])
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
     )
@@ -125,56 +157,62 @@ def make_t5_tokenizer(folder: Path) -> Path:
     return folder
 
 
-def make_t5(folder: Path, seed: int = 7) -> Path:
+def make_t5(folder: Path, size: Size = SMALLEST, seed: int = 7) -> Path:
     """Save an encoder-decoder model of flan-t5's kind."""
     from transformers import T5Config, T5ForConditionalGeneration
 
-    make_t5_tokenizer(folder)
-    config = T5Config(**_t5_sizes(), tie_word_embeddings=False, decoder_start_token_id=0)
+    make_t5_tokenizer(folder, size)
+    config = T5Config(**t5_sizes(size), tie_word_embeddings=False, decoder_start_token_id=0)
     return _save(T5ForConditionalGeneration, config, folder, seed)
 
 
-def make_gpt2(folder: Path, seed: int = 8) -> Path:
+def make_gpt2(folder: Path, size: Size = SMALLEST, seed: int = 8) -> Path:
     """Save a causal model with GPT-2's files."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    size = _write_byte_level(folder, ["<|endoftext|>"])
-    _write(folder, "tokenizer_config.json", {"tokenizer_class": "GPT2Tokenizer", "model_max_length": CONTEXT})
+    tokens = _write_byte_level(folder, ["<|endoftext|>"], size.words)
+    _write(folder, "tokenizer_config.json", {"tokenizer_class": "GPT2Tokenizer", "model_max_length": size.context})
     end = {"bos_token_id": 0, "eos_token_id": 0}
     config = GPT2Config(
-        vocab_size=size, n_positions=CONTEXT, n_embd=32, n_layer=2, n_head=2, initializer_range=0.3, **end
+        vocab_size=max(size.vocabulary, tokens),
+        n_positions=size.context,
+        n_embd=size.width,
+        n_layer=size.layers,
+        n_head=size.heads,
+        initializer_range=0.3,
+        **end,
     )
     return _save(GPT2LMHeadModel, config, folder, seed)
 
 
-def make_opt(folder: Path, seed: int = 9) -> Path:
+def make_opt(folder: Path, size: Size = SMALLEST, seed: int = 9) -> Path:
     """Save a causal model with OPT's files: its tokenizer puts a start mark before each text."""
     from transformers import OPTConfig, OPTForCausalLM
 
-    size = _write_byte_level(folder, ["<s>", "<pad>", "</s>"])
+    tokens = _write_byte_level(folder, ["<s>", "<pad>", "</s>"], size.words)
     mark = {"bos_token": "</s>", "eos_token": "</s>", "unk_token": "</s>", "pad_token": "<pad>"}
     _write(folder, "special_tokens_map.json", mark)
     _write(folder, "tokenizer_config.json", {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True, **mark})
     config = OPTConfig(
-        vocab_size=size,
-        hidden_size=32,
-        word_embed_proj_dim=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        ffn_dim=48,
-        max_position_embeddings=CONTEXT,
+        vocab_size=max(size.vocabulary, tokens),
+        hidden_size=size.width,
+        word_embed_proj_dim=size.width // 2,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        ffn_dim=size.width * 3,
+        max_position_embeddings=size.context,
         init_std=0.3,
     )
     return _save(OPTForCausalLM, config, folder, seed)
 
 
-MAKERS: dict[str, Callable[[Path], Path]] = {
+MAKERS: dict[str, Callable[[Path, Size], Path]] = {
     "bert": make_toxic_bert,
     "roberta": make_toxic_roberta,
     "bias": make_bias_model,
-    "bias-tensorflow": lambda folder: make_bias_model(folder, tensorflow=True),
+    "bias-tensorflow": partial(make_bias_model, tensorflow=True),
     "support": make_support_model,
-    "support-with-tokenizer": lambda folder: make_support_model(folder, tokenizer=True),
+    "support-with-tokenizer": partial(make_support_model, tokenizer=True),
     "t5-tokenizer": make_t5_tokenizer,
     "t5": make_t5,
     "gpt2": make_gpt2,
@@ -198,7 +236,7 @@ TINY: dict[str, tuple[str, str]] = {
 def checkpoint(root: Path, name: str) -> Path:
     """Return a checkpoint below a folder; it is made when it is not there yet."""
     folder = root / name
-    return folder if folder.is_dir() else MAKERS[name](folder)
+    return folder if folder.is_dir() else MAKERS[name](folder, SMALLEST)
 
 
 def _save(kind: Any, config: Any, folder: Path, seed: int) -> Path:
@@ -229,25 +267,26 @@ def _labels(names: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def _t5_sizes() -> dict[str, Any]:
+def t5_sizes(size: Size = SMALLEST) -> dict[str, Any]:
+    """Return the settings of a T5 model."""
     return {
-        "vocab_size": 208,
-        "d_model": 32,
-        "d_kv": 8,
-        "d_ff": 48,
-        "num_layers": 2,
-        "num_decoder_layers": 2,
-        "num_heads": 4,
+        "vocab_size": max(size.vocabulary, 208 + len(size.words)),
+        "d_model": size.width,
+        "d_kv": size.width // size.heads // 2,
+        "d_ff": size.width * 3,
+        "num_layers": size.layers,
+        "num_decoder_layers": size.layers,
+        "num_heads": size.heads,
         "feed_forward_proj": "gated-gelu",
         "initializer_factor": 1.0,
         "dropout_rate": 0.0,
     }
 
 
-def _write_wordpiece(folder: Path) -> int:
+def _write_wordpiece(folder: Path, words: tuple[str, ...]) -> int:
     letters = "abcdefghijklmnopqrstuvwxyz0123456789.,:;!?'\"()-"
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    vocabulary = [*special, *letters, *(f"##{letter}" for letter in letters), *WORDS]
+    vocabulary = [*special, *letters, *(f"##{letter}" for letter in letters), *dict.fromkeys((*WORDS, *words))]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
     _write(folder, "tokenizer_config.json", {})
@@ -259,11 +298,12 @@ def _write_wordpiece(folder: Path) -> int:
     return len(vocabulary)
 
 
-def _write_byte_level(folder: Path, special: list[str]) -> int:
+def _write_byte_level(folder: Path, special: list[str], words: tuple[str, ...]) -> int:
     from tokenizers import ByteLevelBPETokenizer
 
     tokenizer = ByteLevelBPETokenizer()
-    tokenizer.train_from_iterator(CORPUS, vocab_size=340, special_tokens=special, show_progress=False)
+    corpus = [*CORPUS, *([" ".join(words)] * 3)]
+    tokenizer.train_from_iterator(corpus, vocab_size=340 + 8 * len(words), special_tokens=special, show_progress=False)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save_model(str(folder))
     return int(tokenizer.get_vocab_size())

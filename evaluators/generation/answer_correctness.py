@@ -1,0 +1,166 @@
+"""Answer correctness: does the answer say what the expected answer says?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
+
+from pydantic import Field as Described
+
+from evaluators.base import Spec
+from evaluators.judge.embedding import EmbeddingJudgeEvaluator, EmbeddingJudgeParams
+from evaluators.judge.evaluator import Judge, here
+from evaluators.metrics import Metric
+from evaluators.models.refs import ModelRef
+from evaluators.ragas import (
+    SOURCE,
+    Measured,
+    as_evidence,
+    best_of,
+    expected_answers,
+    is_yes,
+    verbatim_spans,
+)
+from evaluators.registry import register
+from evaluators.toolbox import Toolbox
+from evaluators.types import Field, Reason, Row, RowScore, Source, clip
+from evaluators.valor import STATEMENTS, statements_of
+from evaluators.verdicts import AT_ONCE, Verdict, Verdicts, one_each
+
+
+class AnswerCorrectnessParams(EmbeddingJudgeParams):
+    """Parameters of answer correctness."""
+
+    factuality_weight: Annotated[
+        float, Described(ge=0, le=1, description="Weight of factuality; the rest is that of semantic similarity.")
+    ] = 0.75
+    beta: Annotated[
+        float,
+        Described(gt=0, le=100, description="Above 1 what the answer lacks counts more than what it says wrongly."),
+    ] = 1.0
+
+
+def f_score(tp: int, fp: int, fn: int, beta: float = 1.0) -> float:
+    """Return (1 + beta²) tp / ((1 + beta²) tp + beta² fn + fp), and 0 without true positives."""
+    weighted = (1 + beta * beta) * tp
+    return weighted / (weighted + beta * beta * fn + fp) if tp else 0.0
+
+
+@register
+class AnswerCorrectness(EmbeddingJudgeEvaluator):
+    """Weighted mean of the answer's factuality and its semantic similarity to the expected answer.
+
+    **Method.** The judge takes both texts apart into statements, and says of each whether the other text makes it too:
+    statements of the answer that the expected answer supports (TP) and does not support (FP), and statements of the
+    expected answer that the answer lacks (FN)::
+
+        factuality         = TP / (TP + 0.5 (FP + FN)),  the F1 score; with ``beta`` the F score of that beta
+        similarity         = cosine(emb(expected answer), emb(answer)), a negative one counts as 0
+        answer correctness = 0.75 factuality + 0.25 similarity
+
+    With several expected answers it is the best of them.
+
+    **Edge cases.**
+
+    * Neither text makes a statement ("Hi." for "Hello."): nothing differs in fact, factuality 1, as in RAGAS.
+    * Only one of them does: factuality 0. (The newest RAGAS says 1 there, which rewards saying nothing.)
+    * A blank answer is not correct: 0, and the judge is not asked.
+    * Expected answers that are all blank: the row is unscored.
+    * A reply with more or fewer verdicts than statements is unreadable, and asked for again.
+    * Without its embedder a row is unscored, and the judge is not asked.
+
+    **Source.** H2O Sonar evaluator reference, "Answer Correctness Evaluator"; RAGAS, https://docs.ragas.io.
+    """
+
+    spec = Spec(
+        id="answer_correctness",
+        name="Answer Correctness Evaluator",
+        family="generation",
+        inputs=(Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
+        metrics=(
+            Metric(
+                "answer_correctness",
+                "Answer correctness",
+                True,
+                primary=True,
+                description="How far the answer says what the expected answer says, in facts and in meaning.",
+            ),
+        ),
+        judge="llm",
+        lane="judge",
+        keywords=("judge", "embeddings", "factuality", "RAGAS"),
+        source=SOURCE,
+    )
+    parameters = AnswerCorrectnessParams
+    params: AnswerCorrectnessParams
+    prompts = {"statements": STATEMENTS, "answer_correctness": here(__file__, "answer_correctness.jinja")}  # noqa: RUF012
+
+    def calls_per_row(self) -> float:
+        """The statements of both texts, and their verdicts."""
+        return 3.0
+
+    def texts_to_embed(self, rows: Sequence[Row], tools: Toolbox) -> Mapping[ModelRef, Iterable[str]]:
+        """Return the answers and the expected answers."""
+        texts = (text for row in rows for text in (row.actual_answer or "", *row.expected_answers))
+        return {self.embedder(tools): dict.fromkeys(texts)}
+
+    async def judge_and_compare(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+        """Judge one row."""
+        expected, answer = expected_answers(row), row.actual_answer or ""
+        if not expected:
+            return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, "The expected answer is blank.")
+        if not answer.strip():
+            return Measured(0.0, "The answer is blank.").as_score("answer_correctness")
+        cosines = dict(zip(expected, await self.cosines(answer, list(expected.values()), tools), strict=True))
+
+        async def measure(number: int, truth: str) -> Measured:
+            return await self._compare(judge, answer, truth, clip(cosines[number], 0.0, 1.0))
+
+        return (await best_of(expected, measure)).as_score("answer_correctness")
+
+    async def _compare(self, judge: Judge, answer: str, truth: str, similarity: float) -> Measured:
+        said, wanted = await asyncio.gather(statements_of(judge, answer), statements_of(judge, truth))
+        verdicts: tuple[Verdict, ...] = ()
+        if said and wanted:
+            verdicts = await _presence(judge, answer, truth, said, wanted)
+        of_answer, of_truth = verdicts[: len(said)], verdicts[len(said) :]
+        tp, found = sum(map(is_yes, of_answer)), sum(map(is_yes, of_truth))
+        fp, fn = len(said) - tp, len(wanted) - found
+        factuality = f_score(tp, fp, fn, self.params.beta) if said or wanted else 1.0
+        weight = self.params.factuality_weight
+        return Measured(
+            weight * factuality + (1 - weight) * similarity,
+            f"The expected answer supports {tp} of the answer's {len(said)} statements; the answer lacks {fn} of "
+            f"the expected {len(wanted)}.",
+            {
+                "factuality": factuality,
+                "similarity": similarity,
+                "answer": as_evidence(said, of_answer) if verdicts else list(said),
+                "expected": as_evidence(wanted, of_truth) if verdicts else list(wanted),
+            },
+            verbatim_spans(Source.ACTUAL_ANSWER, answer, said, of_answer) if verdicts else (),
+        )
+
+
+async def _presence(
+    judge: Judge, answer: str, truth: str, said: Sequence[str], wanted: Sequence[str]
+) -> tuple[Verdict, ...]:
+    """Ask of each statement of the answer, then of the expected answer, whether the other makes it too."""
+    items = (*said, *wanted)
+    starts = range(0, len(items), AT_ONCE)
+    replies = await asyncio.gather(
+        *(
+            one_each(
+                judge,
+                "answer_correctness",
+                Verdicts,
+                items[start : start + AT_ONCE],
+                of_answer=len(said) - start,
+                answer=answer,
+                truth=truth,
+            )
+            for start in starts
+        )
+    )
+    return tuple(verdict for reply in replies for verdict in reply.verdicts)

@@ -1,0 +1,128 @@
+"""Answer relevancy: would the question be guessed from the answer?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
+
+from pydantic import Field as Described
+
+from evaluators.base import Spec
+from evaluators.judge.embedding import EmbeddingJudgeEvaluator, EmbeddingJudgeParams
+from evaluators.judge.errors import JudgeUnparseable
+from evaluators.judge.evaluator import Judge, here
+from evaluators.metrics import Metric
+from evaluators.models.embedding import quote
+from evaluators.models.refs import ModelRef
+from evaluators.ragas import SOURCE, Measured
+from evaluators.registry import register
+from evaluators.toolbox import Toolbox
+from evaluators.types import Field, Reason, Row, RowScore, clip
+from evaluators.verdicts import StrictReply
+
+
+class Questions(StrictReply):
+    """Questions that an answer would answer, and whether it is noncommittal."""
+
+    noncommittal: bool
+    questions: tuple[str, ...]
+
+
+class AnswerRelevancyParams(EmbeddingJudgeParams):
+    """Parameters of answer relevancy."""
+
+    generated_questions: Annotated[
+        int, Described(ge=1, le=20, description="Questions that the judge generates from the answer.")
+    ] = 3
+
+
+def relevancy(cosines: Sequence[float], *, noncommittal: bool) -> float:
+    """Return the mean of cosines, at least one, and 0 for a noncommittal answer; brought into [0, 1]."""
+    return 0.0 if noncommittal else clip(sum(cosines) / len(cosines), 0.0, 1.0)
+
+
+@register
+class AnswerRelevancy(EmbeddingJudgeEvaluator):
+    """Mean similarity of the question and questions that the judge generates from the answer.
+
+    **Method.** The judge generates N (3) questions for the answer, in one reply, and says whether the answer is
+    noncommittal::
+
+        answer relevancy = mean over i of cosine(emb(generated question i), emb(question)),  0 if noncommittal
+
+    **Edge cases.**
+
+    * A noncommittal answer ("I don't know") is not relevant: 0. So is a blank one, and nothing is asked about it.
+    * A mean cosine below 0 counts as 0, the end of the metric's range; RAGAS leaves it negative.
+    * A blank question can be answered by nothing: the row is unscored.
+    * A reply with more or fewer questions, or with a blank one, is unreadable, and asked for again.
+    * Without its embedder a row is unscored, and the judge is not asked.
+
+    The retrieved context is not read: the reference lists it as an input, but its method does not use it.
+
+    **Source.** H2O Sonar evaluator reference, "Answer Relevancy Evaluator"; RAGAS, https://arxiv.org/abs/2309.15217,
+    since 0.3.6 noncommittal only when all of the questions are.
+    """
+
+    spec = Spec(
+        id="answer_relevancy",
+        name="Answer Relevancy Evaluator",
+        family="generation",
+        inputs=(Field.QUESTION, Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),
+        optional=frozenset({Field.RETRIEVED_CONTEXT}),
+        metrics=(
+            Metric(
+                "answer_relevancy",
+                "Answer relevancy",
+                True,
+                primary=True,
+                description="Mean similarity of the question and questions that a judge generates from the answer.",
+            ),
+        ),
+        judge="llm",
+        lane="judge",
+        keywords=("judge", "embeddings", "relevance", "RAGAS"),
+        source=SOURCE,
+    )
+    parameters = AnswerRelevancyParams
+    params: AnswerRelevancyParams
+    prompts = {"answer_relevancy": here(__file__, "answer_relevancy.jinja")}  # noqa: RUF012
+
+    @property
+    def reads(self) -> tuple[Field, ...]:
+        """The question and the answer."""
+        return (Field.QUESTION, Field.ACTUAL_ANSWER)
+
+    def texts_to_embed(self, rows: Sequence[Row], tools: Toolbox) -> Mapping[ModelRef, Iterable[str]]:
+        """Return the questions; those that the judge will generate are not known yet."""
+        return {self.embedder(tools): dict.fromkeys(row.question or "" for row in rows)}
+
+    async def judge_and_compare(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+        """Judge one row."""
+        question, answer = row.question or "", row.actual_answer or ""
+        if not question.strip():
+            return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, "The question is blank.")
+        if not answer.strip():
+            return Measured(0.0, "The answer is blank.").as_score("answer_relevancy")
+        await self.cosines(question, (), tools)
+        reply = await self._generate(judge, answer)
+        cosines = [] if reply.noncommittal else await self.cosines(question, reply.questions, tools)
+        return Measured(
+            relevancy(cosines, noncommittal=reply.noncommittal),
+            "The answer is noncommittal." if reply.noncommittal else "",
+            {
+                "noncommittal": reply.noncommittal,
+                "questions": [quote(generated) for generated in reply.questions],
+                "cosines": cosines,
+            },
+        ).as_score("answer_relevancy")
+
+    async def _generate(self, judge: Judge, answer: str) -> Questions:
+        count = self.params.generated_questions
+
+        def check(reply: Questions) -> None:
+            filled = sum(bool(generated.strip()) for generated in reply.questions)
+            if not reply.noncommittal and (filled != count or len(reply.questions) != count):
+                raise JudgeUnparseable(f"The reply holds {filled} questions instead of {count}.")
+
+        return await judge.ask("answer_relevancy", Questions, check=check, answer=answer, count=count)

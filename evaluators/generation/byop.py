@@ -1,0 +1,137 @@
+"""BYOP, bring your own prompt: whatever a user asks a judge about each row, answered by one of two words."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated
+
+from pydantic import Field as Described
+from pydantic import field_validator
+
+from evaluators.base import Spec
+from evaluators.judge.evaluator import Judge, here
+from evaluators.judge.pass_fail import PassFailEvaluator
+from evaluators.judge.placeholders import UserPrompt, user_prompt
+from evaluators.judge.prompting import Prompt
+from evaluators.metrics import boolean_metrics
+from evaluators.params import JudgeKey
+from evaluators.registry import register
+from evaluators.types import Field, Json, Row
+
+
+@cache
+def default_prompt() -> str:
+    """Return the reference's prompt, which asks whether the language is safe."""
+    return here(__file__, "byop.txt").read_text(encoding="utf-8")
+
+
+@cache
+def _parsed(text: str) -> UserPrompt:
+    return user_prompt("byop", text)
+
+
+class ByopParams(JudgeKey):
+    """Parameters of BYOP."""
+
+    prompt_template: Annotated[
+        str,
+        Described(
+            max_length=200_000,
+            description="The prompt, with at least one of {INPUT}, {EXPECTED_OUTPUT}, {CONTEXT} and {ACTUAL_OUTPUT}; "
+            "other braces are text. Empty: the reference's, which asks whether the language is safe.",
+        ),
+    ] = ""
+    classes: Annotated[
+        tuple[str, str],
+        Described(description="The words by which the judge says that a row fails, and that it passes."),
+    ] = ("false", "true")
+
+    @field_validator("prompt_template")
+    @classmethod
+    def _can_be_read(cls, value: str) -> str:
+        if value.strip():
+            _parsed(value)
+        return value
+
+    @field_validator("classes")
+    @classmethod
+    def _differ(cls, value: tuple[str, str]) -> tuple[str, str]:
+        failing, passing = (word.strip() for word in value)
+        if not failing or not passing or failing.lower() == passing.lower():
+            raise ValueError("they must be two different words")
+        return failing, passing
+
+    @property
+    def prompt(self) -> UserPrompt:
+        """The prompt in use."""
+        return _parsed(self.prompt_template if self.prompt_template.strip() else default_prompt())
+
+
+@register
+class Byop(PassFailEvaluator):
+    """Asks a judge a user's own question about each row, to be answered by one of two words.
+
+    **Method.** The placeholders of ``prompt_template`` are filled with the row's texts, each fenced as data:
+    ``{INPUT}`` the question, ``{EXPECTED_OUTPUT}`` the expected answer, ``{CONTEXT}`` the chunks joined by line feeds,
+    ``{ACTUAL_OUTPUT}`` the answer. Only what the prompt names is needed. Exactly one of the two ``classes`` (failing,
+    passing; "false" and "true" by default) must stand in the reply as a word, in any case. The metrics are the shares
+    of rows.
+
+    **Edge cases.**
+
+    * With several expected answers, and a prompt that shows them, a row passes if it does for one of them.
+    * A blank text is shown as it is: what it means is up to the prompt.
+    * A prompt without a placeholder, or with a misspelt one, is refused before anything is asked. Doubled braces
+      around a placeholder do as well; any other brace is text, so that a prompt can show JSON.
+    * A reply with neither or both of the words is asked for again, and then counts as a parsing failure: the row
+      neither passes nor fails. (In the reference such a row counts as failed.)
+
+    **Source.** H2O Sonar evaluator reference, "Parameterizable BYOP Evaluator", whose default prompt it is.
+    """
+
+    spec = Spec(
+        id="byop",
+        name="Parameterizable BYOP Evaluator",
+        family="generation",
+        inputs=(Field.QUESTION, Field.EXPECTED_ANSWER, Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),
+        metrics=boolean_metrics(
+            ("model_passes", "Model passes"),
+            ("model_failures", "Model failures"),
+            ("model_retrieval_failures", "Model retrieval failures"),
+            ("model_generation_failures", "Model generation failures"),
+            ("model_parse_failures", "Model parse failures"),
+            what="what the prompt asks",
+        ),
+        judge="llm",
+        lane="judge",
+        leaderboard="bool",
+        keywords=("judge", "custom", "prompt"),
+        source="H2O Sonar evaluator reference: Parameterizable BYOP Evaluator",
+    )
+    parameters = ByopParams
+    params: ByopParams
+
+    @property
+    def required(self) -> tuple[Field, ...]:
+        """What the prompt names."""
+        return self.params.prompt.fields
+
+    @property
+    def reads(self) -> tuple[Field, ...]:
+        """What the prompt names."""
+        return self.params.prompt.fields
+
+    def all_prompts(self) -> dict[str, Prompt]:
+        """Return the user's prompt."""
+        return {"verdict": self.params.prompt.prompt}
+
+    async def fails(self, row: Row, judge: Judge) -> tuple[bool, Json]:
+        """Ask about one row; with several expected answers one after the other until one passes."""
+        prompt = self.params.prompt
+        shown = dict.fromkeys(row.expected_answers) if Field.EXPECTED_ANSWER in prompt.fields else {}
+        word = ""
+        for expected in shown or [""]:
+            word = await judge.choose("verdict", self.params.classes, **prompt.texts(row, expected))
+            if word == self.params.classes[1]:
+                return False, word
+        return True, word

@@ -1,0 +1,100 @@
+"""Perplexity: how surprising is the answer to a language model?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field as Described
+
+from evaluators.base import Spec
+from evaluators.metrics import INF, Metric
+from evaluators.models import language_models
+from evaluators.models.catalogue import DISTILGPT2
+from evaluators.models.evaluator import ModelEvaluator
+from evaluators.models.language_models import Likelihood, Passage
+from evaluators.params import Params
+from evaluators.registry import register
+from evaluators.types import Evidence, Field, Row, RowScore
+
+if TYPE_CHECKING:
+    from evaluators.toolbox import Toolbox
+
+
+class Parameters(Params):
+    """Parameters of :class:`Perplexity`."""
+
+    perplexity_model: Annotated[
+        str | None,
+        Described(
+            description="Language model: a Hugging Face id, optionally ID@REVISION, or a directory. By default "
+            "distilgpt2."
+        ),
+    ] = None
+
+
+@register
+class Perplexity(ModelEvaluator[Passage, Likelihood]):
+    """Measures how well a language model predicts the answer; lower means more predictable.
+
+    ``perplexity = exp(mean over the answer's tokens of -ln p(token | tokens before it))`` by ``distilgpt2``, as the
+    package ``lmppl`` computes it: the first token is given and not predicted, since GPT-2 has no start mark. A model
+    whose tokenizer puts one before the text (OPT) predicts the first token too.
+
+    An answer that is longer than the model reads (1,024 tokens) is scored in sliding windows: every token counts
+    once, after at least the 512 tokens before it; ``lmppl`` would cut it off. The evidence says so. An answer of no
+    token or of one has no token to be predicted, so that its perplexity is not defined (``lmppl`` gives NaN or fails):
+    unscored. A mean beyond what a float can hold as a power gives infinity.
+    """
+
+    spec = Spec(
+        id="perplexity",
+        name="Perplexity Evaluator",
+        family="generation",
+        inputs=(Field.ACTUAL_ANSWER,),
+        metrics=(
+            Metric(
+                "perplexity",
+                "Perplexity",
+                higher_is_better=False,
+                range=(0.0, INF),
+                threshold=0.5,
+                primary=True,
+                description="Number of tokens among which the language model hesitates on average when it predicts "
+                "the next token of the answer. 1 is the least that can be reached.",
+            ),
+        ),
+        gpu=True,
+        lane="gpu",
+        keywords=("fluency", "language model"),
+        source="H2O Sonar evaluator reference: Perplexity Evaluator; https://github.com/asahi417/lmppl",
+    )
+    parameters = Parameters
+    default_model = DISTILGPT2
+    model_parameter = "perplexity_model"
+
+    def requests(self, row: Row, tools: Toolbox) -> Sequence[Passage]:
+        """Return the answer."""
+        return [Passage(row.actual_answer or "")]
+
+    def answers(self, requests: Sequence[Passage], tools: Toolbox) -> Sequence[Likelihood]:
+        """Return how likely each answer is."""
+        return language_models.likelihoods(self.model(tools), requests, settings=tools.settings)
+
+    def measure(self, row: Row, results: Sequence[Likelihood], tools: Toolbox) -> RowScore:
+        """Score one row."""
+        found = results[0]
+        if found.mean is None:
+            return self.unscorable(f"The answer has {found.length} tokens, none of which can be predicted.")
+        message = (
+            ""
+            if found.whole
+            else f"The answer has {found.length} tokens and was read in sliding windows of {found.limit}: each token "
+            f"was predicted from at least the {found.limit // 2} tokens before it, not from all."
+        )
+        try:
+            value = math.exp(found.mean)
+        except OverflowError:
+            value = INF
+        return RowScore({"perplexity": value}, Evidence(message, data={"tokens": found.tokens}))

@@ -1,0 +1,183 @@
+"""Judges in YAML files: they score as those in Python do, and a fault names its file and key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evaluators import registry
+from evaluators.base import Evaluator, describe
+from evaluators.errors import UsageError
+from evaluators.judge.yaml_evaluators import load_folder
+from evaluators.registry import all_evaluators
+from evaluators.suites import suite
+from evaluators.toolbox import Toolbox
+from evaluators.types import Chunk, Field, Row, Severity, Unscored
+from tests.support.judged import ScriptedJudge, fenced, one, reason, value
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "judges"
+POLITE = """
+id: tone.polite
+name: Polite
+description: Whether it is polite.
+prompt: |
+  Is {actual_answer} polite, for {question}? {"json": true}
+classes: [polite, so-so, rude]
+passing: [polite, so-so]
+"""
+HELPFUL = """
+id: tone.helpful
+name: Helpful
+description: How helpful it is.
+family: retrieval
+prompt: "Does {CONTEXT} help to say {EXPECTED_OUTPUT}? One number."
+scale: [1, 5]
+passing: 4
+"""
+ROW = Row("c", "m", "the question", ("first", "second"), (Chunk("one"), Chunk("two")), "the answer")
+
+
+@pytest.fixture(autouse=True)
+def _registry() -> Iterator[None]:
+    before = dict(all_evaluators())
+    yield
+    registry._registered.clear()
+    registry._registered.update(before)
+
+
+def load(folder: Path, **files: str) -> tuple[type[Evaluator], ...]:
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+    return load_folder(folder)
+
+
+@pytest.mark.parametrize(("says", "passes"), [("polite", 1.0), ("So-So.", 1.0), ("rude", 0.0)])
+def test_a_word_passes_or_fails(tmp_path: Path, says: str, passes: float) -> None:
+    load(tmp_path, polite=POLITE)
+    judge = ScriptedJudge({"": says})
+    score = one("tone.polite", judge, ROW)
+    assert value(score, "model_passes") == passes
+    assert value(score, "model_failures") == 1 - passes
+    assert fenced(judge.asked[0], "answer") == ["the answer"]
+    assert '{"json": true}' in judge.asked[0]
+
+
+def test_a_word_that_cannot_be_read_is_a_parsing_failure(tmp_path: Path) -> None:
+    load(tmp_path, polite=POLITE)
+    score = one("tone.polite", ScriptedJudge({"": "politely"}), ROW)
+    assert value(score, "model_parse_failures") == 1.0
+    assert isinstance(score.values["model_passes"], Unscored)
+    assert [flag.severity for flag in score.flags] == [Severity.HIGH]
+
+
+def test_a_number_on_the_scale_is_the_value_and_the_best_of_several_expected_answers(tmp_path: Path) -> None:
+    (kind,) = load(tmp_path, helpful=HELPFUL)
+    judge = ScriptedJudge({"": lambda prompt: "4.5" if "second" in prompt else "2"})
+    assert value(one("tone.helpful", judge, ROW), "helpful") == 4.5
+    (metric,) = kind.spec.metrics
+    assert (metric.range, metric.threshold, metric.higher_is_better) == ((1.0, 5.0), 4.0, True)
+    assert kind.spec.inputs == (Field.EXPECTED_ANSWER, Field.RETRIEVED_CONTEXT)
+    assert reason(one("tone.helpful", ScriptedJudge({"": "6"}), ROW)) == "judge_unparseable"
+
+
+def test_a_lower_number_may_be_better(tmp_path: Path) -> None:
+    load(tmp_path, helpful=HELPFUL + "higher_is_better: false\n")
+    judge = ScriptedJudge({"": lambda prompt: "4.5" if "second" in prompt else "2"})
+    assert value(one("tone.helpful", judge, ROW)) == 2.0
+
+
+def test_files_are_evaluators_like_all_others(tmp_path: Path) -> None:
+    load(tmp_path, helpful=HELPFUL, polite=POLITE)
+    assert {"tone.polite", "tone.helpful"} <= set(all_evaluators())
+    assert "tone.helpful" in suite("retrieval")
+    described = describe(all_evaluators()["tone.polite"])
+    assert described["judge"] == "llm"
+    assert described["description"] == "Whether it is polite."
+    assert described["inputs"] == ["question", "actual_answer"]
+    assert described["source"] == "polite.yaml"
+
+
+def test_a_folder_can_be_loaded_again_and_says_then_what_it_says_then(tmp_path: Path) -> None:
+    load(tmp_path, polite=POLITE)
+    first = all_evaluators()["tone.polite"]().identity(Toolbox())
+    load(tmp_path)
+    assert all_evaluators()["tone.polite"]().identity(Toolbox()) == first
+    load(tmp_path, polite=POLITE.replace("passing: [polite, so-so]", "passing: [polite]"))
+    second = all_evaluators()["tone.polite"]().identity(Toolbox())
+    load(tmp_path, polite=POLITE.replace("Is {", "Was {"))
+    third = all_evaluators()["tone.polite"]().identity(Toolbox())
+    assert first != second
+    assert first != third
+
+
+def test_on_a_scale_the_threshold_changes_no_key(tmp_path: Path) -> None:
+    (kind,) = load(tmp_path, helpful=HELPFUL)
+    before = kind().identity(Toolbox())
+    (kind,) = load(tmp_path, helpful=HELPFUL.replace("passing: 4", "passing: 3"))
+    assert kind().identity(Toolbox()) == before
+    (kind,) = load(tmp_path, helpful=HELPFUL.replace("[1, 5]", "[1, 7]"))
+    assert kind().identity(Toolbox()) != before
+
+
+FAULTS = [
+    ("id: tone.polite", "id: Tone Polite", "id: String should match"),
+    ("id: tone.polite", "id: faithfulness", "id: there is an evaluator called 'faithfulness' already"),
+    ("id: tone.polite\n", "", "id: Field required"),
+    ("name: Polite\n", "name: ''\n", "name: String should have at least 1 character"),
+    ("description:", "descripton:", "descripton: Extra inputs are not permitted"),
+    ("{actual_answer}", "{actual_anwser}", "prompt: {actual_anwser} is no placeholder; is {actual_answer} meant?"),
+    ("Is {actual_answer} polite, for {question}?", "Is it?", "prompt: it has no placeholder"),
+    ("classes: [polite, so-so, rude]", "classes: [yes, no]", "classes: put words that YAML takes for true or false"),
+    ("classes: [polite, so-so, rude]", "classes: [polite]", "classes must be at least two different words"),
+    ("classes: [polite, so-so, rude]", "classes: [polite, POLITE]", "classes must be at least two different words"),
+    ("classes: [polite, so-so, rude]\n", "", "give either classes or a scale"),
+    ("classes: [polite, so-so, rude]", "classes: [a, b]\nscale: [1, 2]", "give either classes or a scale"),
+    ("classes: [polite, so-so, rude]", "scale: [5, 1]", "scale must go from a number to a greater one"),
+    ("classes: [polite, so-so, rude]", "scale: [1, 5]", "passing must be a number on the scale"),
+    ("classes: [polite, so-so, rude]", "scale: [0, .inf]", "scale: Input should be a finite number"),
+    ("passing: [polite, so-so]", "passing: [kind]", "passing names 'kind'"),
+    ("passing: [polite, so-so]", "passing: [polite, so-so, rude]", "passing must name some of the classes"),
+    ("passing: [polite, so-so]\n", "", "passing must name some of the classes"),
+    ("classes:", "family: kitchen\nclasses:", "family: families are generation,"),
+    ("classes:", "inputs: [question]\nclasses:", "inputs are question, but the prompt shows actual_answer, question"),
+    ("classes:", "inputs: [weather]\nclasses:", "inputs: Input should be 'question'"),
+    ("classes: [", "classes: [[", "line 8: this is no YAML"),
+    ("name: Polite", "name: !!python/object/apply:os.system [echo]", "this is no YAML"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "said"), FAULTS)
+def test_a_fault_names_file_and_key(tmp_path: Path, right: str, wrong: str, said: str) -> None:
+    assert right in POLITE
+    with pytest.raises(UsageError) as caught:
+        load(tmp_path, tone=POLITE.replace(right, wrong))
+    assert str(tmp_path / "tone.yaml") in str(caught.value)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "- a list", "just text", "a: &a [*a]", "\x00", "? {}\n: 1"])
+def test_a_file_that_is_something_else_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError, match=r"odd\.yaml"):
+        load(tmp_path, odd=text)
+
+
+def test_two_files_cannot_share_an_id(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"second\.yaml: id: there is an evaluator called 'tone\.polite' already"):
+        load(tmp_path, first=POLITE, second=POLITE)
+
+
+def test_a_folder_without_files_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no YAML file"):
+        load_folder(tmp_path)
+    with pytest.raises(UsageError, match="There is no folder"):
+        load_folder(tmp_path / "nowhere")
+
+
+def test_the_examples_are_judges() -> None:
+    kinds = {kind.spec.id: kind for kind in load_folder(EXAMPLES)}
+    assert set(kinds) == {"politeness", "helpfulness"}
+    assert value(one("politeness", ScriptedJudge({"": "neutral"}), ROW), "model_passes") == 1.0
+    assert value(one("helpfulness", ScriptedJudge({"": "4"}), ROW), "helpfulness") == 4.0

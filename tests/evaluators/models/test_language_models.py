@@ -1,0 +1,209 @@
+"""Likelihoods equal those written from the formula, one text at a time, without batches or padding."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluators.errors import ModelUnavailable
+from evaluators.models import checkpoints, language_models
+from evaluators.models.language_models import Likelihood, Passage
+from evaluators.models.refs import ModelRef
+from evaluators.toolbox import Settings
+from tests.support.tiny_checkpoints import CONTEXT
+
+pytestmark = pytest.mark.slow
+
+CPU = Settings(device="cpu")
+PASSAGES = (
+    Passage(" it starts at seven.", "Rewrite the following text: The pump starts. In other words,", 27),
+    Passage("Answer: Yes", "human: When? AI: At seven.\n"),
+    Passage("The pump starts at seven, and it stops at nine."),
+    Passage("seven", "x"),
+    Passage(" 🙂 ünïcödé \u202e", "In other words,"),
+    Passage("Pumps are loud. " * 4, "Tl;dr\n"),
+)
+LONG = "The pump starts at seven, says the manual, and stops at nine. " * 30
+
+
+def ref(folder: Path) -> ModelRef:
+    return ModelRef("language_model", str(folder))
+
+
+def parts(folder: Path) -> tuple[Any, Any]:
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+
+    encodes = AutoConfig.from_pretrained(str(folder)).is_encoder_decoder
+    kind = AutoModelForSeq2SeqLM if encodes else AutoModelForCausalLM
+    return kind.from_pretrained(str(folder)).eval(), AutoTokenizer.from_pretrained(str(folder))
+
+
+def by_the_formula(folder: Path, passage: Passage) -> tuple[float, int]:
+    """Return the sum of -ln p of the target's tokens, and how many there are, token by token."""
+    import torch
+
+    model, tokenizer = parts(folder)
+    target = tokenizer(passage.target, add_special_tokens=False)["input_ids"]
+    total, count = 0.0, 0
+    with torch.no_grad():
+        if model.config.is_encoder_decoder:
+            source = torch.tensor([tokenizer(passage.context)["input_ids"]])
+            for place, token in enumerate(target):
+                so_far = torch.tensor([[model.config.decoder_start_token_id, *target[:place]]])
+                logits = model(input_ids=source, decoder_input_ids=so_far).logits[0, -1].double()
+                total -= float(logits.log_softmax(-1)[token])
+                count += 1
+            return total, count
+        context = tokenizer(passage.context)["input_ids"]
+        for place, token in enumerate(target):
+            so_far = [*context, *target[:place]]
+            if so_far:
+                logits = model(input_ids=torch.tensor([so_far])).logits[0, -1].double()
+                total -= float(logits.log_softmax(-1)[token])
+                count += 1
+    return total, count
+
+
+@pytest.fixture(params=["gpt2", "opt", "t5"])
+def folder(request: pytest.FixtureRequest, tiny: Callable[[str], Path]) -> Path:
+    return tiny(request.param)
+
+
+@pytest.mark.parametrize("at_once", [1, 200, 100_000])
+def test_likelihoods_equal_the_formula_in_any_batch_and_order(
+    folder: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
+    passages = list(PASSAGES)
+    random.Random(at_once).shuffle(passages)
+    found = language_models.likelihoods(ref(folder), passages, settings=CPU)
+    for passage, each in zip(passages, found, strict=True):
+        nll, tokens = by_the_formula(folder, passage)
+        assert each.tokens == tokens
+        assert each.whole
+        assert each.mean == pytest.approx(nll / tokens, abs=1e-5)
+
+
+def test_the_mean_is_the_loss_that_transformers_computes_for_the_same_labels(folder: Path) -> None:
+    import torch
+
+    model, tokenizer = parts(folder)
+    passage = PASSAGES[0]
+    target = tokenizer(passage.target, add_special_tokens=False)["input_ids"]
+    context = tokenizer(passage.context)["input_ids"]
+    with torch.no_grad():
+        if model.config.is_encoder_decoder:
+            loss = model(input_ids=torch.tensor([context]), labels=torch.tensor([target])).loss
+        else:
+            labels = [-100] * len(context) + target
+            loss = model(input_ids=torch.tensor([context + target]), labels=torch.tensor([labels])).loss
+    (found,) = language_models.likelihoods(ref(folder), [passage], settings=CPU)
+    assert found.mean == pytest.approx(float(loss), abs=1e-5)
+
+
+@pytest.mark.parametrize(("name", "tokens"), [("gpt2", 0), ("opt", 1), ("t5", 1)])
+def test_a_first_token_is_predicted_only_after_a_start_mark(
+    name: str, tokens: int, tiny: Callable[[str], Path]
+) -> None:
+    one, none = language_models.likelihoods(ref(tiny(name)), [Passage("."), Passage("")], settings=CPU)
+    assert one.length == 1 if name != "t5" else one.length >= 1
+    assert one.tokens == tokens if name != "t5" else one.tokens == one.length
+    assert (one.mean is None) == (one.tokens == 0)
+    assert none == Likelihood(0.0, 0, True, 0, none.limit)
+    assert none.mean is None
+
+
+@pytest.mark.parametrize("name", ["gpt2", "opt"])
+def test_a_long_text_slides_through_the_window_and_each_token_counts_once(
+    name: str, tiny: Callable[[str], Path]
+) -> None:
+    import torch
+
+    model, tokenizer = parts(tiny(name))
+    ids = tokenizer(LONG)["input_ids"]
+    mark = len(ids) - len(tokenizer(LONG, add_special_tokens=False)["input_ids"])
+    step = (CONTEXT - mark) // 2
+    total, first, scored = 0.0, 1, 0
+    while first < len(ids):
+        end = min(len(ids), max(first + step, CONTEXT))
+        window = [*ids[:mark], *ids[max(mark, end - CONTEXT + mark) : end]]
+        with torch.no_grad():
+            logs = model(input_ids=torch.tensor([window])).logits[0].double().log_softmax(-1)
+        for back in range(end - first, 0, -1):
+            total -= float(logs[len(window) - back - 1, window[len(window) - back]])
+            scored += 1
+        first = end
+    (found,) = language_models.likelihoods(ref(tiny(name)), [Passage(LONG)], settings=CPU)
+    assert found.tokens == scored == len(ids) - 1
+    assert not found.whole
+    assert found.limit == CONTEXT
+    assert found.mean == pytest.approx(total / scored, abs=1e-5)
+
+
+def test_an_instruction_stays_in_front_of_every_window(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(language_models, "RELATIVE_LIMIT", CONTEXT)
+    from evaluators.models import resident
+
+    resident.unload()
+    seen: list[Sequence[int]] = []
+    forward = language_models.LanguageModel._forward
+
+    def watched(self: language_models.LanguageModel, batch: Sequence[Any]) -> Any:
+        seen.extend(window.source or window.ids for window in batch)
+        return forward(self, batch)
+
+    monkeypatch.setattr(language_models.LanguageModel, "_forward", watched)
+    instruction = "human: Rewrite"
+    passage = Passage(LONG[:200], f"{instruction} {LONG}", len(instruction))
+    (found,) = language_models.likelihoods(ref(folder), [passage], settings=CPU)
+    resident.unload()
+    _, tokenizer = parts(folder)
+    start = tokenizer(instruction)["input_ids"]
+    start = start[:-1] if start[-1] == tokenizer.eos_token_id else start
+    assert seen
+    for window in seen:
+        assert len(window) <= CONTEXT
+        assert list(window[: len(start)]) == start
+    assert not found.whole
+    assert found.tokens == len(tokenizer(passage.target, add_special_tokens=False)["input_ids"])
+
+
+def test_a_long_target_of_an_encoder_decoder_model_is_scored_whole(
+    tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evaluators.models import resident
+
+    monkeypatch.setattr(language_models, "RELATIVE_LIMIT", 60)
+    resident.unload()
+    (found,) = language_models.likelihoods(ref(tiny("t5")), [Passage(LONG, "Tl;dr")], settings=CPU)
+    resident.unload()
+    _, tokenizer = parts(tiny("t5"))
+    assert found.tokens == len(tokenizer(LONG, add_special_tokens=False)["input_ids"])
+    assert not found.whole
+
+
+def test_equal_passages_are_scored_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    forward = language_models.LanguageModel._forward
+
+    def counted(self: language_models.LanguageModel, batch: Sequence[Any]) -> Any:
+        read.append(len(batch))
+        return forward(self, batch)
+
+    monkeypatch.setattr(language_models.LanguageModel, "_forward", counted)
+    found = language_models.likelihoods(ref(folder), [PASSAGES[1], PASSAGES[0], PASSAGES[1]], settings=CPU)
+    assert sum(read) == 2
+    assert found[0] is found[2]
+
+
+def test_a_classifier_is_no_language_model(tiny: Callable[[str], Path]) -> None:
+    with pytest.raises(ModelUnavailable):
+        language_models.likelihoods(ref(tiny("bias")), [PASSAGES[0]], settings=CPU)
+
+
+def test_no_passages_need_no_weights() -> None:
+    assert language_models.likelihoods(ModelRef("language_model", "/no/where"), [], settings=CPU) == []

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evaluators.errors import ModelUnavailable
+from evaluators.models import nli, resident, weights
+from evaluators.models.catalogue import VITAMINC_NLI
+from evaluators.models.refs import ModelRef
+from evaluators.text.sentences import without_surrogates
+from evaluators.toolbox import Settings
+from tests.support.tiny_models import WORDS
+from tests.support.tiny_nli import make_nli
+
+SETTINGS = Settings(device="cpu")
+OTHER = ModelRef("nli", "someone/else", "0" * 40)
+
+
+@pytest.fixture(scope="module")
+def ref(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> ModelRef:
+    return weights.parse_ref(str(make_nli(tmp_path_factory.mktemp("nli") / "albert")), "nli")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cold() -> Iterator[None]:
+    yield
+    resident.unload()
+
+
+def pairs_of(count: int, seed: int = 0) -> list[tuple[str, str]]:
+    draw = random.Random(seed)
+
+    def text() -> str:
+        return " ".join(draw.choices(WORDS, k=draw.randint(1, 6)))
+
+    return [(text(), text()) for _ in range(count)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at_once", [1, 40, 1_000_000])
+def test_probabilities_are_those_of_the_library_for_each_pair_alone(
+    ref: ModelRef, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    monkeypatch.setattr(nli, "tokens_at_once", lambda device: at_once)
+    tokenizer = AutoTokenizer.from_pretrained(ref.source)
+    model = AutoModelForSequenceClassification.from_pretrained(ref.source).eval()
+    pairs = pairs_of(30)
+    with torch.no_grad():
+        expected = np.array(
+            [model(**tokenizer(*pair, return_tensors="pt")).logits[0].softmax(-1).tolist() for pair in pairs]
+        )
+    assert np.ptp(expected, axis=0).min() > 0.02
+    for order in (range(30), random.Random(1).sample(range(30), 30)):
+        found = nli.infer(ref, [pairs[place] for place in order], settings=SETTINGS)
+        np.testing.assert_allclose(found, expected[list(order)], atol=1e-5)
+
+
+@pytest.mark.slow
+def test_columns_are_entailment_contradiction_neutral_whatever_order_the_model_has(
+    ref: ModelRef, tmp_path: Path
+) -> None:
+    turned = make_nli(tmp_path / "turned", labels=("contradiction", "neutral", "entailment"))
+    pairs = pairs_of(5)
+    first = nli.infer(ref, pairs, settings=SETTINGS)
+    other = nli.infer(weights.parse_ref(str(turned), "nli"), pairs, settings=SETTINGS)
+    np.testing.assert_allclose(other, first[:, [2, 0, 1]], atol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_model_with_other_outputs_is_refused(tmp_path: Path) -> None:
+    sentiment = weights.parse_ref(str(make_nli(tmp_path / "two", labels=("NEGATIVE", "POSITIVE"))), "nli")
+    with pytest.raises(ModelUnavailable, match="NEGATIVE, POSITIVE"):
+        nli.infer(sentiment, pairs_of(1), settings=SETTINGS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["the ship is of water " * 30, "x" * 200, "ship\ud800 " * 40, "", "the ship"])
+def test_any_two_pieces_of_long_texts_fit_and_cover_them(ref: ModelRef, text: str) -> None:
+    pieces = nli.fit(ref, [text, "a line"], settings=SETTINGS)[text]
+    assert "".join(text[start:end] for start, end in pieces) == text
+    loaded = resident.resident(ref, SETTINGS, nli._load)
+    found = [without_surrogates(text[start:end]) for start, end in pieces]
+    assert max(len(ids) for ids, _ in loaded._encode([(one, other) for one in found for other in found])) <= 32
+    full = loaded._tokenizer(found, found, truncation=False)["input_ids"]
+    assert max(map(len, full)) <= 32, "nothing is cut off"
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (("SUPPORTS", "REFUTES", "NOT ENOUGH INFO"), [0, 1, 2]),
+        (("CONTRADICTION", "NEUTRAL", "ENTAILMENT"), [2, 0, 1]),
+        (("entailment", "not_enough_info", "contradict"), [0, 2, 1]),
+    ],
+)
+def test_outputs_are_told_by_their_names(labels: tuple[str, ...], expected: list[int]) -> None:
+    assert nli.order(labels, OTHER) == expected
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [("LABEL_0", "LABEL_1", "LABEL_2"), ("entailment", "not_entailment"), ("entailment", "entailed", "neutral"), ()],
+)
+def test_outputs_that_cannot_be_told_apart_are_refused(labels: tuple[str, ...]) -> None:
+    with pytest.raises(ModelUnavailable, match="id2label"):
+        nli.order(labels, OTHER)
+
+
+def test_nameless_outputs_of_the_published_model_are_in_its_published_order() -> None:
+    assert nli.order(("LABEL_0", "LABEL_1", "LABEL_2"), VITAMINC_NLI) == [0, 1, 2]
