@@ -48,6 +48,7 @@ class Settings:
         allow_download: Whether weights may be fetched while scoring.
         allow_pickle: Whether pickled weights may be loaded where a model has no safetensors; they can run any code.
         judges: The judges that can be asked, the default one first.
+        evaluators_dir: Folder of the user's own judges as YAML files.
     """
 
     language: str = "en"
@@ -58,6 +59,7 @@ class Settings:
     allow_download: bool = False
     allow_pickle: bool = False
     judges: tuple[JudgeConfig, ...] = ()
+    evaluators_dir: str | None = None
 
 
 @dataclass

@@ -120,6 +120,9 @@ class EvaluateConfig(BaseModel):
     evaluators: tuple[str, ...] = Field(
         (), description="Evaluators by id, in addition to the suite.", json_schema_extra={"position": 3}
     )
+    evaluators_dir: str | None = Field(
+        None, description="Folder with judges of your own as YAML files.", json_schema_extra={"position": 15}
+    )
     params: dict[str, dict[str, Any]] = Field(
         {}, description="Parameters by evaluator id.", json_schema_extra={"position": 4}
     )

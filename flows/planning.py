@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from evaluators.models.weights import status
 from evaluators.toolbox import Settings, Toolbox
@@ -59,6 +60,7 @@ def settings_of(config: EvaluateConfig) -> Settings:
         precision=models.precision,
         allow_download=models.allow_download,
         judges=judges_of(config.judges),
+        evaluators_dir=str(Path(config.evaluators_dir).expanduser().absolute()) if config.evaluators_dir else None,
     )
 
 

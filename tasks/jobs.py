@@ -86,6 +86,7 @@ def choose(
         UsageError: An unknown suite, evaluator or parameter, parameters for an evaluator that does not run, or an
             evaluator that was named but asks a judge, and there is none.
     """
+    load_own_evaluators(settings)
     for id_ in () if settings.judges else ids:
         if get(id_).spec.judge:
             raise UsageError(f"{id_} asks a judge, and none is named.", hint="Add: --judge MODEL (or LEADLINE_JUDGE).")
@@ -105,6 +106,18 @@ def choose(
         else:
             evaluators.append(evaluator)
     return Choice(tuple(evaluators), left_out)
+
+
+def load_own_evaluators(settings: Settings) -> None:
+    """Register the evaluators that the user wrote as YAML files, in this process too.
+
+    Raises:
+        UsageError: The folder or a file in it makes no sense.
+    """
+    if settings.evaluators_dir:
+        from evaluators.judge.yaml_evaluators import load_folder
+
+        load_folder(settings.evaluators_dir)
 
 
 def _missing_weights(evaluator: Evaluator, tools: Toolbox) -> str:
@@ -166,7 +179,9 @@ def read_jobs(path: Path) -> tuple[Settings, tuple[Job, ...]]:
     document = json.loads(path.read_text(encoding="utf-8"))
     values = document["settings"]
     judges = tuple(JudgeConfig(**judge) for judge in values.pop("judges", ()))
-    return Settings(**values, judges=judges), tuple(Job(**job) for job in document["jobs"])
+    settings = Settings(**values, judges=judges)
+    load_own_evaluators(settings)
+    return settings, tuple(Job(**job) for job in document["jobs"])
 
 
 def read_limits(path: Path) -> Limits:

@@ -37,7 +37,11 @@ def evaluate(session: Session, /, as_json: bool, **options: Any) -> int:
     Scores that the store holds are reused. With --fail-on, a gate that fails or cannot be decided leaves with exit
     code 1.
     """
-    config = make_config(session, options)
+    return run_evaluation(session, make_config(session, options), as_json=as_json)
+
+
+def run_evaluation(session: Session, config: EvaluateConfig, *, as_json: bool) -> int:
+    """Run an evaluation, print its outcome, and return the exit code."""
     try:
         with _stoppable():
             result = _run(session, config)
@@ -112,7 +116,10 @@ def _check(config: EvaluateConfig) -> None:
     from tasks.load import load_dataset
     from tasks.store import Store
 
-    choice = choose(config.suite, config.evaluators, config.params, settings_of(config))
+    settings = settings_of(config)
+    for judge in settings.judges[:1]:
+        judge.api_key()  # said now, if its variable is not set, and not after minutes
+    choice = choose(config.suite, config.evaluators, config.params, settings)
     say_left_out(choice.left_out)
     loaded = load_dataset(Store.open(config.store), config.dataset, format=config.format)
     unknown = sorted(set(config.model_keys) - set(loaded.models))
@@ -142,6 +149,7 @@ def _print_result(result: EvaluateResult) -> None:
             f"{result.scored:,} scored, {result.unscored:,} unscored, {result.not_applicable:,} not applicable",
         ),
         ("Rows", f"{result.reused:,} row scores reused, {result.computed:,} computed in {result.seconds:.1f} s"),
+        *((("Judge", _judged(result)),) if result.judge_calls or result.judge_made_again else ()),
         ("Problems", problems),
         ("Run", result.run),
         ("Report", str(report)),
@@ -149,6 +157,16 @@ def _print_result(result: EvaluateResult) -> None:
     )
     for label, text in lines:
         click.echo(f"{label:<9} {text}")
+
+
+def _judged(result: EvaluateResult) -> str:
+    """Say what the judge cost; what is not known is said, and not taken for nothing."""
+    calls, unknown = result.judge_calls, result.judge_unknown_price
+    price = "price unknown" if unknown == calls else f"${result.judge_cost_usd:.4f}"
+    if 0 < unknown < calls:
+        price += f" and {unknown:,} calls of unknown price"
+    again = f"; {result.judge_made_again:,} made again, lost with an earlier run" if result.judge_made_again else ""
+    return f"{calls:,} calls, {price}{again}"
 
 
 def _print_json(result: EvaluateResult) -> None:

@@ -7,6 +7,7 @@ carries results only, messages go to standard error. Nothing heavy is imported b
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import sys
 import traceback
@@ -30,6 +31,8 @@ COMMANDS: Final = {
     "models": ("models", "List local model weights, or fetch them."),
     "runs": ("runs", "List the runs in the store."),
     "show": ("show", "Show what a run found."),
+    "calls": ("calls", "List judge calls, or show one with its reply."),
+    "reparse": ("calls", "Score a run anew from the judge's stored replies."),
     "sql": ("sql", "Query all runs together."),
     "export": ("export", "Write a run's results to a file."),
     "server": ("server", "Keep a Prefect server with its UI."),
@@ -88,7 +91,14 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # an answer may hold what the terminal cannot show
     if "_LEADLINE_COMPLETE" in os.environ:
         cli.main(prog_name="leadline")  # a shell asks how to complete a command line
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if code == FAILED:
+        # A traceback still holds what failed; DuckDB's binding would list all of that as leaked on the way out.
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -26,7 +26,12 @@ _OPTIONS: Final = (
     click.argument("dataset", type=click.Path(), metavar="DATASET"),
     click.option("-e", "--evaluator", "evaluators", multiple=True, metavar="ID", help="An evaluator; repeatable."),
     click.option(
-        "--suite", metavar="NAME", help="A named set of evaluators.  [default: no-judge, unless -e names some]"
+        "--suite",
+        metavar="NAME",
+        help="A named set of evaluators.  [default: those that can run here, unless -e names some]",
+    ),
+    click.option(
+        "--evaluators-dir", type=click.Path(), metavar="DIR", help="Folder with judges of your own as YAML files."
     ),
     click.option(
         "--param",
@@ -39,6 +44,16 @@ _OPTIONS: Final = (
         "--model", "model_keys", multiple=True, metavar="KEY", help="Only this model of the dataset; repeatable."
     ),
     click.option("--format", type=click.Choice(FORMATS), default="auto", show_default=True, help="The file's format."),
+    click.option("--judge", metavar="MODEL", help="Judge: a LiteLLM model name, or a judge of leadline.toml."),
+    click.option("--judge-api-base", metavar="URL", help="Address of the judge's OpenAI-compatible server."),
+    click.option(
+        "--judge-config", type=click.Path(), metavar="FILE", help="File with named judges.  [default: leadline.toml]"
+    ),
+    click.option(
+        "--trials", type=click.IntRange(1, 50), default=1, show_default=True, help="How often each row is judged."
+    ),
+    click.option("--max-calls", type=click.IntRange(0), metavar="N", help="Judge calls that the run may make."),
+    click.option("--max-cost", type=click.FloatRange(0), metavar="USD", help="What the run may spend on judges."),
     click.option("--embedder", metavar="ID|PATH|offline", help="Embedder for all evaluators."),
     click.option("--language", metavar="CODE", default="en", show_default=True, help="Language of the texts."),
     click.option(
@@ -73,6 +88,17 @@ _OPTIONS: Final = (
 )
 
 
+_JUDGES: Final = {
+    "judge": "model",
+    "judge_api_base": "api_base",
+    "judge_config": "config",
+    "trials": "trials",
+    "max_calls": "max_calls",
+    "max_cost": "max_cost",
+}
+"""The options about judges, and their fields in :class:`~flows.config.Judges`."""
+
+
 def evaluation_options(command: F) -> F:
     """Give a command the options that make up an :class:`~flows.config.EvaluateConfig`."""
     for option in reversed(_OPTIONS):
@@ -88,8 +114,9 @@ def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
     """
     from pydantic import ValidationError
 
-    from flows.config import DatasetFormat, EvaluateConfig, FailOn, Models
+    from flows.config import DatasetFormat, EvaluateConfig, FailOn, Judges, Models
 
+    judges = {field: options.pop(option) for option, field in _JUDGES.items() if option in options}
     models = {name: options.pop(name) for name in Models.model_fields if name in options}
     try:
         return EvaluateConfig(
@@ -100,6 +127,7 @@ def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
                 "evaluators": tuple(id_ for text in options["evaluators"] for id_ in text.split(",") if id_),
                 "params": parse_params(options["params"]),
                 "models": Models(**models),
+                "judges": Judges(**judges),
                 "store": session.store,
             }
         )
