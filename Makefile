@@ -21,11 +21,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) --editable ".[models,offline,summarization]"
+	$(PIP) --editable ".[models,offline]"
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) --editable ".[models,offline,summarization,dev]"
+	$(PIP) --editable ".[models,offline,summarization,judge,dev]"
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo
@@ -56,7 +56,7 @@ bench: $(VENV)/.dev
 
 # The newest versions that satisfy pyproject.toml, written down; look at the difference before committing it.
 constraints: | $(VENV)/bin/python
-	$(BIN)/python -m pip install --upgrade --editable ".[models,offline,judge,dev]"
+	$(BIN)/python -m pip install --upgrade --editable ".[models,offline,summarization,judge,dev]"
 	(echo "# Exact versions of everything that Leadline installs, extras included. Renew with: make constraints"; \
 	  $(BIN)/python -m pip list --format=freeze --exclude-editable --exclude pip --exclude setuptools \
 	  | sed "s/^torch==.*/torch==2.13.0/" | sort -f) > constraints.txt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("rules", "embedding", "aggregation", "warm")
+NAMES = ("rules", "embedding", "aggregation", "judge", "warm")
 
 
 def main() -> None:

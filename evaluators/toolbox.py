@@ -163,7 +163,9 @@ class Toolbox:
             raise JudgeUnavailable("No judge is configured.", hint="Name one: --judge MODEL, or set LEADLINE_JUDGE.")
         with self._lock:  # evaluators ask from threads of their own, and must share one client
             if config.key not in self._clients:
-                self._clients[config.key] = client_for(config, ledger=self.ledger, budget=self.budget)
+                self._clients[config.key] = client_for(
+                    config, settings=self.settings, ledger=self.ledger, budget=self.budget
+                )
             return self._clients[config.key]
 
     def model_identity(self, ref: ModelRef) -> Json:

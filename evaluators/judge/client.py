@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from evaluators.judge.breaker import Breaker
 from evaluators.judge.budget import Budget, Limits
@@ -23,6 +23,10 @@ from evaluators.judge.errors import JudgeRefused, JudgeUnavailable
 from evaluators.judge.limiter import AdaptiveLimiter
 from evaluators.judge.prices import price
 from evaluators.judge.transport import AttemptError, LiteLLMTransport, Refused, Throttled, Transient, Transport
+from evaluators.types import Json
+
+if TYPE_CHECKING:
+    from evaluators.toolbox import Settings
 
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
@@ -47,6 +51,7 @@ class JudgeClient:
         ledger: Where calls are put on record.
         budget: What may be spent.
         gate: The model's limiter and breaker; its own by default.
+        identity: What its verdicts depend on; the configuration's by default.
         sleep: How pauses are made.
         clock: Monotonic seconds.
     """
@@ -59,12 +64,13 @@ class JudgeClient:
         ledger: Ledger,
         budget: Budget | None = None,
         gate: Gate | None = None,
+        identity: Mapping[str, Json] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         gate = gate or new_gate(config, clock)
         self.config = config
-        self.identity = config.identity()
+        self.identity: Mapping[str, Json] = config.identity() if identity is None else identity
         self.ledger = ledger
         self.limiter = gate.limiter
         self._breaker = gate.breaker
@@ -219,16 +225,32 @@ def shared_gate(config: JudgeConfig) -> Gate:
     return _gates.setdefault(name, new_gate(config))
 
 
-def client_for(config: JudgeConfig, *, ledger: Ledger | None, budget: Budget | None) -> JudgeClient:
+def client_for(config: JudgeConfig, *, settings: Settings, ledger: Ledger | None, budget: Budget | None) -> JudgeClient:
     """Return a client for use in the judges' loop.
 
     Raises:
         JudgeRefused: What is needed to ask this kind of judge is not installed.
     """
+    if config.kind == "local":
+        from evaluators.judge.local import LocalTransport
+
+        transport: Transport = LocalTransport(settings)
+    else:
+        transport = LiteLLMTransport()
     return JudgeClient(
         config,
-        transport=LiteLLMTransport(),
+        transport=transport,
         ledger=ledger or MemoryLedger(),
         budget=budget,
         gate=shared_gate(config),
+        identity=identity_of(config, settings),
     )
+
+
+def identity_of(config: JudgeConfig, settings: Settings) -> dict[str, Json]:
+    """Return what of a judge a verdict depends on; of a local one its very weights."""
+    if config.kind != "local":
+        return config.identity()
+    from evaluators.judge.local import local_identity
+
+    return local_identity(config, settings)

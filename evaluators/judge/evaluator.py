@@ -208,11 +208,13 @@ class JudgeEvaluator(Evaluator):
 
     def identity(self, tools: Toolbox) -> dict[str, Json]:
         """Add the prompts and the judge to what a score's key covers."""
+        from evaluators.judge.client import identity_of
+
         config = tools.judge_config(self.judge_key())
         return super().identity(tools) | {
             "prompts": {name: template.digest for name, template in self.all_prompts().items()},
             "parser": PARSER,
-            "judge": None if config is None else config.identity(),
+            "judge": None if config is None else identity_of(config, tools.settings),
         }
 
     def calls_per_row(self) -> float:

@@ -134,7 +134,7 @@ def _enumerations(text: str) -> list[list[Step]]:
             continue
         mark = _MARK.match(line)
         body = _clean(line[mark.end() :]) if mark else ""
-        if mark and any(map(str.isalnum, body)):
+        if mark and any(map(str.isalnum, body)) and not _is_amount(mark, body):
             if count == MOST_STEPS:
                 break
             count += 1
@@ -201,6 +201,11 @@ class _Enumeration:
             Step(" ".join(item.text).strip(_EDGES), item.start, item.end, place[0] if place else None)
             for item, place in zip(self.items, self.places, strict=True)
         ]
+
+
+def _is_amount(mark: re.Match[str], body: str) -> bool:
+    """Return whether a line begins with an amount ("3.5 million people") and no section number ("3.5 Open")."""
+    return bool(mark["nested"]) and mark[0].endswith(tuple("0123456789")) and body[:1].islower()
 
 
 def _place(mark: re.Match[str]) -> tuple[int, ...]:

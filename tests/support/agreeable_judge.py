@@ -73,6 +73,11 @@ class AgreeableJudge:
         return Reply(json.dumps(_object(schema, schema, prompt)))
 
 
+def in_form(schema: Mapping[str, Any], prompt: str) -> dict[str, Any]:
+    """Return an object that fits a schema, as a reply to a prompt."""
+    return _object(schema, schema, prompt)
+
+
 def word_for(instructions: str) -> str:
     """Return a reply that the instructions of a prompt allow."""
     for cue, reply in (

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.support.tiny_nli import make_conv, make_nli
+
 CORPUS = [
     "The pump starts at seven and stops at nine, says the manual. Pumps are loud.",
     "human: When does it start? AI: It starts at seven. Answer: Yes",
@@ -217,20 +219,23 @@ MAKERS: dict[str, Callable[[Path, Size], Path]] = {
     "t5": make_t5,
     "gpt2": make_gpt2,
     "opt": make_opt,
+    "nli": lambda folder, size: make_nli(folder),
+    "summac-conv": lambda folder, size: make_conv(folder),
 }
 """How each checkpoint is made, by the name that tests call it."""
 
-TINY: dict[str, tuple[str, str]] = {
-    "toxicity": ("toxicity_model", "bert"),
-    "fairness_bias": ("bias_model", "bias"),
-    "hallucination": ("hallucination_model", "support-with-tokenizer"),
-    "perplexity": ("perplexity_model", "gpt2"),
-    "gptscore_machine_translation": ("gpt_score_model", "gpt2"),
-    "gptscore_question_answering": ("gpt_score_model", "opt"),
-    "gptscore_summarization_with_reference": ("gpt_score_model", "opt"),
-    "gptscore_summarization_without_reference": ("gpt_score_model", "gpt2"),
+TINY: dict[str, dict[str, str]] = {
+    "toxicity": {"toxicity_model": "bert"},
+    "fairness_bias": {"bias_model": "bias"},
+    "hallucination": {"hallucination_model": "support-with-tokenizer"},
+    "perplexity": {"perplexity_model": "gpt2"},
+    "gptscore_machine_translation": {"gpt_score_model": "gpt2"},
+    "gptscore_question_answering": {"gpt_score_model": "opt"},
+    "gptscore_summarization_with_reference": {"gpt_score_model": "opt"},
+    "gptscore_summarization_without_reference": {"gpt_score_model": "gpt2"},
+    "summarization_completeness_faithfulness": {"nli_model": "nli", "conv_weights": "summac-conv"},
 }
-"""For each evaluator that runs one model: the parameter that names it, and a checkpoint that will do."""
+"""For each evaluator that runs models of its own: the parameters that name them, with checkpoints that will do."""
 
 
 def checkpoint(root: Path, name: str) -> Path:

@@ -269,3 +269,50 @@ class TestPull:
     def test_there_is_nothing_to_fetch_for_a_directory(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="nothing to fetch"):
             weights.pull(weights.parse_ref(str(tmp_path)))
+
+
+@pytest.mark.slow
+class TestPullByKind:
+    """What is fetched, and what is good enough, depends on what the weights are loaded as."""
+
+    @pytest.fixture
+    def hub(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHub:
+        with serving(FakeHub({"config.json": b"{}", "vocab.txt": b"a"})) as hub:
+            monkeypatch.setenv("HF_ENDPOINT", hub.url)
+            yield hub
+
+    def test_tensorflow_weights_are_fetched_for_a_classifier_that_has_no_others(self, hub: FakeHub) -> None:
+        hub.files["tf_model.h5"] = b"weights"
+        ref = ModelRef("classifier", "tiny/model", COMMIT)
+        folder = weights.pull(ref, progress=False)
+        assert (folder / "tf_model.h5").read_bytes() == b"weights"
+        assert weights.locate(ref, Settings()) == folder
+        with pytest.raises(LeadlineError, match="no weights"):
+            weights.pull(HUB, progress=False)
+
+    def test_tensorflow_weights_stay_where_there_are_safetensors(self, hub: FakeHub) -> None:
+        hub.files |= {"tf_model.h5": b"weights", "model.safetensors": safetensors()}
+        weights.pull(ModelRef("classifier", "tiny/model", COMMIT), progress=False)
+        assert {path for path, _ in hub.downloads} == {"config.json", "vocab.txt", "model.safetensors"}
+
+    def test_of_a_tokenizer_only_the_tokenizer_is_fetched(self, hub: FakeHub) -> None:
+        hub.files |= {"tokenizer.json": b"[]", "spiece.model": b"x", "model.safetensors": safetensors()}
+        ref = ModelRef("tokenizer", "tiny/model", COMMIT)
+        weights.pull(ref, progress=False)
+        assert {path for path, _ in hub.downloads} == {"config.json", "vocab.txt", "tokenizer.json", "spiece.model"}
+        assert weights.status(ref).present
+        assert not weights.status(ModelRef("language_model", "tiny/model", COMMIT)).present
+
+    def test_a_model_that_borrows_its_tokenizer_needs_none(self, hub: FakeHub) -> None:
+        hub.files = {"config.json": b"{}", "model.safetensors": safetensors()}
+        assert weights.pull(ModelRef("consistency", "tiny/model", COMMIT), progress=False)
+        with pytest.raises(LeadlineError, match="no tokenizer"):
+            weights.pull(HUB, progress=False)
+
+    def test_pickled_weights_in_parts_are_fetched_with_consent(self, hub: FakeHub) -> None:
+        hub.files |= {"pytorch_model.bin.index.json": b"{}", "pytorch_model-00001-of-00001.bin": b"pickle"}
+        ref = ModelRef("language_model", "tiny/model", COMMIT)
+        with pytest.raises(LeadlineError):
+            weights.pull(ref, progress=False)
+        folder = weights.pull(ref, progress=False, allow_pickle=True)
+        assert (folder / "pytorch_model-00001-of-00001.bin").is_file()

@@ -253,6 +253,22 @@ class TestCompleteness:
             assert all("leadline models pull" in str(score.values[key]) for key in missing)
             assert not score.complete
 
+    def test_what_is_not_here_is_looked_for_once(
+        self, params: Parameters, tools: Toolbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        looked: list[str] = []
+
+        def locate(ref: Any, settings: Settings) -> Path:
+            looked.append(ref.kind)
+            raise ModelUnavailable("not here")
+
+        for module in (embedders, nli, summac_conv):
+            monkeypatch.setattr(module, "locate", locate)
+        embedders.unload()
+        summac_conv._load.cache_clear()
+        CompletenessFaithfulness(params).score(ROWS, tools)
+        assert sorted(looked) == ["embedder", "summac_conv"], "the NLI model is loaded already"
+
     def test_without_umap_it_is_said_what_to_install(
         self, params: Parameters, tools: Toolbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -1,0 +1,266 @@
+"""Completeness and faithfulness of a summary, measured without a reference summary."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final
+
+from pydantic import Field as Described
+
+from evaluators.base import Evaluator, Spec
+from evaluators.errors import LeadlineError, ModelUnavailable
+from evaluators.metrics import Metric
+from evaluators.models import weights
+from evaluators.models.catalogue import SUMMAC_CONV, VITAMINC_NLI
+from evaluators.models.embedding import EmbeddingParams, quote
+from evaluators.models.refs import ModelKind, ModelRef
+from evaluators.models.weights import BGE_SMALL_EN_V15
+from evaluators.registry import register
+from evaluators.summarization import _completeness
+from evaluators.summarization._faithfulness import CONV, ZERO_SHOT, Faithfulness, ZeroShot
+from evaluators.summarization._parts import Part, Texts, counting, failed, without
+from evaluators.types import Evidence, Field, Json, Reason, Row, RowScore
+
+if TYPE_CHECKING:
+    from evaluators.toolbox import Toolbox
+
+log = logging.getLogger("leadline.evaluators")
+
+COMPLETENESS: Final = "completeness"
+
+LEFT_OUT: Final = 20
+"""Summary sentences that stand for no document sentence, and are quoted, at most."""
+
+
+class Parameters(EmbeddingParams):
+    """Parameters of :class:`CompletenessFaithfulness`."""
+
+    nli_model: Annotated[
+        str | None,
+        Described(
+            description="Model for natural language inference: a Hugging Face id, optionally ID@REVISION, or a "
+            "directory. By default tals/albert-xlarge-vitaminc-mnli, for which SummaC Conv was trained."
+        ),
+    ] = None
+    conv_weights: Annotated[
+        str | None,
+        Described(
+            description="Weights of SummaC Conv: a Hugging Face id, or a directory that holds "
+            "summac_conv_vitc_sent_perc_e.bin or the same as model.safetensors. By default those of tingofurro/summac."
+        ),
+    ] = None
+    zero_shot: Annotated[
+        ZeroShot,
+        Described(
+            description="What SummaC ZS takes from the document for each summary sentence: the greatest difference of "
+            "entailment and contradiction in one sentence, the greatest entailment less the greatest contradiction "
+            "in any sentence as the package summac does ('package'), or the greatest entailment alone."
+        ),
+    ] = "difference"
+    seed: Annotated[int, Described(ge=0, le=2**32 - 1, description="Seed of the dimensionality reduction.")] = 42
+    max_pairs: Annotated[
+        int,
+        Described(
+            ge=1,
+            description="Pairs of a document's and a summary's sentences that are compared for one row, at most; a row "
+            "with more has no faithfulness.",
+        ),
+    ] = 20_000
+
+
+@register
+class CompletenessFaithfulness(Evaluator):
+    """Measures a summary (the answer) against the text that was to be summarized (the question), by sentences.
+
+    **Completeness** (geometric). The distinct sentences of both are embedded. UMAP, trained on the document's, reduces
+    them to ``min(5, sentences - 2)`` dimensions. Each summary point moves to the closest document point if its
+    Euclidean distance is at most the 50th percentile of the distances between document points, and is thrown out
+    otherwise. ``completeness = L(summary points) / L(document points)``, where ``L``, the three segment distance, is
+    the longest segment between two points and the longest further segment at each of its ends. A set of points has
+    each point once; the ratio is cut at 1, since a subset can have the longer ends. With equal seeds it is equal to
+    the last bit on the same machine: the sentences of a row are embedded apart from all others, as the reduction turns
+    a change of 1e-7 into another picture.
+
+    **Faithfulness (SummaC ZS)**. ``mean over summary sentences of (max over document sentences of (E - C))``, where
+    ``E`` and ``C`` are the probabilities that the document's sentence entails and contradicts it; a negative mean
+    counts as 0, the end of the range. Sources differ: the package ``summac`` subtracts the greatest ``C`` from the
+    greatest ``E``, H2O Sonar leaves ``C`` out; the parameter ``zero_shot`` selects their ways.
+
+    **Faithfulness (SummaC Conv)**. The published layer on histograms of ``E``: see
+    :mod:`evaluators.models.summac_conv`.
+
+    **Edge cases.**
+
+    * Sentences of up to 10 characters do not count while there are longer ones, as in the package.
+    * A sentence that is longer than half of what the model reads is cut into parts that fit and count as sentences.
+    * A document of fewer than 3 distinct sentences or a summary of fewer than 2 spans no area: completeness is
+      unscored. Where all but one sentence of the summary were thrown out it is 0.
+    * A document or a summary without a sentence: unscored, and a problem.
+    * More than ``max_pairs`` pairs: faithfulness is unscored; more than 5,000 sentences: completeness is unscored.
+    * Each metric has instruments of its own: without UMAP or the weights of one, the others are still measured.
+    """
+
+    spec = Spec(
+        id="summarization_completeness_faithfulness",
+        name="Summarization (Completeness and Faithfulness) Evaluator",
+        family="summarization",
+        inputs=(Field.QUESTION, Field.ACTUAL_ANSWER),
+        metrics=(
+            Metric(
+                COMPLETENESS,
+                "Completeness",
+                higher_is_better=True,
+                primary=True,
+                description="Part of the area of the document's sentences that the summary's grounded sentences cover.",
+            ),
+            Metric(
+                CONV,
+                "Faithfulness (SummaC Conv)",
+                higher_is_better=True,
+                description="How well the summary preserves the meaning and the facts of the document: a learned layer "
+                "over the distribution of entailment between their sentences.",
+            ),
+            Metric(
+                ZERO_SHOT,
+                "Faithfulness (SummaC ZS)",
+                higher_is_better=True,
+                description="How well the summary preserves the meaning and the facts of the document: the mean over "
+                "its sentences of the best support that one of the document's gives.",
+            ),
+        ),
+        gpu=False,
+        lane="gpu",
+        sentences=True,
+        problem_type="summarization",
+        keywords=("summarization", "NLI", "faithfulness", "completeness", "UMAP"),
+        source="H2O Sonar evaluator reference: Summarization (Completeness and Faithfulness) Evaluator; "
+        "https://arxiv.org/abs/2111.09525",
+    )
+    parameters = Parameters
+    params: Parameters
+
+    def nli(self, tools: Toolbox) -> ModelRef:
+        """Return the weights for natural language inference."""
+        return _named(self.params.nli_model, "nli", tools) or VITAMINC_NLI
+
+    def conv(self, tools: Toolbox) -> ModelRef:
+        """Return the weights of SummaC Conv."""
+        return _named(self.params.conv_weights, "summac_conv", tools) or SUMMAC_CONV
+
+    def embedder(self, tools: Toolbox) -> ModelRef:
+        """Return the embedder: the evaluator's parameter, else the run's setting, else the reference's."""
+        named = self.params.embedding_model or tools.settings.embedder
+        return _named(named, "embedder", tools) or BGE_SMALL_EN_V15
+
+    def models(self, tools: Toolbox) -> tuple[ModelRef, ...]:
+        """Return all three."""
+        return (self.embedder(tools), self.nli(tools), self.conv(tools))
+
+    def identity(self, tools: Toolbox) -> dict[str, Json]:
+        """Return what keys cover: weights by what they are, and UMAP's version."""
+        out = super().identity(tools)
+        names = ("embedding_model", "nli_model", "conv_weights")
+        out["params"] = {name: value for name, value in self.params.identity().items() if name not in names}
+        return out | {"reduction": _umap_version()}
+
+    def score(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+        """Score rows, completeness one by one and faithfulness in one pass over all rows' pairs."""
+        texts = [
+            Texts(counting(tools.sentences(row.question or "")), counting(tools.sentences(row.actual_answer or "")))
+            for row in rows
+        ]
+        complete = self._complete(rows, texts, tools)
+        faithful = Faithfulness(
+            self.nli(tools), self.conv(tools), self.params.zero_shot, self.params.max_pairs, tools.settings
+        ).of(texts)
+        return [_joined(one, *parts) for one, *parts in zip(texts, complete, faithful, strict=True)]
+
+    def _complete(self, rows: Sequence[Row], texts: Sequence[Texts], tools: Toolbox) -> list[Part]:
+        """Measure completeness; an instrument that is not here is looked for once, since that can mean fetching it."""
+        missing: Part | None = None
+        out = []
+        for row, one in zip(rows, texts, strict=True):
+            part = _unmeasured(one) or missing
+            if part is None:
+                try:
+                    part = self._completeness(one, tools)
+                except ModelUnavailable as error:
+                    part = missing = failed([COMPLETENESS], error)
+                except Exception as error:
+                    if not isinstance(error, LeadlineError):
+                        log.exception("%s failed on case %r of model %r", self.spec.id, row.case, row.model)
+                    part = failed([COMPLETENESS], error)
+            out.append(part)
+        return out
+
+    def _completeness(self, texts: Texts, tools: Toolbox) -> Part:
+        from evaluators.models.embedders import embed_apart
+
+        document, summary = _distinct(texts)
+        ref = self.embedder(tools)
+        found = _completeness.cover(
+            embed_apart(ref, document, settings=tools.settings),
+            embed_apart(ref, summary, settings=tools.settings),
+            seed=self.params.seed,
+        )
+        if found.value is None:
+            message = "The document's sentences are all the same to the embedder, and span no area."
+            return without([COMPLETENESS], Reason.UNSCORABLE, message, flag=True)
+        left_out = [text for text, place in zip(summary, found.closest, strict=True) if place is None]
+        return Part(
+            {COMPLETENESS: found.value},
+            {
+                "dimensions": found.dimensions,
+                "document_sentences": len(document),
+                "covered_sentences": len({place for place in found.closest if place is not None}),
+                "left_out": [quote(text) for text in left_out[:LEFT_OUT]],
+            },
+        )
+
+
+def _named(name: str | None, kind: ModelKind, tools: Toolbox) -> ModelRef | None:
+    return weights.chosen(name, kind, tools.settings) if name else None
+
+
+def _umap_version() -> str | None:
+    try:
+        return f"umap-learn@{importlib.metadata.version('umap-learn')}"
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _distinct(texts: Texts) -> tuple[list[str], list[str]]:
+    document, summary = (dict.fromkeys(each.text for each in some) for some in (texts.document, texts.summary))
+    return list(document), list(summary)
+
+
+def _unmeasured(texts: Texts) -> Part | None:
+    """Return what is said of a row whose completeness cannot be measured."""
+    if texts.missing:
+        return without([COMPLETENESS], Reason.UNSCORABLE, texts.missing)
+    document, summary = map(len, _distinct(texts))
+    most = _completeness.MOST
+    if document < _completeness.FEWEST:
+        message = f"The document has fewer than {_completeness.FEWEST} different sentences, which span no area."
+    elif document > most or summary > most:
+        message = f"Completeness is measured up to {most} different sentences of the document and of the summary."
+    elif summary < 2:
+        message = "The summary has fewer than 2 different sentences, which span no area."
+    else:
+        return None
+    return without([COMPLETENESS], Reason.UNSCORABLE, message, flag=True)
+
+
+def _joined(texts: Texts, complete: Part, faithful: Part) -> RowScore:
+    parts = {"completeness": complete.data, "faithfulness": faithful.data}
+    return RowScore(
+        complete.values | faithful.values,
+        Evidence(
+            f"{len(texts.summary)} sentences summarize {len(texts.document)}.",
+            faithful.spans,
+            {name: data for name, data in parts.items() if data},
+        ),
+        complete.flags + faithful.flags,
+    )
