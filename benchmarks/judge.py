@@ -3,7 +3,8 @@
 Run: ``python -m benchmarks.judge [CASES]`` (200 by default). The judge is an endpoint on loopback in a process of its
 own, which takes 300 ms for a reply and refuses what exceeds 64 calls in flight. A case takes seven calls in two rounds,
 as RAG evaluations do. Leadline's time includes prompts, fences, digests, the ledger's three entries per call, parsing
-and retries; LiteLLM's is that of the same messages behind a semaphore.
+and retries; LiteLLM's is that of the same messages behind a semaphore. Then the four evaluators of a RAG case are
+counted: how many calls they take together, with three contexts.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import multiprocessing
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
@@ -29,22 +31,25 @@ from evaluators.judge.loop import run
 from evaluators.judge.prompting import Prompt, prompt_from
 from evaluators.judge.transport import LiteLLMTransport, litellm
 from evaluators.metrics import Metric
+from evaluators.registry import get
 from evaluators.toolbox import Settings, Toolbox
-from evaluators.types import Field, Row, RowScore
+from evaluators.types import Chunk, Field, Row, RowScore
 from tasks.ledger.report import LedgerReader
 from tasks.ledger.sqlite import SqliteLedger
+from tests.support.agreeable_judge import in_form
 from tests.support.judge_endpoint import JudgeEndpoint, Question, serving
 
 LATENCY_S = 0.3
 IN_FLIGHT = 64
 CALLS_PER_CASE = 7
 ROUNDS = 3
+RAG = ("faithfulness", "answer_relevancy", "context_precision", "context_recall")
 TEXT = "The harbour was dredged to a depth of nine metres in 1931, and again in 1968 after the flood. " * 6
 
 _PROMPTS = {
     "statements": prompt_from(
         "statements",
-        "Break the answer into statements.\n{{ answer | data('answer') }}\nReply with JSON: {statements: []}",
+        "Break up the answer.\n{{ answer | data('answer') }}\nReply with JSON: {statements: []}",
     ),
     "verdict": prompt_from(
         "verdict",
@@ -95,7 +100,10 @@ class Load(JudgeEvaluator):
 
 def reply(question: Question) -> str:
     """Answer as a judge would, at some length."""
-    if question.text.startswith("Break"):
+    schema = question.body.get("response_format", {}).get("json_schema", {}).get("schema")
+    if schema:
+        return json.dumps(in_form(schema, question.raw))
+    if question.text.startswith("Break up"):
         answer = question.text.split("\n")[2]
         return json.dumps({"statements": [f"Statement {n} of {answer}" for n in range(CALLS_PER_CASE - 1)]})
     return json.dumps({"verdict": True, "reason": TEXT[:200]})
@@ -140,6 +148,32 @@ def leadline(config: JudgeConfig, cases: int, round_: int, folder: Path) -> floa
     return timing.seconds
 
 
+def rag(config: JudgeConfig, cases: int, folder: Path) -> tuple[float, int]:
+    """Judge RAG cases of three contexts with four evaluators at once; return the seconds and the calls it took."""
+    ledger = SqliteLedger(folder / "rag.sqlite", "benchmark")
+    settings = Settings(judges=(config.model_copy(update={"structured": "json_schema"}),), embedder="offline")
+    tools = Toolbox(settings, ledger=ledger)
+    rows = [
+        Row(
+            f"case {n}",
+            "m",
+            question=f"How deep is berth {n}?",
+            expected_answers=(f"Berth {n} is nine metres deep.",),
+            retrieved_context=tuple(Chunk(f"{TEXT} Page {page} of {n}.") for page in range(3)),
+            actual_answer=f"It is nine metres deep at berth {n}.",
+        )
+        for n in range(cases)
+    ]
+    for ref in get("answer_relevancy")().models(tools):
+        tools.embed(ref, ["Load the model."])
+    with timed() as timing, ThreadPoolExecutor() as threads:
+        scores = [score for part in threads.map(lambda name: get(name)().score(rows, tools), RAG) for score in part]
+    unscored = [score.values for score in scores if not score.complete]
+    if unscored:
+        raise SystemExit(f"{len(unscored)} row scores are missing: {unscored[0]}")
+    return timing.seconds, LedgerReader(folder / "rag.sqlite").total("benchmark").answered
+
+
 def recorded(config: JudgeConfig, cases: int) -> list[list[dict[str, str]]]:
     """Return the messages that the cases take."""
     statements = [f"Statement {n} of answer" for n in range(CALLS_PER_CASE - 1)]
@@ -174,10 +208,13 @@ def main() -> None:
                 f"Leadline {seconds:.2f} s ({calls / seconds:,.0f} calls/s)"
             )
             time.sleep(0.5)
+        seconds, asked = rag(config, cases, Path(folder))
     ours.send(None)
     received, most, refused = ours.recv()
     print(f"the endpoint saw {received:,} calls, {most} in flight at most, and refused {refused}")
     print(verdict("calls per second of bare LiteLLM", median(ratios), 0.85))
+    print(f"{', '.join(RAG)}: {cases} cases in {seconds:.2f} s ({asked / seconds:,.0f} calls/s)")
+    print(verdict("calls per case of four RAG evaluators", asked / cases, 5, at_least=False))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from benchmarks.rules import EVALUATORS, make_rows
 from evaluators.registry import get
 from evaluators.toolbox import Settings
 from tasks import steps
+from tasks.jobs import Choice
 from tasks.lanes import LocalLanes, default_processes, drive
 from tasks.load import load_dataset
 from tasks.store import Store
@@ -40,7 +41,7 @@ def run_once(store: Store, file: Path, evaluators: Sequence[str]) -> int:
     planned = steps.begin(
         store,
         loaded,
-        [get(name)() for name in evaluators],
+        Choice(tuple(get(name)() for name in evaluators), {}),
         Settings(embedder="offline"),
         model_keys=(),
         processes=processes,

@@ -114,7 +114,10 @@ def _score(chunks: tuple[Chunk, ...], processes: int, retries: Retries) -> None:
             cache_policy=NO_CACHE,
             persist_result=False,
         )(lanes.score)
-        judge = score.with_options(retry_delay_seconds=retries.delays, retry_condition_fn=retries.worth_it)
+        judge = score.with_options(
+            retry_delay_seconds=retries.delays,
+            retry_condition_fn=lambda *_: retries.worth_it(),  # Prefect takes any bound method for a "no"
+        )
 
         def submit(chunk: Chunk) -> PrefectFuture[ChunkResult]:
             return (judge if chunk.lane == "judge" else score).submit(chunk)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 from evaluators.judge.budget import Limits
 from evaluators.judge.choice import find_judges
@@ -43,8 +42,8 @@ class Retries:
         self.delays = [1.25 * pause, 4 * pause]
         self._given_up = Event()
 
-    def worth_it(self, *_: Any) -> bool:
-        """Return whether a chunk that failed is to be tried again; Prefect's ``retry_condition_fn``."""
+    def worth_it(self) -> bool:
+        """Return whether a chunk that failed is to be tried again."""
         return not self._given_up.is_set()
 
     def learn(self, result: object) -> None:

@@ -24,6 +24,9 @@ from evaluators.errors import UsageError
 from evaluators.judge.config import JudgeConfig
 
 FILE: Final = "leadline.toml"
+LOCAL: Final = "local:"
+"""Before the name of a model that runs here."""
+
 MODEL_VARIABLE: Final = "LEADLINE_JUDGE"
 BASE_VARIABLE: Final = "LEADLINE_JUDGE_API_BASE"
 
@@ -34,7 +37,8 @@ def find_judges(
     """Return the judges that can be asked, the default one first; none when nothing names one.
 
     Args:
-        model: A model, or the name of a judge in the file; else ``$LEADLINE_JUDGE``, else the file's default.
+        model: A model, ``local:`` and one that runs here, or the name of a judge in the file; else
+            ``$LEADLINE_JUDGE``, else the file's default.
         api_base: Address of the model's server; else ``$LEADLINE_JUDGE_API_BASE``.
         file: The configuration file; by default ``leadline.toml`` here, if there is one.
         environment: The environment's variables.
@@ -55,12 +59,17 @@ def find_judges(
         if named is None:
             return ()
     elif named not in judges:
-        base = api_base or environment.get(BASE_VARIABLE) or None
-        judges["default"] = _judge("default", {"model": named, "api_base": base}, "--judge")
+        judges["default"] = _judge("default", _from_name(named, api_base or environment.get(BASE_VARIABLE)), "--judge")
         named = "default"
     elif api_base:
         judges[named] = _judge(named, judges[named].model_dump() | {"api_base": api_base}, "--judge-api-base")
     return (judges[named], *(judge for key, judge in sorted(judges.items()) if key != named))
+
+
+def _from_name(name: str, api_base: str | None) -> dict[str, Any]:
+    if name.startswith(LOCAL):
+        return {"kind": "local", "model": name.removeprefix(LOCAL)}
+    return {"model": name, "api_base": api_base or None}
 
 
 def _read(file: Path | None) -> tuple[dict[str, JudgeConfig], str | None]:

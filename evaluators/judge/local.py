@@ -20,7 +20,7 @@ from evaluators.judge.transport import AttemptError, Refused, Transient
 from evaluators.models.checkpoints import model_from, token_limit, tokenizer_from
 from evaluators.models.refs import ModelRef
 from evaluators.models.resident import busy, resident
-from evaluators.models.runtime import loading
+from evaluators.models.runtime import is_out_of_memory, loading, release_memory
 from evaluators.models.weights import identity, locate, parse_ref
 from evaluators.text.sentences import without_surrogates
 from evaluators.types import Json
@@ -202,9 +202,12 @@ class ChatModel:
                 made = self.model.generate(
                     **padded, max_new_tokens=room, pad_token_id=self._tokenizer.pad_token_id, **sampling
                 )
-        except torch.cuda.OutOfMemoryError:
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            release_memory()
             if len(prompts) == 1:
-                return [Refused("it does not fit into the device's memory")]
+                return [Refused("the question does not fit into the device's memory")]
             half = len(prompts) // 2
             return self._generate(prompts[:half], config, room) + self._generate(prompts[half:], config, room)
         seconds = time.perf_counter() - started

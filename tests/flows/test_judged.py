@@ -19,7 +19,7 @@ import pytest
 from tasks.db import open_run
 from tasks.ledger.place import read_ledger
 from tasks.store import Store
-from tests.support.judge_endpoint import JudgeEndpoint, Question, serving
+from tests.support.judge_endpoint import Fault, JudgeEndpoint, Question, broken, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -169,3 +169,19 @@ def test_without_its_judge_a_run_is_published_and_a_later_one_asks_for_what_is_m
         }
         assert sum(totals.values()) == 100
         assert str(second["run"]) in bench.run("calls", "--totals")
+
+
+def test_a_judge_that_is_restarted_on_the_way_costs_no_score(tmp_path: Path, home: Path, dataset: Path) -> None:
+    gone_since: list[float] = []
+
+    def fault(question: Question) -> Fault | None:
+        if question.number >= 100 and not gone_since:
+            gone_since.append(time.monotonic())
+        return broken(503) if gone_since and time.monotonic() - gone_since[0] < 4 else None
+
+    with serving(JudgeEndpoint(reply, fault=fault)) as endpoint:
+        bench = Bench(tmp_path, home, endpoint)
+        result = bench.json(*bench.evaluate(dataset))
+    assert result["unscored"] == 0
+    assert result["judge_calls"] == 2 * ROWS
+    assert bench.json("calls", "--failed"), "the judge was not away long enough to make a chunk fail"

@@ -14,6 +14,7 @@ from evaluators.registry import get
 from evaluators.toolbox import Settings
 from tasks import steps
 from tasks.databricks_columns import export_databricks
+from tasks.jobs import Choice
 from tasks.lanes import LocalLanes, drive
 from tasks.load import load_dataset
 from tasks.score import Chunk, ChunkResult
@@ -54,7 +55,7 @@ def test_an_evaluation_set_comes_out_in_databricks_columns(tmp_path: Path) -> No
     store = Store.open(tmp_path / "store")
     with serving(JudgeEndpoint(reply)) as endpoint:
         planned = steps.begin(
-            store, load_dataset(store, source), [get(f"databricks.{name}")() for name in EVALUATORS],
+            store, load_dataset(store, source), Choice(tuple(get(f"databricks.{name}")() for name in EVALUATORS), {}),
             Settings(judges=(judge_at(endpoint.url),)), model_keys=(), processes=1, config={},
         )  # fmt: skip
 

@@ -60,6 +60,11 @@ def test_an_address_on_the_command_line_is_for_the_judge_named_there(file: Path)
     assert (judge.api_base, judge.max_in_flight) == ("http://h:3", 4)
 
 
+def test_a_model_that_runs_here_can_be_named(file: Path) -> None:
+    judge = find_judges("local:some/model", None, file, {"LEADLINE_JUDGE_API_BASE": "http://h:2"})[0]
+    assert (judge.kind, judge.model, judge.api_base) == ("local", "some/model", None)
+
+
 def test_there_may_be_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert find_judges(None, None, None, {}) == ()

@@ -22,7 +22,8 @@ from tests.support.tiny_checkpoints import make_gpt2
 pytestmark = pytest.mark.slow
 
 TEMPLATE = (
-    "{% for message in messages %}{% if message['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+    "{% for message in messages %}"
+    "{% if message['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
     "{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}assistant:"
 )
 SETTINGS = Settings(device="cpu")
