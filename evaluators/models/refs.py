@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 ModelKind: TypeAlias = Literal[
-    "embedder", "cross_encoder", "classifier", "consistency", "language_model", "chat_model", "tokenizer", "nli", "summac_conv"
+    "embedder",
+    "cross_encoder",
+    "classifier",
+    "consistency",
+    "language_model",
+    "chat_model",
+    "tokenizer",
+    "nli",
+    "summac_conv",
 ]
 
 OFFLINE: Final = "offline"
