@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -21,7 +21,6 @@ class Params(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    hidden: ClassVar[frozenset[str]] = frozenset()
 
     metric_threshold: Annotated[
         float | dict[str, float] | None,

@@ -7,7 +7,6 @@ dataset's Parquet files and the plan, and writes segments. It never opens the ru
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from typing import Final
 from evaluators.base import Evaluator, Lane
 from evaluators.errors import LeadlineError, ModelUnavailable
 from evaluators.toolbox import Toolbox
-from evaluators.types import Field, Reason, Row, RowScore, Unscored
+from evaluators.types import Field, Reason, Row, RowScore, Unscored, is_number
 from tasks.chunk_rows import NeededRow, read_chunk
 from tasks.jobs import Job, read_jobs
 from tasks.segments import write_segment, write_unscored
@@ -258,8 +257,6 @@ def _checked(evaluator: Evaluator, score: RowScore) -> RowScore:
         raise ValueError(f"{evaluator.spec.id} returned {sorted(score.values)}, not {sorted(evaluator.row_metrics)}")
     limits = {metric.key: metric.range for metric in evaluator.metrics}
     for key, value in score.values.items():
-        if isinstance(value, float | int):
-            low, high = limits[key]
-            if math.isnan(value) or (math.isinf(value) and value not in (low, high)):
-                raise ValueError(f"{evaluator.spec.id} returned {value} for {key}")
+        if isinstance(value, float | int) and not is_number(value, allow_infinite=value in limits[key]):
+            raise ValueError(f"{evaluator.spec.id} returned {value} for {key}")
     return score

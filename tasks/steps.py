@@ -28,7 +28,7 @@ from tasks.plan import cut, plan
 from tasks.problems import find_problems
 from tasks.publish import Published, publish
 from tasks.score import Chunk
-from tasks.store import Run, Store
+from tasks.store import Run, Store, write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,6 @@ def begin(
 
 
 def _say_what_it_is(store: Store, job: Job) -> None:
-    from tasks.store import write_json
-
     path = store.scores(job.evaluator, job.config) / "config.json"
     if not path.exists() and not job.error:
         write_json(path, job.identity)
