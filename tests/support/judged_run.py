@@ -163,7 +163,8 @@ def evaluate(
 
 def main() -> None:
     store, dataset, url = sys.argv[1:]
-    print(json.dumps(evaluate(Store.open(store), Path(dataset), [judge_at(url)])))
+    # Long enough that a busy machine makes no call twice for slowness: tests count what a kill repeats.
+    print(json.dumps(evaluate(Store.open(store), Path(dataset), [judge_at(url, timeout_s=30.0)])))
 
 
 if __name__ == "__main__":
