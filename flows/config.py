@@ -59,6 +59,12 @@ class Models(BaseModel):
     splitter: Literal["auto", "punkt", "rules"] = Field(
         "auto", description="Sentence splitter.", json_schema_extra={"position": 5}
     )
+    allow_pickle: bool = Field(
+        False,
+        description="Load pickled weights where a model has no safetensors. They can run any code: only from authors "
+        "you trust.",
+        json_schema_extra={"position": 6},
+    )
 
 
 class Judges(BaseModel):

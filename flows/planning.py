@@ -59,6 +59,7 @@ def settings_of(config: EvaluateConfig) -> Settings:
         device=models.device,
         precision=models.precision,
         allow_download=models.allow_download,
+        allow_pickle=models.allow_pickle,
         judges=judges_of(config.judges),
         evaluators_dir=str(Path(config.evaluators_dir).expanduser().absolute()) if config.evaluators_dir else None,
     )

@@ -100,14 +100,15 @@ def score_chunk(chunk: Chunk) -> ChunkResult:
     mine = [job for job in jobs if job.lane == chunk.lane and not job.error]
     tools = toolbox_for(store, run, settings, chunk.lane)
     work = [_Work(job, job.build(), trial) for job in mine for trial in range(job.trials)]
-    fields = [name for name in Field if any(name in job.reads for job in mine)]
     pairs = run.plan / f"{chunk.lane}.parquet"
-    for batch in read_chunk(
-        store.dataset(chunk.dataset), pairs, chunk.first, chunk.last, fields, batch=BATCH_ROWS[chunk.lane]
-    ):
-        _prefetch(work, batch, tools)
-        _score_batch(work, batch, tools, together=chunk.lane == "judge")
-        tools.forget()
+    for group in _by_model(work, tools) if chunk.lane == "gpu" else [work]:
+        fields = [name for name in Field if any(name in one.job.reads for one in group)]
+        for batch in read_chunk(
+            store.dataset(chunk.dataset), pairs, chunk.first, chunk.last, fields, batch=BATCH_ROWS[chunk.lane]
+        ):
+            _prefetch(group, batch, tools)
+            _score_batch(group, batch, tools, together=chunk.lane == "judge")
+            tools.forget()
     scored = sum(one.write(store, f"{chunk.run}-{chunk.name}") for one in work)
     failed = [line for one in work for line in one.failed]
     unscored = run.unscored / f"{chunk.name}.parquet"
@@ -121,6 +122,14 @@ def score_chunk(chunk: Chunk) -> ChunkResult:
     for one in work:
         seconds[one.job.evaluator] += one.seconds
     return ChunkResult(chunk.name, scored, len(failed), {name: round(s, 3) for name, s in seconds.items() if s})
+
+
+def _by_model(work: Sequence[_Work], tools: Toolbox) -> list[list[_Work]]:
+    """Group evaluators by their weights: a device that holds one model at a time loads each once for a chunk."""
+    groups: defaultdict[tuple[str, ...], list[_Work]] = defaultdict(list)
+    for one in work:
+        groups[tuple(sorted(map(str, one.evaluator.models(tools))))].append(one)
+    return [groups[refs] for refs in sorted(groups)]
 
 
 def _score_batch(work: Sequence[_Work], batch: Sequence[NeededRow], tools: Toolbox, *, together: bool) -> None:

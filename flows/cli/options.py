@@ -68,6 +68,7 @@ _OPTIONS: Final = (
         help="Number format of models.",
     ),
     click.option("--allow-download", is_flag=True, help="Fetch missing weights."),
+    click.option("--allow-pickle", is_flag=True, help="Load pickled weights too, which can run code when loaded."),
     click.option(
         "--fail-on",
         type=click.Choice(FAIL_ON),

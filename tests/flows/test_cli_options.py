@@ -48,7 +48,8 @@ def test_every_option_arrives() -> None:
     config = config_of(
         "d.json", "-e", "bleu", "-e", "rouge,text_matching", "--suite", "rules", "--param", "bleu.min_test_cases=3",
         "--model", "a,b", "--model", "c", "--format", "ragas", "--embedder", "offline", "--language", "de",
-        "--splitter", "rules", "--device", "cpu", "--precision", "float16", "--allow-download", "--fail-on", "medium",
+        "--splitter", "rules", "--device", "cpu", "--precision", "float16", "--allow-download", "--allow-pickle",
+        "--fail-on", "medium",
         "--min-coverage", "0.5", "--processes", "3", "--name", "N", "-o", "out", "--store", "S",
     )  # fmt: skip
     assert config == EvaluateConfig(
@@ -65,6 +66,7 @@ def test_every_option_arrives() -> None:
             device="cpu",
             precision="float16",
             allow_download=True,
+            allow_pickle=True,
         ),
         fail_on=FailOn.MEDIUM,
         min_coverage=0.5,
