@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 UNLIMITED: Final = 1_000_000
 """A tokenizer's limit from here on means that it has none."""
 
-TOKENS_CPU: Final = 2048
+TOKENS_CPU: Final = 512
 TOKENS_ACCELERATOR: Final = 256 * 512
 """Tokens that go through a model at once, padding included, while texts are no longer than ``_SQUARE_FROM``."""
 
