@@ -20,7 +20,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from evaluators.errors import LeadlineError
 from evaluators.metrics import Board, Metric
@@ -31,10 +31,14 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from evaluators.details import Details
     from evaluators.models.refs import ModelRef
     from evaluators.toolbox import Toolbox
 
 log = logging.getLogger("leadline.evaluators")
+
+RESAMPLES: Final = 1000
+"""Resamples of a bootstrap, unless an evaluator chooses fewer."""
 
 Lane: TypeAlias = Literal["cpu", "gpu", "judge"]
 
@@ -63,6 +67,11 @@ class Spec:
         problem_type: The type of its threshold problems.
         keywords: Labels to find it by.
         source: Where its method is published.
+        on_request: Whether it runs only when it or its suite is named, since it would say nothing of other data.
+        annotations: Which annotations of data items it is about: ``whole`` (labels of the whole item), ``box``,
+            ``polygon``, ``raster``, ``region`` (no single objects at all); all when empty. Matters only to evaluators
+            that read annotations.
+        input_names: What its inputs are called in its public description, where that is not their fields' names.
     """
 
     id: str
@@ -84,6 +93,9 @@ class Spec:
     problem_type: str = "accuracy"
     keywords: tuple[str, ...] = ()
     source: str = ""
+    on_request: bool = False
+    annotations: tuple[str, ...] = ()
+    input_names: tuple[str, ...] = ()
 
     @property
     def required(self) -> tuple[Field, ...]:
@@ -165,18 +177,46 @@ class Evaluator(ABC):
         whole batch unscored, so implementations guard what a single row can break.
         """
 
-    def aggregate(
-        self, payloads: Sequence[Json], weights: npt.NDArray[np.float64]
-    ) -> dict[str, npt.NDArray[np.float64]]:
-        """Compute the dataset-level metrics of one model, for many weightings at once.
+    def prepare(self, payloads: Sequence[Json]) -> Any:
+        """Return what :meth:`aggregate` and :meth:`details` work on, made once per model from its payloads.
 
         Args:
             payloads: The distinct payloads of the model's scored rows, ``n`` of them.
+
+        Returns:
+            By default the payloads themselves; arrays where that is faster.
+        """
+        return payloads
+
+    def resamples(self, prepared: Any) -> int:
+        """Return how many resamples the intervals of the dataset-level metrics are worth: 1,000, fewer if costly."""
+        return RESAMPLES
+
+    def details(self, prepared: Any, weights: npt.NDArray[np.float64], cases: Sequence[str]) -> Details | None:
+        """Return what there is to say of one model beyond its metrics: curves, confusion matrices, examples.
+
+        It is asked once per model and run, of evaluators with a dataset-level or pooled metric.
+
+        Args:
+            prepared: What :meth:`prepare` made of the model's ``n`` distinct payloads.
+            weights: Array of shape ``(n,)``: how often each payload occurs.
+            cases: For each payload the key of a case that has it.
+
+        Returns:
+            By default nothing. See :mod:`evaluators.details` for what there can be.
+        """
+        return None
+
+    def aggregate(self, payloads: Any, weights: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[np.float64]]:
+        """Compute the dataset-level metrics of one model, for many weightings at once.
+
+        Args:
+            payloads: What :meth:`prepare` made of the distinct payloads of the model's scored rows, ``n`` of them.
             weights: Array of shape ``(b, n)``: how often each payload counts. Row 0 holds the true counts, the
                 others are resamples for the confidence interval.
 
         Returns:
-            For each dataset-level metric an array of shape ``(b,)``.
+            For each dataset-level or pooled metric an array of shape ``(b,)``; NaN where it is not defined.
         """
         raise LeadlineError(f"{self.spec.id} declares a dataset-level metric but does not aggregate it.")
 
@@ -210,7 +250,7 @@ def describe(evaluator: type[Evaluator]) -> dict[str, Json]:
         "id": spec.id,
         "name": spec.name,
         "family": spec.family,
-        "inputs": [field.value for field in spec.inputs],
+        "inputs": list(spec.input_names or (field.value for field in spec.inputs)),
         "llm": spec.llm,
         "rag": spec.rag,
         "judge": spec.judge,

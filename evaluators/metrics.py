@@ -25,6 +25,8 @@ class Metric:
         description: One or two sentences for a reader.
         share: Whether a row's value is 0 or 1, so that the mean is a share (and gets a Wilson interval).
         dataset_level: Whether it has no value per row and is computed over all rows of a model at once.
+        pooled: Whether it has a value per row, which says how that row fares, but the model's value is computed over
+            all rows at once and is not their mean.
     """
 
     key: str
@@ -36,6 +38,7 @@ class Metric:
     description: str = ""
     share: bool = False
     dataset_level: bool = False
+    pooled: bool = False
 
     def passes(self, value: float, threshold: float | None = None) -> bool | None:
         """Return whether a value satisfies the threshold (inclusive), or ``None`` without a threshold."""

@@ -11,6 +11,8 @@ import difflib
 import importlib
 import importlib.metadata
 import pkgutil
+import re
+from dataclasses import replace
 from functools import cache
 from typing import Final, TypeVar
 
@@ -30,6 +32,8 @@ FAMILIES: Final = (
 )
 ENTRY_POINTS: Final = "leadline.evaluators"
 
+_NAMED: Final = re.compile(r"(?P<id>[^#]+)#(?P<name>[A-Za-z0-9_-]{1,40})")
+
 E = TypeVar("E", bound=type[Evaluator])
 
 _registered: dict[str, type[Evaluator]] = {}
@@ -46,6 +50,13 @@ def register(evaluator: E) -> E:
         )
     _registered[evaluator.spec.id] = evaluator
     return evaluator
+
+
+@cache
+def _under_a_name(kind: type[Evaluator], name: str) -> type[Evaluator]:
+    title = f"{kind.spec.name.removesuffix(' Evaluator')} ({name})"
+    spec = replace(kind.spec, id=f"{kind.spec.id}#{name}", name=title)
+    return type(kind.__name__, (kind,), {"spec": spec, "__doc__": kind.__doc__, "__module__": kind.__module__})
 
 
 @cache
@@ -71,7 +82,13 @@ def all_evaluators() -> dict[str, type[Evaluator]]:
 
 
 def get(evaluator_id: str) -> type[Evaluator]:
-    """Return one evaluator; an unknown id is a :class:`UsageError` that suggests the nearest ones."""
+    """Return one evaluator; an unknown id is a :class:`UsageError` that suggests the nearest ones.
+
+    ``ID#NAME`` is the evaluator ID under a name of its own, so that one run can have it several times.
+    """
+    named = _NAMED.fullmatch(evaluator_id)
+    if named is not None:
+        return _under_a_name(get(named["id"]), named["name"])
     known = all_evaluators()
     if evaluator_id in known:
         return known[evaluator_id]

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
+from evaluators.annotations import Annotations
+
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 
@@ -26,6 +28,12 @@ class Field(StrEnum):
     EXPECTED_DOCUMENTS = "expected_documents"
     RETRIEVED_DOCUMENTS = "retrieved_documents"
     METADATA = "metadata"
+    EXPECTED_ANNOTATIONS = "expected_annotations"
+    PREDICTED_ANNOTATIONS = "predicted_annotations"
+
+
+OUTPUTS: Final = frozenset({Field.ACTUAL_ANSWER, Field.PREDICTED_ANNOTATIONS})
+"""What a model made: absent where its host returned an error instead."""
 
 
 class Status(StrEnum):
@@ -54,6 +62,7 @@ class Reason(StrEnum):
     BUDGET = "budget"
     OUT_OF_MEMORY = "out_of_memory"
     WORKER_LOST = "worker_lost"
+    QUARANTINED = "quarantined"
 
 
 class Severity(StrEnum):
@@ -88,6 +97,9 @@ class Row:
         categories: Free labels of the case.
         expected_documents: Documents that should have been retrieved.
         metadata: Everything else that the dataset said of the row.
+        expected_annotations: Ground truth of a data item, see :mod:`evaluators.annotations`; ``None`` when absent.
+        predicted_annotations: What the model found in the item, ``None`` when there is nothing of it (``()`` or ``[]``
+            says that it found nothing).
     """
 
     case: str
@@ -100,6 +112,8 @@ class Row:
     categories: tuple[str, ...] = ()
     expected_documents: tuple[str, ...] = ()
     metadata: Mapping[str, Json] = field(default_factory=dict)
+    expected_annotations: Annotations | None = None
+    predicted_annotations: Annotations | None = None
 
 
 class Source(StrEnum):

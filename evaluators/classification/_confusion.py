@@ -70,28 +70,28 @@ def precision_recall_f1(
     expected = np.array([number.get(pair[0], -1) for pair in pairs], dtype=np.int64)
     actual = np.array([number.get(pair[1], -1) for pair in pairs], dtype=np.int64)
     hits = np.where(expected == actual, expected, -1)
-    found, right, wanted = (_sums(weights, index, len(labels)) for index in (actual, hits, expected))
+    found, right, wanted = (sums(weights, index, len(labels)) for index in (actual, hits, expected))
     if averaged.average == "micro":
         found, right, wanted = (each.sum(axis=1, keepdims=True) for each in (found, right, wanted))
     each_label = {
-        "precision": _ratio(right, found),
-        "recall": _ratio(right, wanted),
-        "f1": _ratio(2 * right, found + wanted),
+        "precision": ratio(right, found),
+        "recall": ratio(right, wanted),
+        "f1": ratio(2 * right, found + wanted),
     }
     if averaged.average == "weighted":
         total = wanted.sum(axis=1)
-        return {name: _ratio((values * wanted).sum(axis=1), total) for name, values in each_label.items()}
+        return {name: ratio((values * wanted).sum(axis=1), total) for name, values in each_label.items()}
     counted = np.ones_like(found)
     if averaged.average == "macro" and not averaged.labels:  # a label that a resample does not hold is none of it
         counted = (found + wanted > 0).astype(np.float64)
-    return {name: _ratio((values * counted).sum(axis=1), counted.sum(axis=1)) for name, values in each_label.items()}
+    return {name: ratio((values * counted).sum(axis=1), counted.sum(axis=1)) for name, values in each_label.items()}
 
 
 def _pairs(payloads: Sequence[Json]) -> list[tuple[str, str | None]]:
     return [(payload["expected"], payload["actual"]) for payload in cast("Sequence[dict[str, Any]]", payloads)]
 
 
-def _sums(weights: npt.NDArray[np.float64], index: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.float64]:
+def sums(weights: npt.NDArray[np.float64], index: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.float64]:
     """Return ``(b, size)``: the sum of the weights of each label; an index of -1 counts nowhere."""
     import numpy as np
 
@@ -105,7 +105,7 @@ def _sums(weights: npt.NDArray[np.float64], index: npt.NDArray[np.int64], size: 
     return out
 
 
-def _ratio(above: npt.NDArray[np.float64], below: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def ratio(above: npt.NDArray[np.float64], below: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     import numpy as np
 
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

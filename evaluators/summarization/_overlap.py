@@ -21,7 +21,7 @@ class OverlapEvaluator(RowEvaluator, Generic[T]):
     """
 
     @abstractmethod
-    def prepare(self, text: str, tools: Toolbox) -> T:
+    def read(self, text: str, tools: Toolbox) -> T:
         """Return what ``compare`` needs of a text."""
 
     @abstractmethod
@@ -36,8 +36,8 @@ class OverlapEvaluator(RowEvaluator, Generic[T]):
         def score_one(row: Row, tools: Toolbox) -> RowScore:
             for text in row.expected_answers:
                 if text not in references:
-                    references[text] = self.prepare(text, tools)
-            answer = self.prepare(row.actual_answer or "", tools)
+                    references[text] = self.read(text, tools)
+            answer = self.read(row.actual_answer or "", tools)
             return self.compare(answer, [references[text] for text in row.expected_answers])
 
         before: tuple[str, ...] = ()

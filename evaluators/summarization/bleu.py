@@ -57,7 +57,7 @@ class Bleu(OverlapEvaluator[NGrams]):
         source="Papineni et al. 2002, https://aclanthology.org/P02-1040; NLTK sentence_bleu",
     )
 
-    def prepare(self, text: str, tools: Toolbox) -> NGrams:
+    def read(self, text: str, tools: Toolbox) -> NGrams:
         """Tokenize a text, sentence by sentence."""
         return NGrams(nltk_words(sentence.text for sentence in tools.sentences(text)))
 

@@ -126,7 +126,7 @@ class Rouge(OverlapEvaluator[RougeText]):
     parameters = RougeParams
     params: RougeParams
 
-    def prepare(self, text: str, tools: Toolbox) -> RougeText:
+    def read(self, text: str, tools: Toolbox) -> RougeText:
         """Tokenize a text."""
         return RougeText(text, stem=self.params.use_stemmer)
 

@@ -113,7 +113,7 @@ class ValorRouge(OverlapEvaluator[RougeText]):
         """One metric for each of ``rouge_types``."""
         return _metrics(self.params.rouge_types)
 
-    def prepare(self, text: str, tools: Toolbox) -> RougeText:
+    def read(self, text: str, tools: Toolbox) -> RougeText:
         """Tokenize a text."""
         return RougeText(text, stem=self.params.rouge_use_stemmer)
 
@@ -168,7 +168,7 @@ class ValorBleu(OverlapEvaluator[NGrams]):
     parameters = ValorBleuParams
     params: ValorBleuParams
 
-    def prepare(self, text: str, tools: Toolbox) -> NGrams:
+    def read(self, text: str, tools: Toolbox) -> NGrams:
         """Tokenize a text."""
         return NGrams(valor_words(text))
 

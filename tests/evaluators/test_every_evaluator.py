@@ -54,7 +54,10 @@ WITHOUT_JUDGE = (
     "text_matching",
     "toxicity",
     "valor.bleu",
+    "valor.classification",
+    "valor.object_detection",
     "valor.rouge",
+    "valor.semantic_segmentation",
 )
 """What must be registered, so that a module that is not found does not go unnoticed."""
 
@@ -76,6 +79,16 @@ PLAIN = Row(
     condition='"seven" AND NOT "ten"',
     categories=("pumps",),
     expected_documents=("manual.pdf", "guide.pdf"),
+    expected_annotations=(
+        {"labels": [{"key": "class", "value": "engine room"}]},
+        {"labels": [{"key": "class", "value": "pump"}], "box": [10, 20, 60, 80]},
+        {"labels": [{"key": "class", "value": "floor"}], "raster": {"size": [4, 5], "counts": [6, 8, 6]}},
+    ),
+    predicted_annotations=(
+        {"labels": [{"key": "class", "value": "engine room", "score": 0.9}]},
+        {"labels": [{"key": "class", "value": "pump", "score": 0.7}], "box": [12, 20, 60, 84]},
+        {"labels": [{"key": "class", "value": "floor", "score": 1.0}], "raster": {"size": [4, 5], "counts": [8, 8, 4]}},
+    ),
 )
 
 ABSURD = {

@@ -77,3 +77,19 @@ def test_another_package_brings_evaluators_by_an_entry_point(tmp_path):
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "{'shouting': 1.0}", done.stderr
+
+
+def test_an_evaluator_may_run_under_several_names() -> None:
+    tone, length = get("byop#tone"), get("byop#length")
+    assert (tone.spec.id, length.spec.id) == ("byop#tone", "byop#length")
+    assert tone.spec.name.endswith("(tone)")
+    assert tone.spec.metrics == get("byop").spec.metrics
+    assert get("byop#tone") is tone
+    assert "byop#tone" not in all_evaluators()
+    assert issubclass(tone, get("byop"))
+
+
+@pytest.mark.parametrize("id_", ["byop#", "byop#a b", "byop#a#b", "#a", "no_such#a", f"byop#{'x' * 41}"])
+def test_a_name_that_is_none_is_refused(id_: str) -> None:
+    with pytest.raises(UsageError, match="There is no evaluator called"):
+        get(id_)

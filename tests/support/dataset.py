@@ -18,11 +18,16 @@ def make_dataset(store: Store, answers: list[dict[str, Any]]) -> str:
     """Write the Parquet files of a dataset and return its digest.
 
     Each answer is a flat record: case, model, question, expected (list), context (list of strings or of pairs with a
-    document), answer, condition, categories, error, duration_s, cost_usd, original (key of the original case).
+    document), answer, condition, categories, error, duration_s, cost_usd, original (key of the original case),
+    expected_annotations, predicted_annotations.
     """
     name = hashlib.sha256(json.dumps(answers, sort_keys=True).encode()).hexdigest()[:32]
     publish_folder(store.dataset(name), lambda folder: _write(folder, answers))
     return name
+
+
+def _dumped(value: Any) -> str | None:
+    return None if value is None else json.dumps(value)
 
 
 def _write(folder: Path, answers: list[dict[str, Any]]) -> None:
@@ -40,9 +45,10 @@ def _write(folder: Path, answers: list[dict[str, Any]]) -> None:
             if case_id not in seen:
                 seen.add(case_id)
                 connection.execute(
-                    "INSERT INTO cases VALUES (?, ?, ?, ?, ?, ?, ?, '{}')",
+                    "INSERT INTO cases VALUES (?, ?, ?, ?, ?, ?, ?, '{}', ?)",
                     [case_id, record["case"], record.get("question"), record.get("expected", []),
-                     record.get("documents", []), record.get("condition"), record.get("categories", [])],
+                     record.get("documents", []), record.get("condition"), record.get("categories", []),
+                     _dumped(record.get("expected_annotations"))],
                 )  # fmt: skip
                 if "original" in record:
                     connection.execute(
@@ -56,9 +62,9 @@ def _write(folder: Path, answers: list[dict[str, Any]]) -> None:
                 for chunk in record.get("context", [])
             ]
             connection.execute(
-                "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, '{}')",
+                "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, '{}', ?)",
                 [row_id, case_id, models[record["model"]], record.get("answer"), context, record.get("error"),
-                 record.get("duration_s"), record.get("cost_usd")],
+                 record.get("duration_s"), record.get("cost_usd"), _dumped(record.get("predicted_annotations"))],
             )  # fmt: skip
             values = {
                 Field.QUESTION: record.get("question"),
@@ -70,6 +76,8 @@ def _write(folder: Path, answers: list[dict[str, Any]]) -> None:
                 Field.EXPECTED_DOCUMENTS: record.get("documents"),
                 Field.RETRIEVED_DOCUMENTS: [c["doc_uri"] for c in context if c["doc_uri"]] or None,
                 Field.METADATA: {},
+                Field.EXPECTED_ANNOTATIONS: record.get("expected_annotations"),
+                Field.PREDICTED_ANNOTATIONS: record.get("predicted_annotations"),
             }
             digests = [
                 None if values[field] is None else hashlib.sha256(json.dumps(values[field]).encode()).digest()[:16]

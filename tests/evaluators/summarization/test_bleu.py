@@ -68,14 +68,14 @@ def test_results_keep_the_order_of_the_rows():
 
 def test_one_row_that_fails_leaves_the_others_scored(monkeypatch):
     evaluator = Bleu()
-    prepare = evaluator.prepare
+    read = evaluator.read
 
     def broken(text, tools):
         if "boom" in text:
             raise RuntimeError("boom")
-        return prepare(text, tools)
+        return read(text, tools)
 
-    monkeypatch.setattr(evaluator, "prepare", broken)
+    monkeypatch.setattr(evaluator, "read", broken)
     good, bad = evaluator.score([row("fine", "fine"), row("boom", "fine")], TOOLS)
     assert good.complete
     assert bad.values["bleu_1"] == Unscored(Reason.EVALUATOR_ERROR, "RuntimeError: boom")

@@ -1,0 +1,192 @@
+"""Two readings of RGB's rules: ``space``, those of the RGB evaluation application, and ``official``, the paper's.
+
+Both look for words in the answer, so both can be wrong in ways that are written down here and not mended, for the
+sake of comparable numbers. ``official`` follows Chen et al., *Benchmarking Large Language Models in
+Retrieval-Augmented Generation* (AAAI 2024, arXiv:2309.01431), without the judged figures Rej* and ED*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from evaluators.robustness._rgb_cases import RgbCase
+
+REFUSALS: Final = (
+    "i can not answer the question because of the insufficient information in documents",
+    "insufficient information in documents",
+    "can not answer",
+    "cannot answer",
+    "i don't know",
+    "i cannot",
+    "i can't",
+    "unable to",
+    "not able to",
+    "insufficient information",
+    "no information",
+    "cannot determine",
+    "not enough information",
+    "don't have enough",
+    "unable to determine",
+    "cannot find",
+    "no relevant",
+    "not mentioned",
+    "not provided",
+    "not specified",
+    "unclear",
+    "unknown",
+    "i'm not sure",
+    "i am not sure",
+    "cannot be determined",
+    "information is not available",
+    "does not provide",
+)
+"""Words of a refusal, those of the paper's figure 3 first."""
+
+DETECTIONS: Final = (
+    "incorrect",
+    "wrong",
+    "false",
+    "error",
+    "mistake",
+    "inaccurate",
+    "not true",
+    "not correct",
+    "factually incorrect",
+    "contradicts",
+    "actually",
+    "in fact",
+    "however",
+    "but actually",
+    "the correct answer",
+    "should be",
+)
+"""Words of somebody who noticed an error."""
+
+OVERLAP: Final = 0.8
+"""Share of the expected answer's words that must stand in the answer."""
+
+OFFICIAL_REFUSALS: Final = ("信息不足", "insufficient information")
+OFFICIAL_DETECTIONS: Final = ("事实性错误", "factual errors")
+"""From the sentences that the benchmark's prompt tells the model to say; upper and lower case are told apart."""
+
+_ENDS: Final = ".!?,;:"
+_CURLY: Final = str.maketrans({"\u2019": "'", "\u2018": "'"})
+
+
+class Scorer(Protocol):
+    """How an answer is read."""
+
+    def labels(self, answer: str, case: RgbCase) -> list[int]:
+        """Return for each part of the expected answer whether it is there, or ``[-1]`` for a refusal."""
+
+    def refusal(self, answer: str, case: RgbCase) -> str | None:
+        """Return the words that refuse, ``None`` when there are none."""
+
+    def detection(self, answer: str, case: RgbCase) -> str | None:
+        """Return the words that say that the documents are wrong, ``None`` when there are none."""
+
+    def corrects(self, answer: str, case: RgbCase) -> bool:
+        """Return whether the right answer is given instead of the documents' wrong one."""
+
+
+def is_right(labels: Sequence[int]) -> bool:
+    """Return whether every part of the expected answer is there."""
+    return 1 in labels and 0 not in labels and -1 not in labels
+
+
+class Space:
+    """The application's rules: flexible matching by containment or by four fifths of the words.
+
+    Known quirks, kept: an answer shorter than the expected one counts when it stands in it ("is" for "Paris is
+    nice"); a negation counts ("not Norway" for "Norway"); "however" counts as detection and "unknown" as refusal.
+    Typographic apostrophes are read as plain ones, which the application does not do.
+
+    Args:
+        strict: Only an equal text counts.
+    """
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self._strict = strict
+
+    def labels(self, answer: str, case: RgbCase) -> list[int]:
+        """See :class:`Scorer`; a refusal is an answer like any other."""
+        return [int(any(self.is_correct(answer, text) for text in part)) for part in case.parts]
+
+    def refusal(self, answer: str, case: RgbCase) -> str | None:
+        """See :class:`Scorer`."""
+        return _first(REFUSALS, answer.lower().translate(_CURLY))
+
+    def detection(self, answer: str, case: RgbCase) -> str | None:
+        """See :class:`Scorer`."""
+        text = answer.lower().translate(_CURLY)
+        denials = (f"{start}{wrong.lower()}{end}" for wrong in case.counterfactual if wrong
+                   for start, end in (("not ", ""), ("", " is wrong")))  # fmt: skip
+        return _first((*DETECTIONS, *denials), text)
+
+    def corrects(self, answer: str, case: RgbCase) -> bool:
+        """See :class:`Scorer`; it need not be detected."""
+        if not is_right(self.labels(answer, case)):
+            return False
+        text = normalized(answer)
+        repeats = any(normalized(wrong) in text for wrong in case.counterfactual)
+        return not repeats or all(any(normalized(right) in text for right in part) for part in case.parts)
+
+    def is_correct(self, answer: str, truth: str) -> bool:
+        """Return whether an answer is one expected text."""
+        given, wanted = normalized(answer), normalized(truth)
+        if not given or not wanted:
+            return False
+        if self._strict:
+            return given == wanted
+        if wanted in given or (len(given) < len(wanted) and given in wanted):
+            return True
+        words = set(wanted.split())
+        return len(words & set(given.split())) / len(words) >= OVERLAP
+
+
+class Official:
+    """The paper's rules: every part must stand in the answer, letter case apart; a refusal is no answer.
+
+    In Chinese the spaces of the answer do not count.
+
+    Args:
+        refusals_correct: Count a refusal that noticed the error as its correction, as the benchmark's ``evalue.py``
+            does; the paper's figures do not.
+    """
+
+    def __init__(self, *, refusals_correct: bool = False) -> None:
+        self._refusals_correct = refusals_correct
+
+    def labels(self, answer: str, case: RgbCase) -> list[int]:
+        """See :class:`Scorer`."""
+        if self.refusal(answer, case):
+            return [-1]
+        text = _read(answer, case).lower()
+        return [int(any(spelling.lower() in text for spelling in part)) for part in case.parts]
+
+    def refusal(self, answer: str, case: RgbCase) -> str | None:
+        """See :class:`Scorer`."""
+        return _first(OFFICIAL_REFUSALS, _read(answer, case))
+
+    def detection(self, answer: str, case: RgbCase) -> str | None:
+        """See :class:`Scorer`."""
+        return _first(OFFICIAL_DETECTIONS, _read(answer, case))
+
+    def corrects(self, answer: str, case: RgbCase) -> bool:
+        """See :class:`Scorer`."""
+        labels = self.labels(answer, case)
+        return is_right(labels) or (self._refusals_correct and labels == [-1])
+
+
+def normalized(text: str) -> str:
+    """Return a text in lower case, without punctuation at its end, with single spaces."""
+    return " ".join(text.lower().strip().rstrip(_ENDS).split())
+
+
+def _read(answer: str, case: RgbCase) -> str:
+    return answer.replace(" ", "") if case.language == "zh" else answer
+
+
+def _first(wanted: Sequence[str], text: str) -> str | None:
+    return next((words for words in wanted if words in text), None)

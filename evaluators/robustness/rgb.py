@@ -1,0 +1,313 @@
+"""The four abilities that RGB tests in a RAG system: noise, refusal, integration, wrong documents."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import Field as Parameter
+
+from evaluators.base import RowEvaluator, Spec
+from evaluators.metrics import Metric
+from evaluators.params import Params
+from evaluators.registry import register
+from evaluators.robustness._rgb_cases import (
+    CLOSED_BOOK,
+    COUNTERFACTUAL,
+    INTEGRATION,
+    NOISE,
+    REJECTION,
+    RgbCase,
+    rgb_case,
+)
+from evaluators.robustness._rgb_scorers import Official, Scorer, Space, is_right
+from evaluators.toolbox import Toolbox
+from evaluators.types import Evidence, Field, Json, NotApplicable, Reason, Row, RowScore, Unscored
+
+_SOURCE: Final = (
+    "Chen et al., Benchmarking Large Language Models in Retrieval-Augmented Generation (RGB), AAAI 2024, "
+    "arXiv:2309.01431; RGB Evaluation Calculation Explanation (the application's rules)"
+)
+
+
+class RgbParams(Params):
+    """Parameters of RGB's evaluators."""
+
+    scorer: Annotated[
+        Literal["space", "official"],
+        Parameter(
+            description="'space': the RGB application's rules (key words; containment or 80 % of the words). "
+            "'official': the paper's (every part must stand in the answer; the prompt's own sentences)."
+        ),
+    ] = "space"
+    strict: Annotated[
+        bool, Parameter(description="With 'space': only an answer that equals an expected one is right.")
+    ] = False
+
+
+class CounterfactualParams(RgbParams):
+    """Parameters of counterfactual robustness."""
+
+    refusals_correct: Annotated[
+        bool,
+        Parameter(
+            description="With 'official': a refusal counts as a correction, as in the benchmark's evalue.py but not "
+            "in the paper's figures."
+        ),
+    ] = False
+
+
+class RgbEvaluator(RowEvaluator):
+    """What the four have in common: which cases they are for, and how answers are read.
+
+    Class attributes:
+        tasks: RGB's tasks whose cases they score; cases that name another are not applicable.
+    """
+
+    parameters = RgbParams
+    params: RgbParams
+    tasks: ClassVar[tuple[str, ...]]
+
+    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+        """Score a row whose case names no task, or one of this evaluator's."""
+        case = rgb_case(row)
+        if case.task is not None and case.task not in self.tasks:
+            values = NotApplicable(f"The case tests another ability: {case.task}.")
+            return RowScore(dict.fromkeys(self.row_metrics, values))
+        return self.read(row.actual_answer or "", case, self.scorer)
+
+    @property
+    def scorer(self) -> Scorer:
+        """The rules by which answers are read."""
+        params = self.params
+        if params.scorer == "space":
+            return Space(strict=params.strict)
+        return Official(refusals_correct=isinstance(params, CounterfactualParams) and params.refusals_correct)
+
+    @abstractmethod
+    def read(self, answer: str, case: RgbCase, scorer: Scorer) -> RowScore:
+        """Score an answer."""
+
+
+class RgbAccuracy(RgbEvaluator):
+    """An RGB evaluator of right answers."""
+
+    def read(self, answer: str, case: RgbCase, scorer: Scorer) -> RowScore:
+        """Score 1 when every part of the expected answer is there."""
+        if not case.parts:
+            nothing = Unscored(Reason.UNSCORABLE, "The case has no expected answer.")
+            return RowScore(dict.fromkeys(self.row_metrics, nothing))
+        labels = scorer.labels(answer, case)
+        return RowScore({"accuracy": float(is_right(labels))}, Evidence(_say(labels, case), data={"label": labels}))
+
+
+def _accuracy(description: str) -> tuple[Metric, ...]:
+    return (
+        Metric(
+            "accuracy", "Accuracy", higher_is_better=True, primary=True, share=True, threshold=None,
+            description=description,
+        ),
+    )  # fmt: skip
+
+
+@register
+class NoiseRobustness(RgbAccuracy):
+    """Measures how often the answer is right although some of the documents are noise.
+
+    **Method.** The share of rows whose answer holds the expected answer. With ``scorer=space`` both are put into lower
+    case, without punctuation at the end and with single spaces; the answer is right when it contains the
+    expected one, when it is shorter and contained in it, or when at least 80 % of the expected answer's different
+    words are in it. With ``scorer=official`` every part of the expected answer must be contained in it, letter case
+    apart; in Chinese the answer's spaces do not count; an answer with the refusal that the prompt asks for is wrong.
+
+    **Cases.** ``leadline rgb build`` writes them, with the noise level in the metadata, so that ``leadline rgb
+    table`` shows accuracy by noise. Cases of RGB's other tasks are not applicable; cases that name no task
+    are scored. Several expected answers are spellings of one; ``rgb.answer`` in the metadata has RGB's own notation
+    (parts that must all be there, each in one of its spellings), and each part is then looked for alone.
+
+    **Edge cases.**
+
+    * The words are looked for and not understood: "not Norway" is right for "Norway" under both scorers, and "a" is
+      right for "Tampa, Florida" under ``space``. The rules are kept for the sake of comparable figures.
+    * A blank answer is wrong. A case without an expected answer is unscored.
+    * Accuracy without any document (the paper's *Acc*) is measured on cases of the task ``closed_book``.
+    """
+
+    tasks = (NOISE, CLOSED_BOOK)
+    spec = Spec(
+        id="rgb.noise_robustness",
+        name="Noise Robustness (RGB)",
+        family="robustness",
+        inputs=(Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
+        also_reads=(Field.METADATA,),
+        metrics=_accuracy("Share of answers that hold the expected answer, although documents are noise."),
+        on_request=True,
+        insight_type="robustness",
+        problem_type="robustness",
+        keywords=("rgb", "rag", "noise", "robustness"),
+        source=_SOURCE,
+    )
+
+
+@register
+class InformationIntegration(RgbAccuracy):
+    """Measures how often the answer is right when its parts stand in different documents.
+
+    **Method.** As noise robustness: the share of rows whose answer holds the expected answer, by the same rules and the
+    same two scorers. What differs are the cases: each part of the expected answer comes from another document.
+
+    **Edge cases.**
+
+    * With RGB's own notation of the answer (``rgb.answer`` in the metadata, as ``leadline rgb build`` writes it) every
+      part must be there. With one plain expected answer ``space`` is content with 80 % of its words: the
+      application's example about the climate has 7 of 11 words and is wrong by its own rule, although its text calls
+      it right.
+    * A refusal is wrong under ``official``; under ``space`` it is read like any other answer.
+    * A case without an expected answer is unscored; a case of another task is not applicable.
+    """
+
+    tasks = (INTEGRATION,)
+    spec = Spec(
+        id="rgb.information_integration",
+        name="Information Integration (RGB)",
+        family="robustness",
+        inputs=(Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
+        also_reads=(Field.METADATA,),
+        metrics=_accuracy("Share of answers that hold every part of an answer that no single document gives."),
+        on_request=True,
+        insight_type="robustness",
+        problem_type="robustness",
+        keywords=("rgb", "rag", "integration", "robustness"),
+        source=_SOURCE,
+    )
+
+
+@register
+class NegativeRejection(RgbEvaluator):
+    """Measures how often a system refuses to answer when none of its documents holds the answer.
+
+    **Method.** The share of rows whose answer is a refusal. With ``scorer=space`` it is one when it contains one of
+    27 phrases, letter case apart: those of the paper's figure 3 ("can not answer", "insufficient information in
+    documents", …) and further key words ("unable to", "not mentioned", "unknown", …). With ``scorer=official`` it
+    must contain "insufficient information" or "信息不足" as written here, from the sentence that the prompt asks for.
+
+    **Edge cases.**
+
+    * The key words of ``space`` are generous: "Paris is correct; the unknown soldier is elsewhere" is a refusal. The
+      evidence names the phrase that decided.
+    * A blank answer is no refusal.
+    * Only cases whose documents lack the answer make sense. Cases that name another of RGB's tasks are not
+      applicable; cases that name none are taken at their word.
+    * The paper's second figure, Rej*, asks a judge with a prompt of the benchmark; it is not computed here.
+    """
+
+    tasks = (REJECTION,)
+    spec = Spec(
+        id="rgb.negative_rejection",
+        name="Negative Rejection (RGB)",
+        family="robustness",
+        inputs=(Field.ACTUAL_ANSWER,),
+        also_reads=(Field.METADATA,),
+        metrics=(
+            Metric(
+                "rejection_rate", "Rejection rate", higher_is_better=True, primary=True, share=True, threshold=None,
+                description="Share of refusals among the answers to questions that the documents do not answer.",
+            ),
+        ),
+        on_request=True,
+        insight_type="robustness",
+        problem_type="robustness",
+        keywords=("rgb", "rag", "rejection", "robustness"),
+        source=_SOURCE,
+    )  # fmt: skip
+
+    def read(self, answer: str, case: RgbCase, scorer: Scorer) -> RowScore:
+        """Score 1 for a refusal."""
+        words = scorer.refusal(answer, case)
+        message = "The answer has no words of a refusal." if words is None else f"The answer refuses: {words!r}."
+        return RowScore({"rejection_rate": float(words is not None)}, Evidence(message, data={"refusal": words}))
+
+
+@register
+class CounterfactualRobustness(RgbEvaluator):
+    """Measures how often a system notices that its documents are wrong, and how often it gives the right answer then.
+
+    **Method.** The error detection rate is the share of rows whose answer says that something is wrong. The error
+    correction rate is the share of rows whose answer is right. With ``scorer=space`` detection is one of 16 key words
+    ("incorrect", "wrong", "however", …) or the wrong answer in "not …" or "… is wrong"; an answer corrects when it
+    is right by the rules of noise robustness and does not merely repeat the wrong one; both rates are over all
+    rows. With ``scorer=official`` detection is "factual errors" or "事实性错误" as written here, from the sentence
+    that the prompt asks for, and the correction rate is over the rows where the error was detected, as in the
+    paper's table 7.
+
+    **Inputs.** The documents' wrong answer stands in the metadata as ``counterfactual_answer`` (a column of that
+    name will do); without it only the key words tell a detection.
+
+    **Edge cases.**
+
+    * Under ``official`` the correction of a row whose error was not detected is not applicable, not 0. A refusal
+      corrects nothing, unless ``refusals_correct``.
+    * Under ``space`` a correction needs no detection, and "However, the answer is London" is a detection. The evidence
+      names the words that decided.
+    * A case without an expected answer leaves the correction rate unscored. Cases of another task are not applicable.
+    * The paper's second figure, ED*, asks a judge with a prompt of the benchmark; it is not computed here.
+    """
+
+    tasks = (COUNTERFACTUAL,)
+    parameters = CounterfactualParams
+    spec = Spec(
+        id="rgb.counterfactual_robustness",
+        name="Counterfactual Robustness (RGB)",
+        family="robustness",
+        inputs=(Field.EXPECTED_ANSWER, Field.METADATA, Field.ACTUAL_ANSWER),
+        optional=frozenset({Field.METADATA}),
+        input_names=("expected_answer", "counterfactual_answer", "actual_answer"),
+        metrics=(
+            Metric(
+                "error_detection_rate", "Error detection rate", higher_is_better=True, share=True, threshold=None,
+                description="Share of answers that say that the documents are wrong.",
+            ),
+            Metric(
+                "error_correction_rate", "Error correction rate", higher_is_better=True, primary=True, share=True,
+                threshold=None,
+                description="Share of answers that are right although the documents are wrong; with the official "
+                "scorer among those that notice it.",
+            ),
+        ),
+        on_request=True,
+        insight_type="robustness",
+        problem_type="robustness",
+        keywords=("rgb", "rag", "counterfactual", "robustness"),
+        source=_SOURCE,
+    )  # fmt: skip
+
+    def read(self, answer: str, case: RgbCase, scorer: Scorer) -> RowScore:
+        """Score detection and correction."""
+        words = scorer.detection(answer, case)
+        labels = scorer.labels(answer, case)
+        data: dict[str, Json] = {"detection": words, "label": labels, "correct": is_right(labels)}
+        message = "Nothing says that the documents are wrong." if words is None else f"Says that they err: {words!r}."
+        return RowScore(
+            {
+                "error_detection_rate": float(words is not None),
+                "error_correction_rate": self._correction(answer, case, scorer, detected=words is not None),
+            },
+            Evidence(f"{message} {_say(labels, case)}".strip(), data=data),
+        )
+
+    def _correction(
+        self, answer: str, case: RgbCase, scorer: Scorer, *, detected: bool
+    ) -> float | Unscored | NotApplicable:
+        if not case.parts:
+            return Unscored(Reason.UNSCORABLE, "The case has no expected answer.")
+        if isinstance(scorer, Official) and not detected:
+            return NotApplicable("The error was not detected, so there is none to correct.")
+        return float(scorer.corrects(answer, case))
+
+
+def _say(labels: list[int], case: RgbCase) -> str:
+    """Return which part of the expected answer is not there."""
+    if labels == [-1]:
+        return "The answer is a refusal."
+    absent = [" / ".join(part) for label, part in zip(labels, case.parts, strict=True) if label == 0]
+    return f"Not in the answer: {'; '.join(absent)[:500]}." if absent else ""

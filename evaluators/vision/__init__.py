@@ -1,0 +1,1 @@
+"""Evaluators of the vision family: detection, instance segmentation and semantic segmentation."""
