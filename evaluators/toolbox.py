@@ -73,6 +73,7 @@ class Toolbox:
         ledger: Where judge calls are put on record; in memory only without one.
         budget: What may be spent on judges; no limit without one.
         trial: Which repetition is being scored; 0 but for evaluators that ask a judge.
+        occasion: What a judge is asked for anew, whatever it said before; ``""`` but for canaries.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -81,6 +82,7 @@ class Toolbox:
     ledger: Ledger | None = None
     budget: Budget | None = None
     trial: int = 0
+    occasion: str = ""
 
     _sentences: dict[str, tuple[Sentence, ...]] = field(default_factory=dict, repr=False)
     _clients: dict[str, JudgeClient] = field(default_factory=dict, repr=False)
@@ -107,22 +109,34 @@ class Toolbox:
         """Return this toolbox for another repetition; everything else is shared."""
         return self if trial == self.trial else replace(self, trial=trial)
 
-    def embed(self, ref: ModelRef, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    def on_occasion(self, occasion: str) -> Toolbox:
+        """Return this toolbox for questions that a judge is asked anew; everything else is shared."""
+        return replace(self, occasion=occasion)
+
+    def embed(self, ref: ModelRef, texts: Sequence[str], *, steady: bool = False) -> npt.NDArray[np.float32]:
         """Return unit-length embeddings, one row per text in order; each distinct text is encoded once.
+
+        Args:
+            ref: The embedder.
+            texts: Any texts.
+            steady: Whether a vector must not depend, in its last digits, on the texts that it is computed with.
 
         Raises:
             ModelUnavailable: The weights are not here and may not be fetched.
         """
         from evaluators.models.embedders import embed
 
-        return embed(ref, texts, settings=self.settings, vectors=self.vectors)
+        return embed(ref, texts, settings=self.settings, vectors=self.vectors, steady=steady)
 
     async def embed_soon(self, ref: ModelRef, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Do what :meth:`embed` does, for coroutines; those that ask while the model is busy share its next pass."""
+        """Do what :meth:`embed` does, for coroutines; those that ask while the model is busy share its next pass.
+
+        Chance decides which those are, so the vectors are steady.
+        """
         from evaluators.models.passes import Passes
 
         if ref not in self._passes:
-            self._passes[ref] = Passes(lambda distinct: self.embed(ref, distinct))
+            self._passes[ref] = Passes(lambda distinct: self.embed(ref, distinct, steady=True))
         return await self._passes[ref].of(texts)
 
     def compare(self, ref: ModelRef, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float32]:

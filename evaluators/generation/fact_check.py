@@ -43,8 +43,9 @@ class FactCheckParams(JudgeKey):
     search_tool: Annotated[
         str,
         Described(
-            description="What the agent searches with: a function as package.module:function, or the http(s) address "
-            "of an endpoint that takes the query as q. Empty: it has only its own knowledge."
+            description="What the agent searches with: a function as package.module:function, the http(s) address of "
+            "an endpoint that takes the query as q, or an MCP server as mcp+https://HOST/mcp or mcp+stdio:COMMAND, "
+            "with #TOOL at the end to name its tool. Empty: it has only its own knowledge."
         ),
     ] = ""
     max_searches: Annotated[int, Described(ge=1, le=20, description="Searches for one row, at most.")] = 3

@@ -96,7 +96,7 @@ class Ragas(JudgeEvaluator):
     async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
         """Judge one row by the four at once."""
         parts = self.parts()
-        judges = [Judge(judge.client, judge.evaluator, judge.prompts, judge.trial) for _ in parts]
+        judges = [Judge(judge.client, judge.evaluator, judge.prompts, judge.trial, judge.occasion) for _ in parts]
         scores = await asyncio.gather(
             *(_guarded(part, row, its, tools) for part, its in zip(parts, judges, strict=True))
         )

@@ -28,12 +28,14 @@ class Breaker:
         throttled_seconds: The same, when all that the judge says is that it is asked too much.
         failures: Attempts in a row that must have failed.
         clock: Monotonic seconds.
+        subject: Who is asked, as error texts begin.
     """
 
     seconds: float = 20.0
     throttled_seconds: float = 300.0
     failures: int = FAILURES
     clock: Callable[[], float] = time.monotonic
+    subject: str = "The judge"
 
     _answered: bool = field(default=False, repr=False)
     _in_a_row: int = field(default=0, repr=False)
@@ -62,17 +64,17 @@ class Breaker:
             self._since = now
         self._in_a_row += 1
         if self._in_a_row >= self.failures and now - self._since >= patience:
-            self._open(JudgeUnavailable(f"The judge does not answer: {message}.", hint="Is its server up?"))
+            self._open(JudgeUnavailable(f"{self.subject} does not answer: {message}.", hint="Is its server up?"))
         elif self._why is not None:
             self._open(self._why)
 
     def refused(self, message: str) -> None:
         """The judge refused an attempt in a way in which it will refuse every other."""
-        self._open(JudgeRefused(f"The judge refuses all calls: {message}."))
+        self._open(JudgeRefused(f"{self.subject} refuses all calls: {message}."))
 
     def asked_to_wait(self, message: str) -> None:
         """The judge asked for a pause longer than a call may take."""
-        self._open(JudgeUnavailable(f"The judge is out of quota: {message}."))
+        self._open(JudgeUnavailable(f"{self.subject} is out of quota: {message}."))
 
     def check(self) -> None:
         """Raise what is wrong while the judge is held to be down and it is not yet time to try it again."""

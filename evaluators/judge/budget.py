@@ -1,4 +1,8 @@
-"""Budgets: what a run may spend on judges. Reserved before a call, settled after it."""
+"""Budgets: what a run may spend on judges. Reserved before a call, settled after it.
+
+A ledger that other processes share keeps the budget of their run (:meth:`evaluators.judge.calls.Ledger.intend`);
+:class:`Budget` is for one process.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,42 @@ class Limits:
 
     calls: int | None = None
     cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What a call may cost.
+
+    Attributes:
+        usd: The most that it is likely to cost in US dollars; ``None`` when its price is unknown.
+    """
+
+    usd: float | None
+
+
+def admit(limits: Limits, calls: int, usd: float, charge: Charge) -> float:
+    """Return the money to set aside for one more call.
+
+    Args:
+        limits: What may be spent.
+        calls: Calls made so far.
+        usd: US dollars spent and set aside so far.
+        charge: What the call may cost.
+
+    Raises:
+        BudgetSpent: The call would exceed a limit, or its price is unknown under a cost limit.
+    """
+    if limits.calls is not None and calls >= limits.calls:
+        raise BudgetSpent(f"The budget of {limits.calls} calls is spent.", hint="Raise --max-calls.")
+    if limits.cost_usd is not None:
+        if charge.usd is None:
+            raise BudgetSpent(
+                "The price is unknown, so a cost limit cannot be kept.",
+                hint="Give its input_cost_per_token and output_cost_per_token (leadline.toml, targets file).",
+            )
+        if usd + charge.usd > limits.cost_usd:
+            raise BudgetSpent(f"The budget of ${limits.cost_usd:g} is spent.", hint="Raise --max-cost.")
+    return charge.usd or 0.0
 
 
 class Budget:
@@ -36,20 +76,10 @@ class Budget:
             BudgetSpent: The call would exceed a limit, or its price is unknown under a cost limit.
         """
         with self._lock:
-            limits = self._limits
-            if limits.calls is not None and self._calls >= limits.calls:
-                raise BudgetSpent(f"The budget of {limits.calls} judge calls is spent.", hint="Raise --max-calls.")
-            if limits.cost_usd is not None:
-                if estimate_usd is None:
-                    raise BudgetSpent(
-                        "The judge's price is unknown, so a cost limit cannot be kept.",
-                        hint="Give input_cost_per_token and output_cost_per_token of the judge in leadline.toml.",
-                    )
-                if self._usd + self._reserved + estimate_usd > limits.cost_usd:
-                    raise BudgetSpent(f"The budget of ${limits.cost_usd:g} is spent.", hint="Raise --max-cost.")
+            aside = admit(self._limits, self._calls, self._usd + self._reserved, Charge(estimate_usd))
             self._calls += 1
-            self._reserved += estimate_usd or 0.0
-            return estimate_usd or 0.0
+            self._reserved += aside
+            return aside
 
     def settle(self, reserved: float, cost_usd: float | None) -> None:
         """Replace a reservation by what the call cost; an unknown cost is taken as reserved."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from evaluators.judge.budget import Charge
 from evaluators.types import Json
 
 
@@ -24,7 +25,9 @@ class Call:
         schema: JSON schema of the reply, or ``None`` for free text.
         trial: Which repetition.
         attempt: 0, or more when an unreadable reply is asked for again.
-        digest: What identifies the question: 32 hex digits over the judge, the text, the schema, trial and attempt.
+        occasion: What it is asked for anew, ``""`` for a question whose reply holds whenever it was given.
+        digest: What identifies the question: 32 hex digits over the judge, the text, the schema, trial, attempt and
+            occasion.
     """
 
     judge: Mapping[str, Json]
@@ -34,10 +37,12 @@ class Call:
     schema: Mapping[str, Any] | None = None
     trial: int = 0
     attempt: int = 0
+    occasion: str = ""
     digest: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         value = [dict(self.judge), self.canonical, self.schema, self.trial, self.attempt]
+        value += [self.occasion] if self.occasion else []
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=dict)
         object.__setattr__(self, "digest", hashlib.sha256(text.encode()).hexdigest()[:32])
 
@@ -69,14 +74,30 @@ class Reply:
     earlier: bool = False
 
 
+class BegunElsewhere(Exception):
+    """Another process makes the same call just now; its reply will be on record in a moment."""
+
+
 class Ledger(Protocol):
     """Where calls outlive the process. Every method returns once what it wrote would survive ``kill -9``."""
 
     async def find(self, digest: str) -> Reply | None:
         """Return the reply to a call made earlier, by whichever process."""
 
-    async def intend(self, call: Call) -> None:
-        """Put on record that a call is about to be made."""
+    async def intend(self, call: Call, charge: Charge | None = None) -> Reply | None:
+        """Put on record that a call is about to be made, and set aside what it may cost.
+
+        Args:
+            call: The call.
+            charge: What it may cost; ``None`` for one that does not count.
+
+        Returns:
+            ``None``, or the reply that another process brought meanwhile; then there is no call to make.
+
+        Raises:
+            BudgetSpent: The run's budget, where this ledger keeps it, does not allow the call.
+            BegunElsewhere: Another process is at it.
+        """
 
     async def answered(self, call: Call, reply: Reply) -> None:
         """Put a raw reply on record."""
@@ -101,9 +122,10 @@ class MemoryLedger:
         """See :class:`Ledger`."""
         return self.replies.get(digest)
 
-    async def intend(self, call: Call) -> None:
+    async def intend(self, call: Call, charge: Charge | None = None) -> Reply | None:
         """See :class:`Ledger`."""
         self.intents[call.digest] = call
+        return None
 
     async def answered(self, call: Call, reply: Reply) -> None:
         """See :class:`Ledger`."""

@@ -72,17 +72,34 @@ def _from_name(name: str, api_base: str | None) -> dict[str, Any]:
     return {"model": name, "api_base": api_base or None}
 
 
-def _read(file: Path | None) -> tuple[dict[str, JudgeConfig], str | None]:
-    """Return the judges of a configuration file by name, and the name of the default one."""
+def find_canaries(file: Path | None) -> str | None:
+    """Return the file of canaries that a configuration file names, as seen from its folder.
+
+    Raises:
+        UsageError: The configuration file is broken.
+    """
+    named = _document(file).get("canaries")
+    if named is not None and not isinstance(named, str):
+        raise UsageError(f"{file or FILE}: canaries is a file's name.", hint='Write: canaries = "canaries.jsonl"')
+    return str((file or Path(FILE)).parent / named) if named else None
+
+
+def _document(file: Path | None) -> dict[str, Any]:
+    """Read a configuration file; without a name the one that is here, if there is one."""
     path = file or Path(FILE)
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         if file is None:
-            return {}, None
+            return {}
         raise UsageError(f"There is no file {path}.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}.") from None
+
+
+def _read(file: Path | None) -> tuple[dict[str, JudgeConfig], str | None]:
+    """Return the judges of a configuration file by name, and the name of the default one."""
+    path, document = file or Path(FILE), _document(file)
     tables = document.get("judges", {})
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise UsageError(f"{path}: judges are tables.", hint='Write: [judges.NAME] and model = "…"')

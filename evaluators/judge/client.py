@@ -1,5 +1,7 @@
 """The judge client: the one owner of retries, deadlines, concurrency and the ledger.
 
+The models under test are asked by it too (``tasks/collect``): they differ in the wire and in how they are called.
+
 A call goes through these gates, in order: equal calls in flight are made once; what the ledger holds is not asked
 again; a judge that is down is not asked; the limiter gives it a place; the budget admits it; its intent is put on
 record; then attempts follow until one is answered, a refusal is final, or the call's time is over. Pauses between
@@ -16,10 +18,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from evaluators.judge.breaker import Breaker
-from evaluators.judge.budget import Budget, Limits
-from evaluators.judge.calls import Call, Ledger, MemoryLedger, Reply
+from evaluators.judge.budget import Budget, Charge, Limits
+from evaluators.judge.calls import BegunElsewhere, Call, Ledger, MemoryLedger, Reply
 from evaluators.judge.config import JudgeConfig
-from evaluators.judge.errors import JudgeRefused, JudgeUnavailable
+from evaluators.judge.errors import BudgetSpent, JudgeRefused, JudgeUnavailable
 from evaluators.judge.limiter import AdaptiveLimiter
 from evaluators.judge.prices import price
 from evaluators.judge.transport import AttemptError, LiteLLMTransport, Refused, Throttled, Transient, Transport
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
+ELSEWHERE_S: Final = 0.5
+"""Pause before the ledger is asked again for a call that another process makes."""
+
 CHARACTERS_PER_TOKEN: Final = 3.5
 """A low estimate for English, so that the tokens of a question are rather over- than underestimated."""
 
@@ -52,6 +57,7 @@ class JudgeClient:
         budget: What may be spent.
         gate: The model's limiter and breaker; its own by default.
         identity: What its verdicts depend on; the configuration's by default.
+        call_cost: The most that a call costs in US dollars, where there is no price by token.
         sleep: How pauses are made.
         clock: Monotonic seconds.
     """
@@ -65,6 +71,7 @@ class JudgeClient:
         budget: Budget | None = None,
         gate: Gate | None = None,
         identity: Mapping[str, Json] | None = None,
+        call_cost: float | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -77,6 +84,7 @@ class JudgeClient:
         self._transport = transport
         self._budget = budget or Budget(Limits())
         self._price = price(config)
+        self._call_cost = call_cost
         self._sleep = sleep
         self._clock = clock
         self._flying: dict[str, asyncio.Task[Reply]] = {}
@@ -108,12 +116,21 @@ class JudgeClient:
         self._breaker.check()
         entry = _Entry(call, self.ledger, self._budget, self._estimate(call, max_tokens))
         try:
-            reply = await self._persist(entry, max_tokens)
+            reply = await self._unless_elsewhere(entry, max_tokens)
         except BaseException as error:
             await entry.failed(error)
             raise
-        await entry.answered(reply)
+        if not reply.from_ledger:
+            await entry.answered(reply)
         return reply
+
+    async def _unless_elsewhere(self, entry: _Entry, max_tokens: int) -> Reply:
+        """Leave a call to another process that makes it just now, for as long as the ledger says so."""
+        while True:
+            try:
+                return await self._persist(entry, max_tokens)
+            except BegunElsewhere:
+                await self._sleep(ELSEWHERE_S)
 
     async def _persist(self, entry: _Entry, max_tokens: int) -> Reply:
         """Make attempts until one is answered or the call's time is over; waiting for a place takes none of it."""
@@ -122,7 +139,9 @@ class JudgeClient:
         while True:
             tries += 1
             async with self.limiter.slot(first=tries > 1), self._breaker.attempt():
-                await entry.begin()
+                known = await entry.begin()
+                if known is not None:
+                    return known
                 started = self._clock()
                 try:
                     reply = await self._transport.send(
@@ -138,7 +157,8 @@ class JudgeClient:
             used += self._clock() - started + pause
             if used > self.config.deadline_s:
                 raise JudgeUnavailable(
-                    f"The judge gave no reply in {tries} attempts: {failure.message}.", hint="Is its server up?"
+                    f"{self.config.subject} gave no reply in {tries} attempts: {failure.message}.",
+                    hint="Is its server up?",
                 )
             await self._sleep(pause)
 
@@ -153,11 +173,11 @@ class JudgeClient:
         if isinstance(failure, Refused):
             if failure.every:
                 self._breaker.refused(failure.message)
-            raise JudgeRefused(f"The judge refused the call: {failure.message}.")
+            raise JudgeRefused(f"{self.config.subject} refused the call: {failure.message}.")
         asked = failure.retry_after if isinstance(failure, Throttled | Transient) else None
         if asked is not None and asked > self.config.deadline_s:
             self._breaker.asked_to_wait(failure.message)
-            raise JudgeUnavailable(f"The judge asks for a pause of {asked:g} s: {failure.message}.")
+            raise JudgeUnavailable(f"{self.config.subject} asks for a pause of {asked:g} s: {failure.message}.")
         if isinstance(failure, Throttled):
             self.limiter.was_throttled(asked)
             self._breaker.throttled(failure.message)
@@ -171,7 +191,7 @@ class JudgeClient:
     def _estimate(self, call: Call, max_tokens: int) -> float | None:
         """Return the most that a call is likely to cost, ``None`` when the price is unknown."""
         if self._price is None:
-            return None
+            return self._call_cost
         tokens = sum(len(message["content"]) for message in call.messages) / CHARACTERS_PER_TOKEN
         return float(tokens * self._price[0] + max_tokens * self._price[1])
 
@@ -186,11 +206,29 @@ class _Entry:
         self._estimate = estimate
         self._reserved: float | None = None
 
-    async def begin(self) -> None:
-        """Enter the call, once; raises :class:`BudgetSpent` when it cannot be afforded."""
-        if self._reserved is None:
-            self._reserved = self._budget.reserve(self._estimate)
-            await self._ledger.intend(self.call)
+    async def begin(self) -> Reply | None:
+        """Enter the call, once; returns the reply if another process got it meanwhile.
+
+        Raises:
+            BudgetSpent: The call cannot be afforded.
+            BegunElsewhere: Another process makes it.
+        """
+        if self._reserved is not None:
+            return None
+        self._reserved = self._budget.reserve(self._estimate)
+        try:
+            known = await self._ledger.intend(self.call, Charge(self._estimate))
+        except (BudgetSpent, BegunElsewhere):
+            self._withdraw()
+            raise
+        if known is not None:
+            self._withdraw()
+        return known
+
+    def _withdraw(self) -> None:
+        """Take the call out of the budget: it was not made."""
+        self._budget.release(self._reserved or 0.0)
+        self._reserved = None
 
     async def answered(self, reply: Reply) -> None:
         """Enter the reply."""
@@ -209,7 +247,7 @@ def new_gate(config: JudgeConfig, clock: Callable[[], float] = time.monotonic) -
     """Return a limiter and a breaker that know nothing yet."""
     return Gate(
         AdaptiveLimiter(config.start_in_flight, config.max_in_flight, clock),
-        Breaker(config.down_after_s, max(config.down_after_s, config.deadline_s), clock=clock),
+        Breaker(config.down_after_s, max(config.down_after_s, config.deadline_s), clock=clock, subject=config.subject),
     )
 
 
@@ -219,7 +257,7 @@ _gates: dict[tuple[object, ...], Gate] = {}
 def shared_gate(config: JudgeConfig) -> Gate:
     """Return the process's gate to a judge's model; judges that differ in sampling only share it."""
     name = (
-        config.kind, config.model, config.revision, config.api_base, config.api_key_env,
+        config.subject, config.kind, config.model, config.revision, config.api_base, config.api_key_env,
         config.max_in_flight, config.start_in_flight, config.down_after_s, config.deadline_s,
     )  # fmt: skip
     return _gates.setdefault(name, new_gate(config))

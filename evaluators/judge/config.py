@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -19,7 +19,14 @@ class JudgeConfig(BaseModel):
     """One judge.
 
     The API key is never a field: it is read from the environment when a call is made.
+
+    Class attributes:
+        subject: Who is asked, as error texts begin.
+        key_variable: Holds the API key of a server of the user's own that names no variable.
     """
+
+    subject: ClassVar[str] = "The judge"
+    key_variable: ClassVar[str] = KEY_VARIABLE
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -71,17 +78,17 @@ class JudgeConfig(BaseModel):
         """Return the API key, or ``None`` to let LiteLLM look where the provider documents it.
 
         A server of the user's own (``api_base``) never gets the key of a provider by accident: its key is that of
-        ``api_key_env`` or of ``LEADLINE_JUDGE_API_KEY``, and ``"none"`` where neither is set.
+        ``api_key_env`` or of the ``key_variable``, and ``"none"`` where neither is set.
 
         Raises:
             UsageError: The variable that should hold it is not set.
         """
         if self.api_key_env is None:
-            return (os.environ.get(KEY_VARIABLE) or "none") if self.api_base else None
+            return (os.environ.get(self.key_variable) or "none") if self.api_base else None
         key = os.environ.get(self.api_key_env)
         if not key:
             raise UsageError(
-                f"The judge {self.key!r} takes its API key from {self.api_key_env}, which is not set.",
+                f"{self.subject} {self.key!r} takes its API key from {self.api_key_env}, which is not set.",
                 hint=f"Set it: export {self.api_key_env}=…",
             )
         return key

@@ -68,12 +68,14 @@ class Judge:
         evaluator: Id of the evaluator.
         prompts: Its prompts by name.
         trial: Which repetition.
+        occasion: What questions are asked for anew, see :class:`~evaluators.judge.calls.Call`.
     """
 
     client: JudgeClient
     evaluator: str
     prompts: Mapping[str, Prompt]
     trial: int = 0
+    occasion: str = ""
     _asked: list[list[str]] = field(default_factory=list, repr=False)
 
     @property
@@ -148,11 +150,12 @@ class Judge:
         messages = self.prompts[name].messages(fence, texts)
         return Call(
             judge=self.client.identity,
-            purpose=f"{self.evaluator}:{name}",
+            purpose=f"{self.evaluator}:{'canary ' if self.occasion else ''}{name}",
             messages=messages,
             canonical=canonical(messages, fence),
             schema=schema,
             trial=self.trial,
+            occasion=self.occasion,
         )
 
 
@@ -236,7 +239,7 @@ class JudgeEvaluator(Evaluator):
     async def _judge_one(
         self, row: Row, client: JudgeClient, prompts: Mapping[str, Prompt], tools: Toolbox
     ) -> RowScore:
-        judge = Judge(client, self.spec.id, prompts, tools.trial)
+        judge = Judge(client, self.spec.id, prompts, tools.trial, tools.occasion)
         try:
             score = await self.judge_row(row, judge, tools)
         except JudgeError as error:

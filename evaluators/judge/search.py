@@ -1,9 +1,10 @@
-"""Search tools for judges that may look things up: any Python function, or any HTTP endpoint.
+"""Search tools for judges that may look things up: any Python function, any HTTP endpoint, or any MCP server.
 
 ``package.module:function`` is called with the query and returns text, or a list of texts or objects (an awaitable of
 them will do). ``https://host/search?format=json`` gets the query as the parameter ``q``, as SearXNG does, and replies
 with text or JSON: a list, or an object with ``results``. A key for it is taken from ``LEADLINE_SEARCH_API_KEY`` and
-sent as a bearer token.
+sent as a bearer token. ``mcp+https://host/mcp`` and ``mcp+stdio:COMMAND`` are servers that speak MCP, see
+:mod:`evaluators.judge.mcp_search`.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from evaluators.errors import UsageError
+from evaluators.judge import mcp_search
 from evaluators.judge.calls import Call, Ledger, Reply
 from evaluators.judge.errors import JudgeUnavailable
 from evaluators.text.sentences import without_surrogates
 
-KEY_VARIABLE: Final = "LEADLINE_SEARCH_API_KEY"
+KEY_VARIABLE: Final = mcp_search.KEY_VARIABLE
 TIMEOUT_S: Final = 30.0
 ATTEMPTS: Final = 3
 AT_ONCE: Final = 8
@@ -55,6 +57,9 @@ def search_tool(name: str) -> Search:
     Raises:
         UsageError: There is none.
     """
+    if name.startswith(mcp_search.PREFIX):
+        place = mcp_search.place_of(name)
+        return _guarded(name, lambda query: mcp_search.ask(place, without_surrogates(query)), shown=place.shown)
     if urlsplit(name).scheme in ("http", "https"):
         return _guarded(name, lambda query: _fetched(name, query))
     function = _function(name)
@@ -98,7 +103,8 @@ def _function(name: str) -> Callable[[str], Any]:
     module_name, colon, attribute = name.partition(":")
     if not colon or not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
         raise UsageError(
-            f"{name[:200]!r} names no search tool.", hint="Give package.module:function, or an http(s) address."
+            f"{name[:200]!r} names no search tool.",
+            hint="Give package.module:function, an http(s) address, or a server that speaks MCP: mcp+https://HOST/mcp.",
         )
     if module_name.partition(".")[0] in sys.stdlib_module_names:  # a judge writes the query: os:system must not be
         raise UsageError(f"{name[:200]!r} is part of Python itself and no search tool.", hint="Wrap it in your own.")
@@ -111,7 +117,7 @@ def _function(name: str) -> Callable[[str], Any]:
     return function  # type: ignore[no-any-return]
 
 
-def _guarded(name: str, call: Callable[[str], Any]) -> Search:
+def _guarded(name: str, call: Callable[[str], Any], shown: str = "") -> Search:
     """Return a search with a deadline and a few attempts, whose only failure is an unavailable judge."""
 
     async def search(query: str) -> str:
@@ -124,7 +130,7 @@ def _guarded(name: str, call: Callable[[str], Any]) -> Search:
                     return _readable(await call(query))
             except Exception as error:
                 problem = f"{type(error).__name__}: {str(error)[:200]}".rstrip(": ")
-        where = urlsplit(name).hostname or name
+        where = shown or urlsplit(name).hostname or name
         raise JudgeUnavailable(f"The search tool {where} failed {ATTEMPTS} times: {problem}.", hint="Is it up?")
 
     return search

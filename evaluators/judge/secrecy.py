@@ -16,6 +16,11 @@ _SHORTEST: Final = 6
 LONGEST: Final = 300
 
 
+def looks_secret(text: str) -> bool:
+    """Return whether a text holds something that looks like a key."""
+    return _LOOKS_SECRET.search(text) is not None
+
+
 def without_secrets(text: str, config: JudgeConfig | None = None) -> str:
     """Return an error text that a log may hold: one short line without keys.
 

@@ -20,6 +20,7 @@ from evaluators.judge.calls import Reply
 from evaluators.judge.config import JudgeConfig
 from evaluators.judge.errors import JudgeRefused
 from evaluators.judge.prices import cost
+from evaluators.judge.schemas import strict_schema
 from evaluators.judge.secrecy import without_secrets
 from evaluators.text.sentences import without_surrogates
 
@@ -172,7 +173,9 @@ def _response_format(api: ModuleType, config: JudgeConfig, schema: Mapping[str, 
     if config.structured == "auto" and not _knows_schemas(api, config.model):
         return None
     name = re.sub(r"\W", "_", str(schema.get("title", "reply")))
-    return {"type": "json_schema", "json_schema": {"name": name, "schema": dict(schema), "strict": True}}
+    strict = strict_schema(schema)
+    sent = {"name": name, "schema": strict or dict(schema), "strict": strict is not None}
+    return {"type": "json_schema", "json_schema": sent}
 
 
 _schemas_known: dict[str, bool] = {}
@@ -214,25 +217,42 @@ def _meaning(api: ModuleType, config: JudgeConfig, error: Exception) -> AttemptE
         return Throttled(message, _retry_after(error))
     if isinstance(error, api.Timeout):
         return Transient(f"no reply within {config.timeout_s:g} s", overloaded=True)
+    return failure_of(status if isinstance(status, int) else None, message, _retry_after(error))
+
+
+def failure_of(status: int | None, message: str, retry_after: float | None) -> AttemptError:
+    """Say what an HTTP status other than 200 means for the call; ``None`` where there is no status at all.
+
+    Args:
+        status: The status.
+        message: What happened, free of secrets.
+        retry_after: Seconds that the server asked for.
+    """
+    if status == 429:
+        return Throttled(message, retry_after)
     if status in _REFUSES_ALL:
         return Refused(message, every=True)
-    if isinstance(status, int) and 400 <= status < 500 and status not in _MAY_PASS:
+    if status is not None and 300 <= status < 500 and status not in _MAY_PASS:
         return Refused(message)
     overloaded = status in _OVERLOADED
-    return Transient(message, overloaded=overloaded, retry_after=_retry_after(error) if overloaded else None)
+    return Transient(message, overloaded=overloaded, retry_after=retry_after if overloaded else None)
 
 
 def _retry_after(error: Exception) -> float | None:
-    """Return the seconds of a ``Retry-After`` header; an HTTP date is left to the back-off."""
     for headers in (
         getattr(error, "litellm_response_headers", None),
         getattr(getattr(error, "response", None), "headers", None),
     ):
         value = headers.get("retry-after") if headers else None
         if value is not None:
-            try:
-                seconds = float(value)
-            except ValueError:
-                return None
-            return seconds if 0 <= seconds < float("inf") else None
+            return seconds_of(value)
     return None
+
+
+def seconds_of(retry_after: str) -> float | None:
+    """Return the seconds of a ``Retry-After`` header; an HTTP date is left to the back-off."""
+    try:
+        seconds = float(retry_after)
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < float("inf") else None

@@ -7,6 +7,12 @@ length, with two additions:
 * A text longer than the model reads is never cut off: it is split at white space into windows of about equal
   length that fit, and its vector is the mean of the windows' unit vectors, weighted by their number of tokens.
 * A text of nothing but white space has the zero vector, so that its cosine with anything is 0.
+
+A matrix product rounds otherwise when its shape is another, so that a text's vector moves by some 1e-7 with the texts
+that share its batch. Where chance decides which those are, as among judged rows, a caller asks for vectors that are
+*steady*: then every batch has one of few shapes, a fixed number of rows, filled up with dummies, and a length that is a
+multiple of 8 tokens, and a run that goes on after a crash gets the very numbers that it would have got undisturbed, on
+the same machine. That takes about a quarter more time.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from evaluators.errors import LeadlineError
@@ -26,9 +33,11 @@ from evaluators.models.runtime import (
     device_for,
     dtype_for,
     in_batches,
+    is_out_of_memory,
     libraries_missing,
     loading,
     model_settings,
+    release_memory,
     token_limit,
 )
 from evaluators.models.vectors import MemoryVectors, VectorStore, text_digest
@@ -57,6 +66,13 @@ _TOKENS_PER_BYTE: Final = 11
 _SPARE_TOKENS: Final = 8
 """Special tokens and word-start marks that a tokenizer adds to a text."""
 
+CPU_ROWS: Final = 8
+"""Rows of a batch of steady vectors on a processor, dummies included: with more, more has to be filled up."""
+
+LENGTH_STEP: Final = 8
+"""A batch's length is a multiple of so many tokens, or the longest that the model reads."""
+
+_FILLING: Final = "a"
 _TOKENIZED_AT_ONCE: Final = 256
 _WHITE_SPACE: Final = (" ", "\n", "\t", "\u00a0", "\u3000")
 
@@ -65,7 +81,12 @@ _busy: Final = threading.Lock()
 
 
 def embed(
-    ref: ModelRef, texts: Sequence[str], *, settings: Settings, vectors: VectorStore | None = None
+    ref: ModelRef,
+    texts: Sequence[str],
+    *,
+    settings: Settings,
+    vectors: VectorStore | None = None,
+    steady: bool = False,
 ) -> npt.NDArray[np.float32]:
     """Return the vectors of texts, float32 of shape ``(len(texts), d)`` and unit length, in the order given.
 
@@ -76,6 +97,7 @@ def embed(
         texts: Any texts, repeated ones included.
         settings: The run's choices.
         vectors: Where vectors outlive the process.
+        steady: Whether what is computed must not depend on the other texts.
 
     Raises:
         ModelUnavailable: A vector has to be computed and the weights are not here or cannot be loaded.
@@ -95,7 +117,7 @@ def embed(
             found.update(_memory.get(model, list(missing)))
             missing = {digest: text for digest, text in missing.items() if digest not in found}
             if missing:
-                found.update(_compute(ref, model, missing, settings, vectors))
+                found.update(_compute(ref, model, missing, settings, vectors, steady=steady))
     width = len(next(iter(found.values()))) if found else _loaded(ref, settings).width
     out = np.zeros((len(texts), width), dtype=np.float32)
     for row, digest in enumerate(digests):
@@ -136,27 +158,31 @@ class Embedder:
         model: The sentence-transformers model.
         batch_size: The largest batch to try.
         limit: Tokens that it reads at once, special ones included; ``None`` when it reads any number.
+        rows: Rows of a batch of steady vectors, dummies included; ``None`` for a model without padding, and once
+            memory ran out.
     """
 
     def __init__(self, model: SentenceTransformer, batch_size: int) -> None:
         self.model = model
         self.batch_size = batch_size
-        self.limit = token_limit(model)
+        self.rows = _rows_of_batches(model, batch_size)
+        self.limit = self._longest = token_limit(model)
         prompt = model.prompts.get(model.default_prompt_name or "")
+        self._prompt_tokens = self._token_counts([prompt])[0] if prompt else 0
         if self.limit is not None and prompt:
-            self.limit = max(_SPARE_TOKENS, self.limit - self._token_counts([prompt])[0])
+            self.limit = max(_SPARE_TOKENS, self.limit - self._prompt_tokens)
 
     @property
     def width(self) -> int:
         """Numbers per vector."""
         return int(self.model.get_embedding_dimension() or 0)
 
-    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    def encode(self, texts: Sequence[str], *, steady: bool = False) -> npt.NDArray[np.float32]:
         """Return unit vectors of texts, long ones by their windows; best with the longest texts first."""
         import numpy as np
 
         split = self.windows(texts)
-        vectors = in_batches(self._forward, [piece for windows in split for piece, _ in windows], self.batch_size)
+        vectors = self._encode([piece for windows in split for piece, _ in windows], steady=steady)
         if len(vectors) == len(texts):
             return vectors
         ends = np.cumsum([len(windows) for windows in split])
@@ -201,10 +227,46 @@ class Embedder:
         encoded = tokenizer(list(texts), truncation=False, padding=False, return_attention_mask=False, verbose=False)
         return [len(ids) for ids in encoded["input_ids"]]
 
-    def _forward(self, batch: Sequence[str]) -> npt.NDArray[np.float32]:
+    def _encode(self, pieces: Sequence[str], *, steady: bool) -> npt.NDArray[np.float32]:
+        """Return unit vectors of pieces that fit the model."""
+        if steady and self.rows is not None:
+            try:
+                return self._in_shapes(pieces, self.rows)
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+            self.rows = None
+            release_memory()
+        return in_batches(self._forward, pieces, self.batch_size)
+
+    def _in_shapes(self, pieces: Sequence[str], rows: int) -> npt.NDArray[np.float32]:
+        """Encode pieces in batches of few shapes, the longest first.
+
+        Every row is padded, so that no batch does without an attention mask; where pieces are as long as the model
+        reads, one row of each batch is filling instead.
+        """
         import numpy as np
 
-        encoded = self.model.encode(list(batch), batch_size=len(batch), show_progress_bar=False, convert_to_tensor=True)
+        lengths = [self._padded(count) for count in self._token_counts(pieces)]
+        order = sorted(range(len(pieces)), key=lambda place: -lengths[place])
+        out = np.empty((len(pieces), self.width), dtype=np.float32)
+        for length, group in groupby(order, key=lengths.__getitem__):
+            while places := list(islice(group, rows - (length == self._longest))):
+                batch = [pieces[place] for place in places] + [_FILLING] * (rows - len(places))
+                out[places] = self._forward(batch, length)[: len(places)]
+        return out
+
+    def _padded(self, tokens: int) -> int:
+        length = ((tokens + self._prompt_tokens) // LENGTH_STEP + 1) * LENGTH_STEP
+        return length if self._longest is None else min(length, self._longest)
+
+    def _forward(self, batch: Sequence[str], length: int | None = None) -> npt.NDArray[np.float32]:
+        import numpy as np
+
+        options: dict[str, Any] = {"batch_size": len(batch), "show_progress_bar": False, "convert_to_tensor": True}
+        if length is not None:
+            options["processing_kwargs"] = {"text": {"padding": "max_length", "max_length": length}}
+        encoded: Any = self.model.encode(list(batch), **options)
         vectors: npt.NDArray[np.float32] = encoded.float().cpu().numpy()
         if not np.isfinite(vectors).all():
             raise LeadlineError(
@@ -226,7 +288,13 @@ def _remembered(
 
 
 def _compute(
-    ref: ModelRef, model: str, texts: Mapping[bytes, str], settings: Settings, vectors: VectorStore | None
+    ref: ModelRef,
+    model: str,
+    texts: Mapping[bytes, str],
+    settings: Settings,
+    vectors: VectorStore | None,
+    *,
+    steady: bool,
 ) -> dict[bytes, npt.NDArray[np.float32]]:
     """Encode texts, longest first, and keep the vectors every few seconds."""
     embedder = _loaded(ref, settings)
@@ -238,7 +306,7 @@ def _compute(
     try:
         for start in range(0, len(order), step):
             digests = order[start : start + step]
-            encoded = embedder.encode([texts[digest] for digest in digests])
+            encoded = embedder.encode([texts[digest] for digest in digests], steady=steady)
             found.update(zip(digests, encoded, strict=True))
             _memory.put(model, digests, encoded)
             unkept += digests
@@ -264,6 +332,12 @@ def _keep(
         vectors.put(model, digests, np.stack([found[digest] for digest in digests]))
     except OSError as error:
         log.warning("Embeddings could not be stored and will be computed again: %s", error)
+
+
+def _rows_of_batches(model: SentenceTransformer, batch_size: int) -> int | None:
+    if not hasattr(model[0], "auto_model") or getattr(model.tokenizer, "pad_token", None) is None:
+        return None
+    return max(2, min(batch_size, CPU_ROWS) if model.device.type == "cpu" else batch_size)
 
 
 def _loaded(ref: ModelRef, settings: Settings) -> Embedder:

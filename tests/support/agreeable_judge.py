@@ -33,7 +33,7 @@ class VectorTools(Toolbox):
 
     table: dict[str, Sequence[float]] = field(default_factory=dict)
 
-    def embed(self, ref: ModelRef, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    def embed(self, ref: ModelRef, texts: Sequence[str], *, steady: bool = False) -> npt.NDArray[np.float32]:
         return np.array([self._vector(text) for text in texts], dtype=np.float32).reshape(len(texts), 2)
 
     def _vector(self, text: str) -> Sequence[float]:

@@ -158,6 +158,10 @@ class JudgeEndpoint:
         finally:
             self.in_flight -= 1
 
+    def envelope(self, question: Question, text: str, finish_reason: str) -> dict[str, Any]:
+        """Return the reply around what it says."""
+        return completion(question, text, finish_reason)
+
     def _take(self, body: Mapping[str, Any], key: str) -> Received:
         messages = body["messages"]
         raw = "\n".join(message["content"] for message in messages if message["role"] != "system")
@@ -186,7 +190,7 @@ class JudgeEndpoint:
             await _send(send, fault.status, fault.headers, fault.body)
             return
         text = self.reply(question) if fault.text is None else fault.text
-        await _send(send, 200, {}, json.dumps(completion(question, text, fault.finish_reason)))
+        await _send(send, 200, {}, json.dumps(self.envelope(question, text, fault.finish_reason)))
         line.answered = line.fault is None
 
 

@@ -254,7 +254,7 @@ class TestModels:
     ) -> None:
         original = Toolbox.embed
 
-        def embed(self: Toolbox, ref: Any, texts: Sequence[str]) -> Any:
+        def embed(self: Toolbox, ref: Any, texts: Sequence[str], *, steady: bool = False) -> Any:
             if "Too long." in texts:
                 raise OutOfMemory("A text does not fit.")
             return original(self, ref, texts)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from evaluators.judge.budget import Budget, Limits
+from evaluators.judge.budget import Budget, Charge, Limits
 from evaluators.judge.calls import Call, MemoryLedger, Reply
 from evaluators.judge.errors import BudgetSpent, JudgeError, JudgeRefused, JudgeUnavailable
 from evaluators.judge.transport import Refused, Throttled, Transient
@@ -47,11 +47,11 @@ def test_the_ledger_is_asked_first_and_learns_in_the_order_of_events() -> None:
             self.events.append("find")
             return await super().find(digest)
 
-        async def intend(self, call: Call) -> None:
+        async def intend(self, call: Call, charge: Charge | None = None) -> Reply | None:
             await asyncio.sleep(1)
             assert not transport.sent, "a call must not be made before its intent is on record"
             self.events.append("intend")
-            await super().intend(call)
+            return await super().intend(call, charge)
 
         async def answered(self, call: Call, reply: Reply) -> None:
             self.events.append("answered")
@@ -67,6 +67,42 @@ def test_the_ledger_is_asked_first_and_learns_in_the_order_of_events() -> None:
         assert ledger.events == ["find", "intend", "answered", "find"]
         assert (first.from_ledger, second.from_ledger) == (False, True)
         assert len(transport.sent) == 1
+
+    run(main())
+
+
+def test_a_reply_that_another_process_brought_meanwhile_is_taken_and_costs_nothing() -> None:
+    class Shared(MemoryLedger):
+        async def intend(self, call: Call, charge: Charge | None = None) -> Reply | None:
+            return Reply("yes", from_ledger=True)
+
+        async def answered(self, call: Call, reply: Reply) -> None:
+            raise AssertionError("it is on record")
+
+    transport = ScriptedTransport()
+
+    async def main() -> None:
+        budget = Budget(Limits(calls=1))
+        client = make_client(transport, ledger=Shared(), budget=budget)
+        assert (await client.ask(question())).from_ledger
+        assert (transport.sent, budget.calls) == ([], 0)
+
+    run(main())
+
+
+def test_a_ledger_that_keeps_the_budget_is_heard() -> None:
+    class Spent(MemoryLedger):
+        async def intend(self, call: Call, charge: Charge | None = None) -> Reply | None:
+            assert charge is not None
+            raise BudgetSpent("The budget is spent.")
+
+    transport = ScriptedTransport()
+
+    async def main() -> None:
+        ledger = Spent()
+        with pytest.raises(BudgetSpent):
+            await make_client(transport, ledger=ledger).ask(question())
+        assert (transport.sent, ledger.failures) == ([], {})
 
     run(main())
 

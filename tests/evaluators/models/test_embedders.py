@@ -320,3 +320,38 @@ class TestLoading:
         tools = Toolbox(SETTINGS)
         a, b, c = tools.embed(ref, ["Paris is the capital of France.", "France's capital is Paris.", "Bananas ripen."])
         assert a @ b > 0.8 > 0.3 > a @ c
+
+
+def test_a_steady_vector_does_not_depend_on_the_texts_that_share_its_batch(ref: ModelRef) -> None:
+    draw = random.Random(4)
+    texts = [" ".join(draw.choices(WORDS, k=draw.randint(1, 2 * MAX_TOKENS))) for _ in range(60)]
+    plain = embedders.embed(ref, texts, settings=SETTINGS)
+    embedders.forget()
+    together = dict(zip(texts, embedders.embed(ref, texts, settings=SETTINGS, steady=True), strict=True))
+    np.testing.assert_allclose(np.stack(list(together.values())), plain, atol=1e-6)
+    for size in (1, 2, 7, 31):
+        embedders.forget()
+        some = draw.sample(texts, size)
+        for text, vector in zip(some, embedders.embed(ref, some, settings=SETTINGS, steady=True), strict=True):
+            assert vector.tobytes() == together[text].tobytes()
+
+
+def test_steady_vectors_are_computed_as_well_when_memory_runs_out(
+    ref: ModelRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder = embedders._loaded(ref, SETTINGS)
+    monkeypatch.setattr(embedder, "rows", embedders.CPU_ROWS)  # None once memory ran out
+    original = embedder._forward
+    tried: list[int] = []
+
+    def small(batch: Sequence[str], length: int | None = None) -> Any:
+        tried.append(len(batch))
+        if len(batch) > 4:
+            raise MemoryError("out of memory")
+        return original(batch, length)
+
+    monkeypatch.setattr(embedder, "_forward", small)
+    found = embedders.embed(ref, sentences(6), settings=SETTINGS, steady=True)
+    assert np.isfinite(found).all()
+    assert tried[0] == embedders.CPU_ROWS
+    assert embedder.rows is None
