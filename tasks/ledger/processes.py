@@ -12,6 +12,12 @@ from typing import Final
 FOREIGN_S: Final = 3600.0
 """A call that was begun this long ago on another host, whose processes cannot be seen from here, is given up."""
 
+BEAT_S: Final = 15.0
+"""How often a process with calls in flight says that it lives, where several hosts share a ledger."""
+
+SILENT_S: Final = 120.0
+"""A process of another host that was not heard of for so long is gone; leaves room for clocks that differ."""
+
 
 def _started(pid: int) -> str | None:
     """Return when a process started, in ticks since boot: a pid alone may be another process by now."""
@@ -45,15 +51,22 @@ def _identity(pid: int) -> str:
     return f"{socket.gethostname()}:{pid}:{_started(pid)}"
 
 
-def is_gone(process: str, intended_at: float, now: float | None = None) -> bool:
+def same_host(process: str) -> bool:
+    """Return whether a process, as :func:`this_process` says it, is or was one of this host."""
+    return process.rsplit(":", 2)[0] == socket.gethostname()
+
+
+def is_gone(process: str, intended_at: float, now: float | None = None, *, seen_at: float | None = None) -> bool:
     """Return whether a process has ended that began a call and never said how it went.
 
     Args:
         process: What :func:`this_process` said there.
         intended_at: When the call was begun, in seconds since 1970.
         now: The time; the clock's by default.
+        seen_at: When it was last heard of, if the ledger keeps that.
     """
-    host, pid, started = process.rsplit(":", 2)
-    if host != socket.gethostname():
-        return (time.time() if now is None else now) - intended_at > FOREIGN_S
-    return _started(int(pid)) != started
+    _, pid, started = process.rsplit(":", 2)
+    if same_host(process):
+        return _started(int(pid)) != started
+    now = time.time() if now is None else now
+    return now - intended_at > FOREIGN_S if seen_at is None else now - max(seen_at, intended_at) > SILENT_S

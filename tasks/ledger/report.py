@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from evaluators.errors import UsageError
 from tasks.db import sql
+from tasks.ledger import postgres, sqlite
+from tasks.ledger.ledger import unpack
 from tasks.ledger.processes import is_gone
-from tasks.ledger.writer import connect, unusable
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +58,11 @@ class LedgerReader:
     """Reads a ledger beside the processes that write it.
 
     Args:
-        path: The database. Where there is none, nothing was ever asked.
+        place: The database: a file or an address. Where there is none, nothing was ever asked.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, place: Path | str) -> None:
+        self._place = place
 
     def asks(self, run: str | None = None, *, failed: bool = False, limit: int | None = None) -> list[dict[str, Any]]:
         """Return calls, newest first; each with ``lost`` beside the columns of ``ledger_reports.sql``.
@@ -75,7 +74,8 @@ class LedgerReader:
         """
         out = []
         for line in self._read("asks", run=run):
-            line["lost"] = line["state"] == "intended" and is_gone(line["process"], line["intended_at"])
+            line["lost"] = line["state"] == "intended" and _is_lost(line)
+            del line["seen_at"]
             if not failed or line["lost"] or line["state"] == "failed" or line["problem"]:
                 out.append(line)
             if limit is not None and len(out) == limit:
@@ -95,6 +95,7 @@ class LedgerReader:
         call = found[0]
         for name in ("identity", "messages", "schema"):
             call[name] = None if call[name] is None else json.loads(call[name])
+        call["text"] = None if call["text"] is None else unpack(call["text"])
         verdicts = self._read("verdicts", digest=call["digest"])
         return call | {"verdicts": [line | {"verdict": json.loads(line["verdict"])} for line in verdicts]}
 
@@ -104,8 +105,13 @@ class LedgerReader:
         for line in self.lost(run):
             key = line["run"], line["purpose"].partition(":")[0]
             lost[key] = lost.get(key, 0) + 1
+        parts: dict[tuple[str, str], list[Totals]] = {}
+        for line in self._read("totals", run=run):
+            part = Totals(evaluator=line.pop("purpose").partition(":")[0], **line)
+            parts.setdefault((part.run, part.evaluator), []).append(part)
         return [
-            Totals(**line, lost=lost.get((line["run"], line["evaluator"]), 0)) for line in self._read("totals", run=run)
+            replace(add_up(run_id, found), evaluator=evaluator, lost=lost.get((run_id, evaluator), 0))
+            for (run_id, evaluator), found in parts.items()
         ]
 
     def total(self, run: str) -> Totals:
@@ -114,21 +120,20 @@ class LedgerReader:
 
     def lost(self, run: str | None = None) -> list[dict[str, Any]]:
         """Return the calls that were begun by processes that are gone, and whose replies never came to record."""
-        return [line for line in self._read("open", run=run) if is_gone(line["process"], line["intended_at"])]
+        return [line for line in self._read("open", run=run) if _is_lost(line)]
 
     def made_again(self, run: str) -> int:
         """Return how many calls a run made again because they were lost with an earlier process."""
-        return sum(is_gone(line["process"], line["intended_at"]) for line in self._read("open_before", run=run))
+        return sum(map(_is_lost, self._read("open_before", run=run)))
 
     def _read(self, statement: str, **values: Any) -> list[dict[str, Any]]:
-        if not self._path.exists():
-            return []
-        with closing(connect(self._path)) as connection:
-            connection.row_factory = sqlite3.Row
-            try:
-                return [dict(line) for line in connection.execute(_statements()[statement], values)]
-            except sqlite3.Error as error:
-                raise unusable(self._path, error) from error
+        if isinstance(self._place, Path):
+            return sqlite.read(self._place, _statements()[statement], values)
+        return postgres.read(self._place, _statements()[statement], values)
+
+
+def _is_lost(line: Mapping[str, Any]) -> bool:
+    return is_gone(line["process"], line["intended_at"], seen_at=line["seen_at"])
 
 
 def add_up(run: str, parts: Sequence[Totals]) -> Totals:

@@ -1,135 +1,219 @@
-"""The ledger in an SQLite file: the default, for any number of processes on one host."""
+"""The ledger in an SQLite file: the default, for any number of processes on one host; many writes per transaction.
+
+In WAL mode with ``synchronous=NORMAL`` a transaction is a write into the system's page cache, some 50 microseconds; it
+survives ``kill -9`` of this process as soon as it returns, and only a power cut can take the last moments. That is less
+than handing it to a thread costs, which has to wait for the interpreter's lock after every statement while the loop is
+busy. So writes are done in the loop: those of one of its rounds together, or at once where a call waits for its place
+in flight. Only when another process holds the database longer than ``QUICK_S`` does a thread wait for it, so that the
+loop never does.
+"""
 
 from __future__ import annotations
 
-import json
+import asyncio
 import sqlite3
 import time
-from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
-from threading import Lock
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeVar
 
-from evaluators.judge.calls import Call, Reply
-from evaluators.text.sentences import without_surrogates
-from evaluators.types import Json
+from evaluators.errors import StoreError
 from tasks.db import sql
-from tasks.ledger.processes import this_process
-from tasks.ledger.writer import Writer
-from tasks.store import digest
+from tasks.ledger.operations import Find, Intend, Operation, Query, perform
 
-_FIND: Final = """
-    SELECT calls.text, calls.finish_reason, asks.input_tokens, asks.output_tokens, asks.cost_usd, asks.seconds,
-           asks.tries, asks.run
-    FROM calls JOIN asks ON asks.ask = calls.answered_by
-    WHERE calls.digest = ?
-"""
-_JUDGE: Final = "INSERT INTO judges VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-_CALL: Final = """
-    INSERT INTO calls (digest, judge, trial, attempt, messages, schema) VALUES (?, ?, ?, ?, ?, ?)
-    ON CONFLICT DO NOTHING
-"""
-_INTEND: Final = """
-    INSERT INTO asks (digest, run, purpose, process, state, intended_at) VALUES (?, ?, ?, ?, 'intended', ?)
-    RETURNING ask
-"""
-_ANSWER: Final = """
-    UPDATE asks SET state = 'answered', ended_at = ?, tries = ?, seconds = ?, input_tokens = ?, output_tokens = ?,
-                    cost_usd = ?
-    WHERE ask = ?
-"""
-_REPLY: Final = """
-    UPDATE calls SET text = ?, finish_reason = ?, answered_by = ? WHERE digest = ? AND answered_by IS NULL
-"""
-_FAIL: Final = "UPDATE asks SET state = 'failed', ended_at = ?, error = ? WHERE ask = ?"
-_JUDGED: Final = """
-    INSERT INTO verdicts VALUES (?, ?, ?, ?)
-    ON CONFLICT DO UPDATE SET verdict = excluded.verdict, problem = excluded.problem
-"""
+O = TypeVar("O", bound=Operation)  # noqa: E741
+
+QUICK_S: Final = 0.02
+"""How long the loop itself waits for another process's transaction; they take a fraction of this."""
+
+PATIENT_S: Final = 60.0
+"""How long a thread waits for it."""
+
+CHECKPOINT_PAGES: Final = 8_000
+"""Pages of 4 KiB in the log that make SQLite bring them into the database, which takes a moment of disk time."""
 
 
-class SqliteLedger:
-    """Implements :class:`evaluators.judge.calls.Ledger` for the calls of one run in this process.
+class _Work(NamedTuple):
+    operation: Operation
+    future: asyncio.Future[None]
+
+
+class SqliteAccess:
+    """Implements :class:`tasks.ledger.ledger.Access`.
 
     Args:
-        path: The database, shared by all runs of a store.
-        run: Id of the run.
+        path: The database; made if need be.
+
+    Raises:
+        StoreError: The database cannot be opened.
     """
 
-    def __init__(self, path: Path, run: str) -> None:
-        self._run = run
-        self._writer = writer(path)
-        self._process = this_process()
-        self._open: defaultdict[str, list[int]] = defaultdict(list)
-        self._judges: set[str] = set()
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writing = connect(path, sql("ledger"))
+        self._reading = connect(path)
+        self._writing.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        self._waiting: list[_Work] = []
+        self._scheduled = False
+        self._thread_at_it = False
 
-    async def find(self, digest: str) -> Reply | None:
-        """See :class:`evaluators.judge.calls.Ledger`."""
-        line = self._writer.read(lambda connection: connection.execute(_FIND, [digest]).fetchone())
-        if line is None:
-            return None
-        text, finish_reason, sent, said, cost, seconds, tries, run = line
-        return Reply(text, finish_reason, sent, said, cost, seconds, tries, from_ledger=True, earlier=run != self._run)
+    async def do(self, operation: O) -> O:
+        """See :class:`tasks.ledger.ledger.Access`; readers wait for nobody."""
+        if isinstance(operation, Find):
+            try:
+                _drive(self._reading, [operation])
+            except sqlite3.Error as error:
+                raise unusable(self._path, error) from error
+            return operation
+        loop = asyncio.get_running_loop()
+        work = _Work(operation, loop.create_future())
+        self._waiting.append(work)
+        if isinstance(operation, Intend):
+            self._flush()
+        elif not self._scheduled:
+            self._scheduled = True
+            loop.call_soon(self._end_of_round)
+        await work.future
+        return operation
 
-    async def intend(self, call: Call) -> None:
-        """See :class:`evaluators.judge.calls.Ledger`."""
-        identity = json.dumps(call.judge, sort_keys=True)
-        judge = digest(dict(call.judge))
-        messages = json.dumps(call.messages, ensure_ascii=False)
-        schema = None if call.schema is None else json.dumps(call.schema)
+    def _end_of_round(self) -> None:
+        self._scheduled = False
+        self._flush()
 
-        def write(connection: sqlite3.Connection) -> int:
-            if judge not in self._judges:
-                connection.execute(_JUDGE, [judge, str(call.judge.get("model", "")), identity])
-            connection.execute(_CALL, [call.digest, judge, call.trial, call.attempt, messages, schema])
-            (ask,) = connection.execute(
-                _INTEND, [call.digest, self._run, call.purpose, self._process, time.time()]
-            ).fetchone()
-            return int(ask)
+    def _flush(self) -> None:
+        """Write what waits, unless a thread is at it, which will see to it afterwards."""
+        if self._thread_at_it or not self._waiting:
+            return
+        batch, self._waiting = self._waiting, []
+        try:
+            _deliver(batch, self._run(batch, QUICK_S))
+        except _Locked:
+            self._thread_at_it = True
+            waiting = asyncio.get_running_loop().run_in_executor(None, self._run_patiently, batch)
+            waiting.add_done_callback(lambda done: self._thread_is_done(batch, done))
 
-        self._open[call.digest].append(await self._writer.write(write, at_once=True))
-        self._judges.add(judge)
+    def _thread_is_done(self, batch: list[_Work], done: asyncio.Future[StoreError | None]) -> None:
+        self._thread_at_it = False
+        _deliver(batch, done.result())
+        self._flush()
 
-    async def answered(self, call: Call, reply: Reply) -> None:
-        """See :class:`evaluators.judge.calls.Ledger`."""
-        ask = self._close(call)
+    def _run_patiently(self, batch: list[_Work]) -> StoreError | None:
+        try:
+            return self._run(batch, PATIENT_S)
+        except _Locked as error:
+            return unusable(self._path, error)
 
-        def write(connection: sqlite3.Connection) -> None:
-            connection.execute(
-                _ANSWER,
-                [time.time(), reply.tries, reply.seconds, reply.input_tokens, reply.output_tokens, reply.cost_usd, ask],
-            )
-            connection.execute(_REPLY, [reply.text, reply.finish_reason, ask, call.digest])
-
-        await self._writer.write(write)
-
-    async def failed(self, call: Call, message: str) -> None:
-        """See :class:`evaluators.judge.calls.Ledger`."""
-        ask = self._close(call)
-        said = without_surrogates(message)
-        await self._writer.write(lambda connection: connection.execute(_FAIL, [time.time(), said, ask]).rowcount)
-
-    async def judged(self, digest: str, parser: str, verdict: Json, problem: str) -> None:
-        """See :class:`evaluators.judge.calls.Ledger`."""
-        said, why = json.dumps(verdict), without_surrogates(problem)
-        await self._writer.write(lambda connection: connection.execute(_JUDGED, [digest, parser, said, why]).rowcount)
-
-    def _close(self, call: Call) -> int | None:
-        """Return the number under which a call was intended; two judges of one identity may intend it twice."""
-        asks = self._open[call.digest]
-        ask = asks.pop() if asks else None
-        if not asks:
-            del self._open[call.digest]
-        return ask
+    def _run(self, batch: list[_Work], patience: float) -> StoreError | None:
+        """Run a batch in one transaction; raises :class:`_Locked` when another process does not let go."""
+        connection = self._writing
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {patience * 1000:.0f}")
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                raise _Locked("another process holds it") from None
+            return unusable(self._path, error)
+        try:
+            _drive(connection, [work.operation for work in batch])
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            return unusable(self._path, error)
+        return None
 
 
-_writers: dict[Path, Writer] = {}
-_lock = Lock()
+class _Locked(Exception):
+    """Another process is writing."""
 
 
-def writer(path: Path) -> Writer:
-    """Return the process's one writer of a database."""
-    with _lock:
-        if path not in _writers:
-            _writers[path] = Writer(path, sql("ledger"))
-        return _writers[path]
+def _drive(connection: sqlite3.Connection, operations: list[Operation]) -> None:
+    """Run the statements of operations one after the other."""
+    statements = perform(operations)
+    rows: list[tuple[Any, ...]] | None = None
+    while True:
+        try:
+            statement = next(statements) if rows is None else statements.send(rows)
+        except StopIteration:
+            return
+        rows = []
+        if isinstance(statement, Query):
+            rows = connection.execute(statement.sql, statement.values).fetchall()
+        elif len(statement.lines) == 1:
+            connection.execute(statement.sql, statement.lines[0])
+        else:
+            connection.executemany(statement.sql, statement.lines)
+
+
+def _deliver(batch: list[_Work], error: StoreError | None) -> None:
+    for work in batch:
+        if work.future.done():
+            continue
+        if error is None:
+            work.future.set_result(None)
+        else:
+            work.future.set_exception(error)
+
+
+def read(path: Path, statement: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of a query beside the processes that write; where there is no database, there are none.
+
+    Raises:
+        StoreError: The database cannot be read.
+    """
+    if not path.exists():
+        return []
+    with closing(connect(path)) as connection:
+        connection.row_factory = sqlite3.Row
+        try:
+            return [dict(line) for line in connection.execute(statement, values)]
+        except sqlite3.Error as error:
+            if "no such table" not in str(error):
+                raise unusable(path, error) from error
+    with closing(connect(path, sql("ledger"))) as connection:  # an earlier version's, to which tables were added since
+        connection.row_factory = sqlite3.Row
+        return [dict(line) for line in connection.execute(statement, values)]
+
+
+def connect(path: Path, schema: str = "") -> sqlite3.Connection:
+    """Open a ledger.
+
+    Args:
+        path: The database.
+        schema: Statements that make its tables; without them it is only read, and must exist.
+
+    Raises:
+        StoreError: It cannot be opened.
+    """
+    try:
+        if schema:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(path, timeout=PATIENT_S, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        if schema:
+            _prepare(connection, schema)
+        else:
+            connection.execute("PRAGMA query_only = ON")
+    except (sqlite3.Error, OSError) as error:
+        raise unusable(path, error) from error
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, schema: str) -> None:
+    """Make the tables; the change to WAL mode does not wait for others by itself, as everything else does."""
+    deadline = time.monotonic() + PATIENT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(f"BEGIN IMMEDIATE; {schema} COMMIT;")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def unusable(path: Path, error: Exception) -> StoreError:
+    """Return the error that says that a ledger cannot be used."""
+    return StoreError(f"The ledger {path} cannot be used: {error}.", hint="Set LEADLINE_LEDGER to another place.")

@@ -1,4 +1,4 @@
--- The ledger of judge calls. Any number of processes write it (SQLite in WAL mode).
+-- The ledger of judge calls. Any number of processes write it: SQLite in WAL mode, or PostgreSQL.
 
 -- The judges asked, by the digest of their identity.
 CREATE TABLE IF NOT EXISTS judges (
@@ -17,24 +17,24 @@ CREATE TABLE IF NOT EXISTS calls (
     schema        TEXT,                 -- JSON schema of the reply, NULL for free text
     text          TEXT,                 -- the raw reply, NULL until there is one
     finish_reason TEXT,
-    answered_by   INTEGER               -- the ask that brought it
+    answered_by   BIGINT                -- the ask that brought it
 );
 
 -- Every time that a question was put: more than once only if it failed, was lost, or two processes asked at once.
 CREATE TABLE IF NOT EXISTS asks (
-    ask           INTEGER PRIMARY KEY,
+    ask           BIGINT PRIMARY KEY,   -- grows with time
     digest        TEXT NOT NULL,
     run           TEXT NOT NULL,
     purpose       TEXT NOT NULL,        -- evaluator:prompt that asked first
     process       TEXT NOT NULL,        -- host:pid:start of the process
     state         TEXT NOT NULL,        -- 'intended', 'answered', 'failed'
-    intended_at   REAL NOT NULL,        -- seconds since 1970
-    ended_at      REAL,
+    intended_at   DOUBLE PRECISION NOT NULL,  -- seconds since 1970
+    ended_at      DOUBLE PRECISION,
     tries         INTEGER,
-    seconds       REAL,                 -- of the attempt that was answered
+    seconds       DOUBLE PRECISION,     -- of the attempt that was answered
     input_tokens  INTEGER,
     output_tokens INTEGER,
-    cost_usd      REAL,                 -- NULL: unknown, never 0 for unknown
+    cost_usd      DOUBLE PRECISION,     -- NULL: unknown, never 0 for unknown
     error         TEXT
 );
 CREATE INDEX IF NOT EXISTS asks_of_run ON asks (run);
@@ -47,4 +47,17 @@ CREATE TABLE IF NOT EXISTS verdicts (
     verdict TEXT NOT NULL,              -- JSON, null where it could not be read
     problem TEXT NOT NULL,              -- why not, '' otherwise
     PRIMARY KEY (digest, parser)
-) WITHOUT ROWID;
+);
+
+-- What runs with a budget have spent of it, together with what is set aside for calls without an end on record.
+CREATE TABLE IF NOT EXISTS budgets (
+    run   TEXT PRIMARY KEY,
+    calls INTEGER NOT NULL,
+    usd   DOUBLE PRECISION NOT NULL
+);
+
+-- When a process with calls in flight was last heard of; kept where hosts cannot see each other's processes.
+CREATE TABLE IF NOT EXISTS processes (
+    process TEXT PRIMARY KEY,
+    seen_at DOUBLE PRECISION NOT NULL   -- seconds since 1970
+);

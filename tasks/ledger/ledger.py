@@ -1,0 +1,171 @@
+"""The ledger of one run in this process, whichever database it is kept in."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections import defaultdict
+from threading import Lock
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+from evaluators.judge.budget import Charge, Limits
+from evaluators.judge.calls import BegunElsewhere, Call, Reply
+from evaluators.text.sentences import without_surrogates
+from evaluators.types import Json
+from tasks.ledger.operations import End, Find, Intend, Operation, Read
+from tasks.ledger.processes import this_process
+from tasks.store import digest
+
+O = TypeVar("O", bound=Operation)  # noqa: E741
+
+_ESCAPED: Final = "\x01json:"
+"""Begins a text that a database cannot hold as it is, and that is kept as JSON."""
+
+
+class Access(Protocol):
+    """A process's access to the database of a ledger; to be used in one event loop at a time."""
+
+    async def do(self, operation: O) -> O:
+        """Do an operation and return it once it is durable.
+
+        Raises:
+            StoreError: The database cannot be used.
+        """
+
+
+class _Open(NamedTuple):
+    """A call that was begun: the number of its ask, and the money set aside if it counts against a budget."""
+
+    ask: int
+    reserved: float | None
+
+
+class DatabaseLedger:
+    """Implements :class:`evaluators.judge.calls.Ledger` for the calls of one run in this process.
+
+    Args:
+        access: The database.
+        run: Id of the run.
+        limits: What the run may spend, in all processes that work on it together.
+    """
+
+    def __init__(self, access: Access, run: str, limits: Limits | None = None) -> None:
+        self._access = access
+        self._run = run
+        self._limits = limits or Limits()
+        self._process = this_process()
+        self._open: defaultdict[str, list[_Open]] = defaultdict(list)
+        self._judges: set[str] = set()
+
+    async def find(self, digest: str) -> Reply | None:
+        """See :class:`evaluators.judge.calls.Ledger`."""
+        return self._reply((await self._access.do(Find(digest))).result)
+
+    async def intend(self, call: Call, charge: Charge | None = None) -> Reply | None:
+        """See :class:`evaluators.judge.calls.Ledger`."""
+        judge = digest(dict(call.judge))
+        ask = _next_ask()
+        operation = Intend(
+            ask=ask,
+            judge=None if judge in self._judges else _judge(judge, call),
+            call=(
+                call.digest, judge, call.trial, call.attempt,
+                _dumped(call.messages), None if call.schema is None else _dumped(call.schema),
+            ),
+            line=(ask, call.digest, self._run, call.purpose, self._process, time.time()),
+            run=self._run,
+            limits=self._limits,
+            charge=charge,
+        )  # fmt: skip
+        await self._access.do(operation)
+        self._judges.add(judge)
+        if operation.refused is not None:
+            raise operation.refused
+        if operation.elsewhere:
+            raise BegunElsewhere
+        if operation.admitted:
+            reserved = (charge.usd or 0.0) if charge is not None and operation.limited else None
+            self._open[call.digest].append(_Open(ask, reserved))
+        return self._reply(operation.result)
+
+    async def answered(self, call: Call, reply: Reply) -> None:
+        """See :class:`evaluators.judge.calls.Ledger`."""
+        begun = self._close(call)
+        await self._access.do(
+            End(
+                ask=begun.ask,
+                line=(
+                    time.time(), reply.tries, reply.seconds, reply.input_tokens, reply.output_tokens, reply.cost_usd,
+                    begun.ask,
+                ),
+                reply=(pack(reply.text), reply.finish_reason, begun.ask, call.digest),
+                run=self._run,
+                reserved=begun.reserved,
+                cost_usd=reply.cost_usd,
+            )
+        )  # fmt: skip
+
+    async def failed(self, call: Call, message: str) -> None:
+        """See :class:`evaluators.judge.calls.Ledger`."""
+        begun = self._close(call)
+        line = (time.time(), _plain(message), begun.ask)
+        await self._access.do(End(begun.ask, line, None, self._run, begun.reserved, None))
+
+    async def judged(self, digest: str, parser: str, verdict: Json, problem: str) -> None:
+        """See :class:`evaluators.judge.calls.Ledger`."""
+        await self._access.do(Read((digest, parser, json.dumps(verdict), _plain(problem))))
+
+    def _close(self, call: Call) -> _Open:
+        """Return under what a call was intended; two judges of one identity may intend it twice."""
+        begun = self._open[call.digest]
+        found = begun.pop() if begun else _Open(0, None)
+        if not begun:
+            del self._open[call.digest]
+        return found
+
+    def _reply(self, line: tuple[Any, ...] | None) -> Reply | None:
+        if line is None:
+            return None
+        text, reason, sent, said, cost, seconds, tries, run = line
+        earlier = run != self._run
+        return Reply(unpack(text), reason, sent, said, cost, seconds, tries, from_ledger=True, earlier=earlier)
+
+
+def pack(text: str) -> str:
+    """Return a text in a form that every database holds: without NULs and lone surrogates, which some do not."""
+    if "\0" in text or text.startswith(_ESCAPED) or without_surrogates(text) != text:
+        return _ESCAPED + json.dumps(text)
+    return text
+
+
+def unpack(text: str) -> str:
+    """Return the text that :func:`pack` was given."""
+    return str(json.loads(text.removeprefix(_ESCAPED))) if text.startswith(_ESCAPED) else text
+
+
+def _plain(text: str) -> str:
+    return without_surrogates(text).replace("\0", "\ufffd")
+
+
+def _dumped(value: Any) -> str:
+    """Return JSON that every database holds; other letters than English ones are not escaped, which takes less room."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if without_surrogates(text) == text else json.dumps(value)
+
+
+def _judge(name: str, call: Call) -> tuple[str, str, str]:
+    return name, _plain(str(call.judge.get("model", ""))), json.dumps(call.judge, sort_keys=True)
+
+
+_lock = Lock()
+_last = 0
+_MARK: Final = secrets.randbelow(1 << 12)
+
+
+def _next_ask() -> int:
+    """Return a number for an ask: microseconds since 1970, and 12 bits that tell this process from others."""
+    global _last
+    with _lock:
+        _last = max(_last + 1, time.time_ns() // 1000)
+        return _last << 12 | _MARK

@@ -1,0 +1,290 @@
+"""What is done with the ledger, and the statements that do it: the same for every database.
+
+Operations that wait at the same time are done in one transaction by :func:`perform`, a generator of statements for
+whoever has the connection, which sends back what they return. So SQLite runs them in place and PostgreSQL over a
+network, and neither the order of the statements nor a rule about budgets exists twice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from evaluators.judge.budget import Charge, Limits, admit
+from evaluators.judge.errors import BudgetSpent
+from tasks.ledger.processes import is_gone
+
+T = TypeVar("T")
+
+WAIT_FOR_OTHERS_S: Final = 60.0
+"""How long a call is left to another process; one that was not answered by then may have been given up."""
+
+
+class Query(NamedTuple):
+    """A statement whose rows are wanted; ``?`` stands for a value."""
+
+    sql: str
+    values: Sequence[Any]
+
+
+class Change(NamedTuple):
+    """A statement to be run with each line of values."""
+
+    sql: str
+    lines: Sequence[Sequence[Any]]
+
+
+Statements: TypeAlias = Generator[Query | Change, list[tuple[Any, ...]], None]
+
+
+@dataclass(slots=True)
+class Find:
+    """Look for a reply; ``result`` is its columns as in :data:`_FIND`, or ``None``."""
+
+    digest: str
+    result: tuple[Any, ...] | None = None
+
+
+@dataclass(slots=True)
+class Intend:
+    """Begin a call, unless its reply came meanwhile or the budget does not allow it.
+
+    Attributes:
+        ask: Number of the attempt to get a reply; grows with time.
+        judge: Columns of the judge, or ``None`` where it is known to be there.
+        call: Columns of the question.
+        line: Columns of the ask.
+        run: Id of the run.
+        limits: What the run may spend.
+        charge: What the call may cost; ``None`` for one outside of the budget.
+        result: The reply that came meanwhile, as in :class:`Find`.
+        refused: Why the budget does not allow it.
+        elsewhere: Whether another process that lives is at it, since less than :data:`WAIT_FOR_OTHERS_S`.
+    """
+
+    ask: int
+    judge: tuple[Any, ...] | None
+    call: tuple[Any, ...]
+    line: tuple[Any, ...]
+    run: str
+    limits: Limits
+    charge: Charge | None
+    result: tuple[Any, ...] | None = None
+    refused: BudgetSpent | None = None
+    elsewhere: bool = False
+
+    @property
+    def digest(self) -> str:
+        """The question."""
+        return str(self.call[0])
+
+    @property
+    def limited(self) -> bool:
+        """Whether it counts against a budget."""
+        return self.charge is not None and self.limits != Limits()
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the call is to be made."""
+        return self.result is None and self.refused is None and not self.elsewhere
+
+
+@dataclass(slots=True)
+class End:
+    """End a call.
+
+    Attributes:
+        ask: Number of the ask.
+        line: Columns of :data:`_ANSWER` or :data:`_FAIL`.
+        reply: Columns of :data:`_REPLY`, or ``None`` where there was no reply.
+        run: Id of the run.
+        reserved: What was set aside for it in US dollars; ``None`` where nothing was.
+        cost_usd: What it cost, ``None`` where that is not known.
+    """
+
+    ask: int
+    line: tuple[Any, ...]
+    reply: tuple[Any, ...] | None
+    run: str
+    reserved: float | None
+    cost_usd: float | None
+    result: None = None
+
+    @property
+    def change(self) -> tuple[int, float]:
+        """What the end changes of what is spent: calls and US dollars."""
+        if self.reserved is None:
+            return 0, 0.0
+        if self.reply is None:
+            return -1, -self.reserved
+        return 0, 0.0 if self.cost_usd is None else self.cost_usd - self.reserved
+
+
+@dataclass(slots=True)
+class Read:
+    """Keep what a parser made of a reply."""
+
+    line: tuple[str, str, str, str]
+    result: None = None
+
+
+@dataclass(slots=True)
+class Beat:
+    """Say that a process lives."""
+
+    line: tuple[str, float]
+    result: None = field(default=None)
+
+
+Operation: TypeAlias = Find | Intend | End | Read | Beat
+
+_FIND: Final = """
+    SELECT calls.digest, calls.text, calls.finish_reason, asks.input_tokens, asks.output_tokens, asks.cost_usd,
+           asks.seconds, asks.tries, asks.run
+    FROM calls JOIN asks ON asks.ask = calls.answered_by
+    WHERE calls.digest IN
+"""
+_OTHERS: Final = """
+    SELECT asks.digest, asks.process, asks.intended_at, processes.seen_at
+    FROM asks LEFT JOIN processes ON processes.process = asks.process
+    WHERE asks.state = 'intended' AND asks.process <> ? AND asks.intended_at > ? AND asks.digest IN
+"""
+_JUDGE: Final = "INSERT INTO judges VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+_CALL: Final = """
+    INSERT INTO calls (digest, judge, trial, attempt, messages, schema) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT DO NOTHING
+"""
+_INTEND: Final = """
+    INSERT INTO asks (ask, digest, run, purpose, process, state, intended_at) VALUES (?, ?, ?, ?, ?, 'intended', ?)
+    ON CONFLICT DO NOTHING
+"""
+_ANSWER: Final = """
+    UPDATE asks SET state = 'answered', ended_at = ?, tries = ?, seconds = ?, input_tokens = ?, output_tokens = ?,
+                    cost_usd = ?
+    WHERE ask = ?
+"""
+_REPLY: Final = """
+    UPDATE calls SET text = ?, finish_reason = ?, answered_by = ? WHERE digest = ? AND answered_by IS NULL
+"""
+_FAIL: Final = "UPDATE asks SET state = 'failed', ended_at = ?, error = ? WHERE ask = ?"
+_READ: Final = """
+    INSERT INTO verdicts VALUES (?, ?, ?, ?)
+    ON CONFLICT (digest, parser) DO UPDATE SET verdict = excluded.verdict, problem = excluded.problem
+"""
+_BEAT: Final = """
+    INSERT INTO processes VALUES (?, ?) ON CONFLICT (process) DO UPDATE SET seen_at = excluded.seen_at
+"""
+_BUDGET: Final = "INSERT INTO budgets VALUES (?, 0, 0) ON CONFLICT DO NOTHING"
+_SPEND: Final = "UPDATE budgets SET calls = calls + ?, usd = usd + ? WHERE run = ?"
+_SPENT: Final = "SELECT calls, usd FROM budgets WHERE run = ?"
+
+
+def perform(operations: Sequence[Operation], *, again: bool = False) -> Statements:
+    """Yield the statements of operations that are done in one transaction; results go into the operations.
+
+    Args:
+        operations: What to do, in any order.
+        again: They were done before in a transaction of which nobody knows whether it was committed.
+    """
+    ends, intents = _kind(operations, End), _kind(operations, Intend)
+    for intent in intents:
+        intent.refused, intent.elsewhere = None, False
+    done = (yield from _done(ends, intents)) if again else frozenset()
+    yield from _finds(_kind(operations, Find))
+    if ends:
+        yield from _change(_ANSWER, [end.line for end in ends if end.reply is not None], last=True)
+        yield from _change(_FAIL, [end.line for end in ends if end.reply is None], last=True)
+        yield from _change(_REPLY, [end.reply for end in ends if end.reply is not None], last=True)
+    yield from _change(_READ, [read.line for read in _kind(operations, Read)])
+    yield from _change(_BEAT, [beat.line for beat in _kind(operations, Beat)])
+    if intents:
+        yield from _change(_JUDGE, list({op.judge for op in intents if op.judge is not None}))
+        yield from _change(_CALL, [op.call for op in intents])
+        yield from _finds(intents)
+        yield from _others([op for op in intents if op.result is None and op.charge is not None and op.ask not in done])
+    yield from _budgets([end for end in ends if end.ask not in done], [op for op in intents if op.ask not in done])
+    yield from _change(_INTEND, [op.line for op in intents if op.admitted])
+
+
+def _done(ends: Sequence[End], intents: Sequence[Intend]) -> Generator[Query | Change, list[tuple[Any, ...]], set[int]]:
+    """Return the asks that were begun or ended by the transaction before."""
+    found: set[int] = set()
+    for asks, condition in (([op.ask for op in intents], ""), ([op.ask for op in ends], " AND state <> 'intended'")):
+        if asks:
+            rows = yield Query(f"SELECT ask FROM asks WHERE ask IN {_places(asks)}{condition}", _padded(asks))
+            found |= {int(ask) for (ask,) in rows}
+    return found
+
+
+def _finds(wanted: Sequence[Find] | Sequence[Intend]) -> Statements:
+    digests = sorted({op.digest for op in wanted})
+    if digests:
+        rows = yield Query(f"{_FIND} {_places(digests)}", _padded(digests))
+        found = {str(row[0]): tuple(row[1:]) for row in rows}
+        for op in wanted:
+            op.result = found.get(op.digest)
+
+
+def _others(intents: Sequence[Intend]) -> Statements:
+    """Look which calls other processes make just now."""
+    if intents:
+        digests = sorted({op.digest for op in intents})
+        *_, process, now = intents[0].line
+        rows = yield Query(f"{_OTHERS} {_places(digests)}", [process, now - WAIT_FOR_OTHERS_S, *_padded(digests)])
+        begun = {str(digest) for digest, other, at, seen_at in rows if not is_gone(other, at, seen_at=seen_at)}
+        for op in intents:
+            op.elsewhere = op.digest in begun
+
+
+def _budgets(ends: Sequence[End], intents: Sequence[Intend]) -> Statements:
+    """Settle what ended and admit what begins, run by run; the first change of a line locks it for the transaction."""
+    settled: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+    for end in ends:
+        if end.reserved is not None:
+            settled[end.run].append(end.change)
+    begun: defaultdict[str, list[Intend]] = defaultdict(list)
+    for op in intents:
+        if op.limited and op.admitted:
+            begun[op.run].append(op)
+    for run in sorted({*settled, *begun}):
+        changes = settled[run]
+        if begun[run]:
+            yield Change(_BUDGET, [(run,)])
+        yield Change(_SPEND, [(sum(calls for calls, _ in changes), sum(usd for _, usd in changes), run)])
+        if begun[run]:
+            ((calls, usd),) = yield Query(_SPENT, (run,))
+            yield Change(_SPEND, [(*_admit(begun[run], calls, usd), run)])
+
+
+def _admit(intents: Sequence[Intend], calls: int, usd: float) -> tuple[int, float]:
+    """Refuse what exceeds the limits; returns what the others take."""
+    more_calls, more_usd = 0, 0.0
+    for op in intents:
+        try:
+            more_usd += admit(op.limits, calls + more_calls, usd + more_usd, op.charge or Charge(0.0))
+        except BudgetSpent as refusal:
+            op.refused = refusal
+        else:
+            more_calls += 1
+    return more_calls, more_usd
+
+
+def _change(sql: str, lines: Sequence[Sequence[Any]], *, last: bool = False) -> Statements:
+    """Yield a change unless there is nothing to do; in the order of what it changes, so that writers cross less."""
+    if lines:
+        yield Change(sql, sorted(lines, key=lambda line: str(line[-1] if last else line[0])))
+
+
+def _kind(operations: Iterable[Operation], kind: type[T]) -> list[T]:
+    return [operation for operation in operations if isinstance(operation, kind)]
+
+
+def _padded(values: Sequence[T]) -> list[T]:
+    """Repeat the last value up to a power of two, so that there are few different statements to prepare."""
+    return [*values, *[values[-1]] * ((1 << (len(values) - 1).bit_length()) - len(values))]
+
+
+def _places(values: Sequence[Any]) -> str:
+    return f"({', '.join('?' * len(_padded(values)))})"

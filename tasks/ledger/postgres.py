@@ -1,0 +1,257 @@
+"""The ledger in PostgreSQL: for workers on many hosts. Its tables lie in the schema ``leadline``.
+
+Operations that wait are done together in one transaction, pipelined, so that a batch costs a few round trips however
+large it is; while one is under way, the next gathers. A connection that is lost is made again and the batch repeated,
+which changes nothing if its transaction was committed after all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from evaluators.errors import StoreError, UsageError
+from evaluators.judge.secrecy import without_secrets
+from tasks.db import sql
+from tasks.ledger.operations import Beat, End, Intend, Operation, Query, perform
+from tasks.ledger.processes import BEAT_S, this_process
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection
+
+O = TypeVar("O", bound=Operation)  # noqa: E741
+
+CONNECT_S: Final = 10
+STATEMENT_S: Final = 30
+BATCH_S: Final = 45.0
+"""Deadline of a transaction with all its round trips."""
+
+PATIENT_S: Final = 60.0
+"""How long a batch is tried again."""
+
+PAUSE_S: Final = 0.5
+LARGEST_BATCH: Final = 500
+
+_NAMED: Final = re.compile(r"(?<![:\w]):(\w+)")
+_OPTIONS: Final = f"-c search_path=leadline -c statement_timeout={STATEMENT_S}s"
+_SETTINGS: Final[dict[str, Any]] = {
+    "connect_timeout": str(CONNECT_S),
+    "application_name": "leadline",
+    "options": _OPTIONS,
+    "keepalives_idle": "20",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
+
+
+class _Work(NamedTuple):
+    operation: Operation
+    future: asyncio.Future[None]
+
+
+class PostgresAccess:
+    """Implements :class:`tasks.ledger.ledger.Access`.
+
+    Args:
+        url: Address of the database, as libpq takes it.
+
+    Raises:
+        UsageError: It is no address, or psycopg is not installed.
+        StoreError: The database cannot be used.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        _make_tables(url)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._connection: AsyncConnection[tuple[Any, ...]] | None = None
+        self._waiting: list[_Work] = []
+        self._pump: asyncio.Task[None] | None = None
+        self._begun = 0
+        self._next_beat = 0.0
+
+    async def do(self, operation: O) -> O:
+        """See :class:`tasks.ledger.ledger.Access`."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:  # a connection belongs to the loop that made it
+            self._loop, self._connection, self._pump, self._waiting = loop, None, None, []
+            self._begun, self._next_beat = 0, 0.0
+        work = _Work(operation, loop.create_future())
+        self._waiting.append(work)
+        if self._pump is None:
+            self._pump = loop.create_task(self._empty())
+        await work.future
+        if isinstance(operation, Intend) and operation.admitted:
+            self._begin()
+        elif isinstance(operation, End):
+            self._begun -= 1
+        return operation
+
+    async def _empty(self) -> None:
+        """Do what waits, batch by batch, until nothing does."""
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting[:LARGEST_BATCH], self._waiting[LARGEST_BATCH:]
+                error = await self._persist([work.operation for work in batch])
+                for work in batch:
+                    if work.future.done() or isinstance(work.operation, Beat):
+                        continue  # nobody waits for it
+                    if error is None:
+                        work.future.set_result(None)
+                    else:
+                        work.future.set_exception(error)
+        finally:
+            self._pump = None
+
+    async def _persist(self, operations: list[Operation]) -> StoreError | None:
+        """Do operations until it succeeds, cannot succeed, or :data:`PATIENT_S` are over."""
+        import psycopg
+
+        deadline, again = time.monotonic() + PATIENT_S, False
+        while True:
+            try:
+                async with asyncio.timeout(BATCH_S):
+                    await self._run(operations, again)
+                return None
+            except (psycopg.OperationalError, TimeoutError) as error:  # lost, too slow, or in each other's way
+                await self._drop()
+                again = True
+                if time.monotonic() > deadline:
+                    return unusable(self._url, error)
+            except psycopg.Error as error:
+                await self._drop()
+                return unusable(self._url, error)
+            await asyncio.sleep(PAUSE_S)
+
+    async def _run(self, operations: list[Operation], again: bool) -> None:
+        from psycopg import AsyncConnection
+
+        if self._connection is None:
+            self._connection = await AsyncConnection.connect(self._url, autocommit=True, **_settings(self._url))
+        connection = self._connection
+        async with connection.pipeline(), connection.transaction():
+            await _drive(connection, operations, again)
+
+    async def _drop(self) -> None:
+        """Leave a connection whose state nobody knows."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    def _begin(self) -> None:
+        """Note that a call is in flight, and see to it that this process is heard of while there are any."""
+        self._begun += 1
+        if self._loop is not None and time.monotonic() >= self._next_beat:
+            self._beat()
+
+    def _beat(self) -> None:
+        loop = self._loop
+        if self._begun <= 0 or loop is None or loop.is_closed():
+            self._next_beat = 0.0
+            return
+        self._next_beat = time.monotonic() + 2 * BEAT_S
+        self._waiting.append(_Work(Beat((this_process(), time.time())), loop.create_future()))
+        if self._pump is None:
+            self._pump = loop.create_task(self._empty())
+        loop.call_later(BEAT_S, self._beat)
+
+
+async def _drive(connection: AsyncConnection[tuple[Any, ...]], operations: list[Operation], again: bool) -> None:
+    """Run the statements of operations; only queries wait for the server.
+
+    Each has a cursor of its own: in a pipeline, results that come late would be taken for those of a later statement.
+    """
+    statements = perform(operations, again=again)
+    rows: list[tuple[Any, ...]] | None = None
+    while True:
+        try:
+            statement = next(statements) if rows is None else statements.send(rows)
+        except StopIteration:
+            return
+        text = statement.sql.replace("?", "%s").encode()
+        rows = []
+        async with connection.cursor() as cursor:
+            if isinstance(statement, Query):
+                rows = await (await cursor.execute(text, statement.values)).fetchall()
+            else:
+                await cursor.executemany(text, statement.lines)
+
+
+def read(url: str, statement: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of a query with ``:name`` parameters; where no tables were made yet, there are none.
+
+    Raises:
+        UsageError: The address is none, or psycopg is not installed.
+        StoreError: The database cannot be read.
+    """
+    psycopg = _psycopg()
+    text = _NAMED.sub(r"%(\1)s", statement.replace("%", "%%")).encode()
+    try:
+        with psycopg.connect(url, autocommit=True, row_factory=psycopg.rows.dict_row, **_settings(url)) as connection:
+            return [dict(row) for row in connection.execute(text, values)]
+    except psycopg.errors.UndefinedTable:
+        return []
+    except psycopg.Error as error:
+        raise unusable(url, error) from None
+
+
+def shown(url: str) -> str:
+    """Return where a database is, without who may use it."""
+    try:
+        parts = _psycopg().conninfo.conninfo_to_dict(url)
+    except Exception:  # it is no address; whatever it is may hold a password
+        return "in PostgreSQL"
+    port = f":{parts['port']}" if parts.get("port") else ""
+    return f"postgresql://{parts.get('host', 'localhost')}{port}/{parts.get('dbname', '')}"
+
+
+def unusable(url: str, error: BaseException) -> StoreError:
+    """Return the error that says that a ledger cannot be used, without its credentials."""
+    said = str(error) or type(error).__name__
+    try:
+        parts = _psycopg().conninfo.conninfo_to_dict(url)
+    except Exception:
+        said, parts = "its address cannot be read", {}
+    for secret in {str(parts.get("password") or ""), url} - {""}:
+        said = said.replace(secret, "[key]")
+    said = without_secrets(said).rstrip(". ")
+    return StoreError(f"The ledger {shown(url)} cannot be used: {said}.", hint="Look at LEADLINE_LEDGER.")
+
+
+def _make_tables(url: str) -> None:
+    psycopg = _psycopg()
+    schema = "CREATE SCHEMA IF NOT EXISTS leadline; SET LOCAL search_path TO leadline;" + sql("ledger")
+    try:
+        with psycopg.connect(url, **_settings(url)) as connection:
+            # Two that make them at once would get into each other's way.
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext('leadline.ledger'))")
+            found = connection.execute("SELECT to_regclass('leadline.processes') IS NOT NULL").fetchone()
+            if found != (True,):
+                connection.execute(schema.encode())
+    except psycopg.Error as error:
+        raise unusable(url, error) from None
+
+
+def _settings(url: str) -> dict[str, Any]:
+    """Return what is not said by the address."""
+    given = _psycopg().conninfo.conninfo_to_dict(url)
+    settings = {name: value for name, value in _SETTINGS.items() if name not in given}
+    if "options" in given:
+        settings["options"] = f"{given['options']} {_OPTIONS}"
+    return settings
+
+
+def _psycopg() -> Any:
+    try:
+        import psycopg
+        import psycopg.conninfo
+        import psycopg.rows
+    except ImportError as error:
+        raise UsageError(
+            "A ledger in PostgreSQL needs psycopg.", hint='Install it: pip install "leadline[service]"'
+        ) from error
+    return psycopg

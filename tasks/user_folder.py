@@ -1,0 +1,23 @@
+"""The user's folder for what belongs to no store in a folder of its own: working copies, a server's record, logs."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def state_folder() -> Path:
+    """Return the user's folder for Leadline's state, made if need be.
+
+    It is ``leadline`` below ``$XDG_STATE_HOME`` (default ``~/.local/state``), or below the system's folder for
+    temporary files where that cannot be written.
+    """
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    folder = Path(base) / "leadline"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:
+        folder = Path(tempfile.gettempdir()) / f"leadline-{os.getuid()}"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
