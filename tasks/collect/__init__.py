@@ -1,0 +1,15 @@
+"""Collecting: the cases of a suite are put to the models under test, and their answers become a dataset.
+
+``targets`` says which models there are and how each is asked: by LiteLLM name, by HTTP or as a Python callable.
+``asking`` puts one case to one model with the judge client, whose retries, limiter, breaker, ledger and budget it
+shares; ``http`` and ``function`` are the wires that LiteLLM is not. ``replies`` reads what came back, and ``sheet``
+writes the dataset. ``docs/collect.md`` is the page for users.
+"""
+
+from __future__ import annotations
+
+from tasks.collect.asking import check_target
+from tasks.collect.collecting import Collected, collect
+from tasks.collect.targets import Target, find_targets, read_targets
+
+__all__ = ["Collected", "Target", "check_target", "collect", "find_targets", "read_targets"]

@@ -1,0 +1,235 @@
+"""From a suite to a dataset: every case is put to every model, and the answers are written when all are there."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from evaluators.errors import LeadlineError, UsageError
+from evaluators.judge.budget import Budget, Limits
+from evaluators.judge.calls import Ledger
+from evaluators.judge.loop import run as run_in_loop
+from tasks.collect.asking import Asker, check_target
+from tasks.collect.cases import SuiteCase, read_cases, write_cases
+from tasks.collect.replies import Answer
+from tasks.collect.sheet import Sheet
+from tasks.collect.targets import Target
+from tasks.load import LoadedDataset
+from tasks.store import Store, replacing
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Told the key of a model, how many of its cases are done, and how many there are."""
+
+PAUSES: Final = (1.25, 4.0)
+"""After how many times ``down_after_s`` a model that was there and went away is asked again: it may be restarting."""
+
+_ERRORS: Final = 5
+
+
+@dataclass
+class Collected:
+    """What a collection came to.
+
+    Attributes:
+        cases: Cases of the suite.
+        answered: Rows with an answer.
+        failed: Rows with an error instead.
+        unasked: Rows of cases without a question.
+        truncated: Answers that were cut off.
+        calls: Answers that were asked for now.
+        reused: Answers that had been given before.
+        cost_usd: Price of the calls made now, as far as it is known.
+        unknown_price: Calls made now whose price is not known.
+        errors: Number of errors by text.
+    """
+
+    cases: int = 0
+    answered: int = 0
+    failed: int = 0
+    unasked: int = 0
+    truncated: int = 0
+    calls: int = 0
+    reused: int = 0
+    cost_usd: float = 0.0
+    unknown_price: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+
+    def count(self, answer: Answer) -> None:
+        """Take note of a row."""
+        if answer.error is not None:
+            self.failed += 1
+            if answer.error in self.errors or len(self.errors) < 1000:
+                self.errors[answer.error] += 1
+            return
+        self.answered += 1
+        self.truncated += answer.truncated
+        if answer.reused:
+            self.reused += 1
+        else:
+            self.calls += 1
+            self.cost_usd += answer.cost_usd or 0.0
+            self.unknown_price += answer.cost_usd is None
+
+    def commonest_errors(self) -> dict[str, int]:
+        """Return the commonest errors with their number."""
+        return dict(self.errors.most_common(_ERRORS))
+
+
+def collect(
+    store: Store,
+    suite: LoadedDataset,
+    targets: Sequence[Target],
+    output: Path,
+    *,
+    ledger: Ledger,
+    limits: Limits | None = None,
+    progress: Progress = lambda model, done, total: None,
+) -> Collected:
+    """Ask all models and write the dataset, which appears complete or not at all.
+
+    Whatever was answered is in the ledger at once: after a crash the same collection asks only for what is missing.
+
+    Args:
+        store: For scratch files.
+        suite: The suite, loaded for its cases only.
+        targets: The models.
+        output: The dataset to write, in Leadline's JSON Lines.
+        ledger: Where calls are put on record.
+        limits: What may be spent.
+        progress: Told how far it is.
+
+    Raises:
+        UsageError: A model needs what is not there: a variable of the environment, a function.
+        LeadlineError: No model answered anything; nothing was written.
+    """
+    keys = [target.key for target in targets]
+    if len(set(keys)) < len(keys):
+        raise UsageError("Two models have the same key.", hint="Keys tell models apart.")
+    for target in targets:
+        check_target(target)
+    budget = Budget(limits or Limits())
+    done = Collected(cases=suite.cases)
+    room = store.root / "staging"
+    room.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="load-collect-", dir=room, ignore_cleanup_errors=True) as folder:
+        cases = Path(folder) / "cases.parquet"
+        write_cases(suite.path, cases)
+        with Sheet(Path(folder), suite.cases * len(targets)) as sheet:
+            run_in_loop(_ask_all([Asker(target, ledger, budget) for target in targets], cases, sheet, done, progress))
+            if not done.answered:
+                said = next(iter(done.commonest_errors()), "the suite asks nothing")
+                raise LeadlineError(f"No model answered anything: {said}", hint="Nothing was written.")
+            with replacing(output) as temporary:
+                sheet.write(temporary)
+    return done
+
+
+async def _ask_all(askers: Sequence[Asker], cases: Path, sheet: Sheet, done: Collected, progress: Progress) -> None:
+    """Put every case to every model; a slow model holds up no other."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for number, asker in enumerate(askers):
+                group.create_task(_Interview(asker, number, len(askers), cases, sheet, done, progress).hold())
+    except* LeadlineError as errors:
+        raise errors.exceptions[0] from None
+    finally:
+        for asker in askers:
+            await asker.aclose()
+
+
+class _Interview:
+    """One model and all cases: as many of them in work as calls may be in flight, and no more in memory.
+
+    Cases that a model could not be reached for are put to it again later, if it answered others.
+    """
+
+    def __init__(
+        self,
+        asker: Asker,
+        number: int,
+        models: int,
+        cases: Path,
+        sheet: Sheet,
+        done: Collected,
+        progress: Progress,
+    ) -> None:
+        self._asker = asker
+        self._number = number
+        self._models = models
+        self._cases = cases
+        self._sheet = sheet
+        self._done = done
+        self._progress = progress
+        self._finished = 0
+        self._answered = 0
+        self._missed: dict[int, Answer] = {}
+
+    async def hold(self) -> None:
+        self._tell()
+        await self._put(read_cases(self._cases))
+        for pause in PAUSES:
+            if not self._missed or not self._answered:
+                break
+            await asyncio.sleep(pause * self._asker.target.down_after_s)
+            missed, self._missed = self._missed, {}
+            await self._put(self._only(missed))
+        for case in self._only(self._missed):
+            self._settle(case, self._missed[case.number])
+
+    def _only(self, numbers: Container[int]) -> Iterator[SuiteCase]:
+        return (case for case in read_cases(self._cases) if case.number in numbers) if numbers else iter(())
+
+    async def _put(self, cases: Iterator[SuiteCase]) -> None:
+        """Put cases to the model, as many at once as it may have in flight."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(self._asker.target.max_in_flight, self._done.cases)):
+                group.create_task(self._put_one_by_one(cases))
+
+    async def _put_one_by_one(self, cases: Iterator[SuiteCase]) -> None:
+        for case in cases:
+            answer = None if case.shown is None else await self._asker.ask(case.shown, case.repeat)
+            if answer is not None and answer.unavailable:
+                self._missed[case.number] = answer
+            else:
+                self._answered += answer is not None and answer.error is None
+                self._settle(case, answer)
+
+    def _settle(self, case: SuiteCase, answer: Answer | None) -> None:
+        """Write what became of a case; ``None`` for one that asks nothing."""
+        row = dict(case.fields) | self._model()
+        if answer is None:
+            self._done.unasked += 1
+        else:
+            self._done.count(answer)
+            row |= _fields(answer, case.fields.get("metadata", {}))
+        self._sheet.put(case.number * self._models + self._number, row)
+        self._finished += 1
+        self._tell()
+
+    def _model(self) -> dict[str, str]:
+        target = self._asker.target
+        stated = {"model": target.key, "model_name": target.name, "model_version": target.version}
+        return {name: value for name, value in stated.items() if value is not None}
+
+    def _tell(self) -> None:
+        self._progress(self._asker.target.key, self._finished, self._done.cases)
+
+
+def _fields(answer: Answer, of_case: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row's fields about the answer in Leadline's names; absent ones left out."""
+    values = {
+        "actual_answer": answer.text,
+        "error": answer.error,
+        "retrieved_context": list(answer.context),
+        "duration_s": None if answer.seconds is None else round(answer.seconds, 4),
+        "cost_usd": answer.cost_usd,
+        "input_tokens": answer.input_tokens,
+        "output_tokens": answer.output_tokens,
+        "metadata": {**of_case, **answer.metadata},
+    }
+    return {name: value for name, value in values.items() if value is not None and value not in ([], {})}

@@ -1,0 +1,14 @@
+-- The cases of a suite, as they are put to models. repeat counts the cases before one that ask the same: each of them is
+-- asked by itself, or copies of a question could not show how much a model's answers differ.
+SELECT
+    cases.*,
+    row_number() OVER (PARTITION BY question ORDER BY case_id) - 1 AS repeat,
+    coalesce(links.links, []) AS links
+FROM cases
+LEFT JOIN (
+    SELECT case_id, list({'target': originals.case_key, 'perturbation': perturbation} ORDER BY original_case_id) AS links
+    FROM relationships
+    JOIN (SELECT case_id AS original_case_id, case_key FROM cases) AS originals USING (original_case_id)
+    GROUP BY case_id
+) AS links USING (case_id)
+ORDER BY case_id
