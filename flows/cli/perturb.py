@@ -1,0 +1,103 @@
+"""``leadline perturb``: copies of cases whose question is worded otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from evaluators.errors import UsageError
+from flows.cli.options import FORMATS
+from flows.cli.output import clean, print_json, print_table
+from flows.cli.session import Session, say, session_options
+
+if TYPE_CHECKING:
+    from flows.perturb_config import PerturbConfig
+
+
+@click.command()
+@click.argument("suite", type=click.Path(), metavar="SUITE", required=False)
+@click.option(
+    "--with",
+    "recipes",
+    multiple=True,
+    metavar="NAME[:HOW][+…]",
+    help="What to do, such as typo:high or comma+word_swap; repeatable, each gives a copy of every case.",
+)
+@click.option("--list", "listed", is_flag=True, help="List the perturbations.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the random choices.")
+@click.option(
+    "--copies", type=click.IntRange(1, 100), default=1, show_default=True, help="Copies of each case by each --with."
+)
+@click.option("--format", type=click.Choice(FORMATS), default="auto", show_default=True, help="The suite's format.")
+@click.option("--judge", metavar="MODEL", help="Who writes misinformation.")
+@click.option("--judge-api-base", metavar="URL", help="Address of the judge's OpenAI-compatible server.")
+@click.option("--judge-config", type=click.Path(), metavar="FILE", help="File with named judges.")
+@click.option("--max-calls", type=click.IntRange(0), metavar="N", help="Judge calls that may be made.")
+@click.option("--max-cost", type=click.FloatRange(0), metavar="USD", help="What may be spent on the judge.")
+@click.option("-o", "--output", type=click.Path(), metavar="FILE", help="The file.  [default: SUITE.perturbed.jsonl]")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+@session_options
+@click.pass_obj
+def perturb(
+    session: Session,
+    /,
+    suite: str | None,
+    recipes: Sequence[str],
+    listed: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Write SUITE with perturbed copies of its cases, each linked to its original.
+
+    Collect answers to them and evaluate: the report says which answers flip.
+    """
+    if listed:
+        from tasks.perturb.registry import described
+
+        print_table(("perturbation", "what it does"), list(described().items()))
+        return
+    if suite is None or not recipes:
+        raise UsageError("Name a suite and what to do to it.", hint="For example: leadline perturb s.json --with typo")
+    from dataclasses import asdict
+
+    from flows.perturb_config import make_copies, output_of
+
+    config = _config(session, suite, recipes, options)
+    done = make_copies(config)
+    path = output_of(config).absolute()
+    if as_json:
+        print_json(asdict(done) | {"suite": path})
+        return
+    for name, count in done.copies.items():
+        say(f"{name}: {count:,} copies")
+    for name, count in done.unchanged.items():
+        say(f"{name}: nothing to change in {count:,} questions")
+    for message, count in done.failed.items():
+        say(f"{count:,} copies were not written: {clean(message)}")
+    click.echo(str(path))
+
+
+def _config(session: Session, suite: str, recipes: Sequence[str], options: dict[str, Any]) -> PerturbConfig:
+    from pydantic import ValidationError
+
+    from flows.config import DatasetFormat, Judges
+    from flows.perturb_config import PerturbConfig
+
+    judges = {"judge": "model", "judge_api_base": "api_base", "judge_config": "config"}
+    chosen = {field: options.pop(option) for option, field in judges.items()}
+    chosen |= {name: options.pop(name) for name in ("max_calls", "max_cost")}
+    try:
+        return PerturbConfig(
+            suite=suite,
+            recipes=tuple(recipes),
+            judges=Judges(**chosen),
+            store=session.store,
+            format=DatasetFormat(options.pop("format")),
+            **options,
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        said = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{'.'.join(map(str, first['loc']))}: {said}.", hint="See: leadline perturb --help") from None
