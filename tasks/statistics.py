@@ -21,7 +21,7 @@ Z: Final = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 ENOUGH_COVERAGE: Final = 0.95
 """Share of rows scored from which a verdict stands although what is missing cannot be bounded."""
 
-Method: TypeAlias = Literal["wilson", "t", "rule_of_three", "bootstrap"]
+Method: TypeAlias = Literal["wilson", "t", "rule_of_three", "bootstrap", "score"]
 Verdict: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
 

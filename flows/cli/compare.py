@@ -1,0 +1,259 @@
+"""``leadline compare`` and ``leadline tag``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from evaluators.errors import UsageError
+from flows.cli.output import clean, number, print_json, print_table
+from flows.cli.session import Session, relay_warnings, say, session_options
+
+if TYPE_CHECKING:
+    from flows.comparing import CompareConfig
+    from tasks.compare import Comparison, MetricComparison
+
+GATE_FAILED: Final = 1
+FAIL_ON: Final = ("inconclusive", "fail", "never")
+RIGHT: Final = ("cases", "baseline", "candidate", "effect", "margin", "p", "✓→✗", "✗→✓")
+COLUMNS: Final = ("metric", "models", *RIGHT[:4], "95 % interval", *RIGHT[4:], "verdict")
+ATTENTION: Final = ("fail", "incomparable", "inconclusive")
+
+
+@click.command()
+@click.argument("sides", nargs=-1, metavar="[A] [B]")
+@click.option("--baseline", metavar="A", help="The baseline, where B alone is given: a run, or tag:NAME.")
+@click.option("--model", metavar="KEY", help="With --versions: the model, by key or name.")
+@click.option("--versions", nargs=2, metavar="OLD NEW", help="Compare the youngest runs of two versions of --model.")
+@click.option(
+    "--margin",
+    "margins",
+    multiple=True,
+    metavar="[METRIC=]VALUE",
+    help="Largest tolerated worsening: a share of each metric's range, or of one METRIC in its own unit; repeatable.  "
+    "[default: 0.05]",
+)
+@click.option(
+    "-m", "--metric", "metrics", multiple=True, metavar="METRIC", help="EVALUATOR.METRIC or EVALUATOR; repeatable."
+)
+@click.option("--all-metrics", is_flag=True, help="Every metric, not just the primary ones.")
+@click.option(
+    "--map", "mapping", multiple=True, metavar="OLD=NEW", help="Model of A and the one of B it goes with; repeatable."
+)
+@click.option("--alpha", type=float, default=0.05, show_default=True, help="Chance of a false alarm over all metrics.")
+@click.option(
+    "--allow-different-configurations", is_flag=True, help="Compare also what another judge or prompt measured."
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(FAIL_ON),
+    default="inconclusive",
+    show_default=True,
+    help="Verdicts that leave with exit code 1: fail alone, also inconclusive, or never.",
+)
+@click.option(
+    "--shown", type=click.IntRange(0, 200), default=10, show_default=True, help="Flips in the report, by metric."
+)
+@click.option("-o", "--output", type=click.Path(file_okay=False), metavar="DIR", help="Copy the files to DIR.")
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
+@session_options
+@click.pass_obj
+def compare(session: Session, /, sides: tuple[str, ...], fail_on: str, as_json: bool, **options: Any) -> int:
+    """Compare a candidate B with a baseline A, case by case, and say whether it is worse.
+
+    A and B are runs (an id, the beginning of it, `latest`, `latest~1`, `tag:NAME`) or models of runs (RUN:MODEL;
+    `:MODEL` is of A's run). B is `latest` by default. Models are matched by their keys.
+
+    PASS leaves with exit code 0, FAIL and INCONCLUSIVE with 1.
+    """
+    config = _config(session, sides, options)
+    relay_warnings()
+    from flows.comparing import run_comparison
+
+    found = run_comparison(config)
+    if as_json:
+        from tasks.compare.publish import record
+
+        print_json(_plain(record(found)) | {"folder": str(found.folder), "report": str(found.report)})
+    else:
+        _print(found)
+    failing = {"inconclusive": ("fail", "inconclusive"), "fail": ("fail",), "never": ()}[fail_on]
+    return GATE_FAILED if found.verdict in failing else 0
+
+
+def _config(session: Session, sides: Sequence[str], options: dict[str, Any]) -> CompareConfig:
+    from pydantic import ValidationError
+
+    from flows.comparing import CompareConfig
+
+    baseline, versions = options.pop("baseline"), options.pop("versions")
+    most = 0 if versions else 1 if baseline else 2
+    if len(sides) > most:
+        raise UsageError(f"{sides[most]!r} is one side too many.", hint="See: leadline compare --help")
+    if not sides and not baseline and not versions:
+        raise UsageError("Name what to compare with.", hint="Write: leadline compare latest~1 latest")
+    named = {"baseline": baseline or "", "candidate": sides[-1] if sides else "latest"}
+    if not baseline and not versions:
+        named = {"baseline": sides[0], "candidate": sides[1] if len(sides) > 1 else "latest"}
+    general, margins = _margins(options.pop("margins"))
+    try:
+        return CompareConfig(
+            **named,
+            **{key: value for key, value in options.items() if key != "mapping"},
+            **({} if general is None else {"margin": general}),
+            margins=margins,
+            versions=tuple(versions or ()),
+            model_map=dict(_pair(text, "--map OLD=NEW") for text in options["mapping"]),
+            store=session.store,
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{where}: {message}." if where else f"{message[0].upper()}{message[1:]}.") from None
+
+
+def _margins(texts: Iterable[str]) -> tuple[float | None, dict[str, float]]:
+    """Read margins: the general one, and those of single metrics."""
+    general: float | None = None
+    own: dict[str, float] = {}
+    for text in texts:
+        metric, equals, value = text.rpartition("=")
+        try:
+            margin = float(value)
+        except ValueError:
+            raise UsageError(
+                f"--margin {text!r} is no number.", hint="Write: --margin 0.02, or --margin EVALUATOR.METRIC=0.05"
+            ) from None
+        if equals:
+            own[metric] = margin
+        else:
+            general = margin
+    return general, own
+
+
+def _pair(text: str, form: str) -> tuple[str, str]:
+    left, equals, right = text.partition("=")
+    if not (left and equals and right):
+        raise UsageError(f"{text!r} is no pair.", hint=f"Write: {form}")
+    return left, right
+
+
+def _plain(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a record whose dataclasses are objects."""
+    from tasks.publish.jsonio import plain
+
+    found: dict[str, Any] = plain(value)
+    return found
+
+
+def _print(found: Comparison) -> None:
+    several = len({metric.models for metric in found.metrics}) > 1
+    facts = (
+        ("Verdict", f"{found.verdict.upper()}: {clean(found.reason)}"),
+        ("Baseline", f"{found.baseline.run}  {clean(found.baseline.name)}"),
+        ("Candidate", f"{found.candidate.run}  {clean(found.candidate.name)}"),
+        *((("Models", clean(found.metrics[0].models.label)),) if found.metrics and not several else ()),
+        ("Level", f"{found.alpha:g} over {found.tested} tested metrics (Holm)"),
+        *(("Note", clean(note)) for note in found.notes),
+        ("Report", str(found.report.absolute())),
+        ("", found.report.absolute().as_uri()),
+    )
+    for label, text in facts:
+        click.echo(f"{label:<9} {text}")
+    click.echo("")
+    columns = [column for column in COLUMNS if several or column != "models"]
+    lines = [_line(metric) for metric in found.metrics]
+    print_table(columns, [[line[column] for column in columns] for line in lines], right=RIGHT)
+    for metric in found.metrics:
+        if metric.verdict in ATTENTION:
+            who = f" ({clean(metric.models.label)})" if several else ""
+            click.echo(f"\n{metric.verdict.upper()}  {metric.metric.key}{who}: {clean(metric.reason)}")
+            _print_changes(metric)
+
+
+def _line(found: MetricComparison) -> dict[str, object]:
+    share = found.metric.share
+    return {
+        "metric": found.metric.key,
+        "models": found.models.label,
+        "cases": _cases(found),
+        "baseline": _amount(found.baseline, share),
+        "candidate": _amount(found.candidate, share),
+        "effect": _amount(found.effect, share, sign="+"),
+        "95 % interval": "-"
+        if found.ci_low is None
+        else f"{_amount(found.ci_low, share, sign='+')} to {_amount(found.ci_high, share, sign='+')}",
+        "margin": "-" if found.effect is None else _amount(found.margin, share),
+        "p": "-" if found.p_adjusted is None else "<0.001" if found.p_adjusted < 0.001 else f"{found.p_adjusted:.3f}",
+        "✓→✗": number(found.passed_to_failed),
+        "✗→✓": number(found.failed_to_passed),
+        "verdict": found.verdict.replace("_", " "),
+    }
+
+
+def _cases(found: MetricComparison) -> str:
+    missing = found.coverage.unscored
+    return f"{found.coverage.pairs:,}" + (f" of {found.coverage.pairs + missing:,}" if missing else "")
+
+
+def _amount(value: float | None, share: bool, *, sign: str = "") -> str:
+    if value is None:
+        return "-"
+    return f"{value * 100:{sign}.1f} %" if share else f"{value:{sign}.3f}"
+
+
+def _print_changes(found: MetricComparison, most: int = 8) -> None:
+    """Print the keys of cases that turned bad, for leadline show."""
+    lost = [clean(row.case) for row in found.changed_rows if row.direction in ("passed_to_failed", "worse")]
+    if lost:
+        more = (found.passed_to_failed or len(lost)) - len(lost[:most])
+        word = "now fail" if found.passed_to_failed is not None else "worse"
+        click.echo(f"  {word}: {', '.join(lost[:most])}" + (f" and {more:,} more" if more > 0 else ""))
+
+
+@click.command()
+@click.argument("name", metavar="[RUN]", required=False)
+@click.argument("tag_name", metavar="[NAME]", required=False)
+@click.option("--remove", is_flag=True, help="Take the tag from the run.")
+@click.option("--json", "as_json", is_flag=True, help="Print the tags as JSON.")
+@session_options
+@click.pass_obj
+def tag(session: Session, /, name: str | None, tag_name: str | None, remove: bool, as_json: bool) -> None:
+    """Give RUN the tag NAME, which the run that had it loses; without arguments list all tags.
+
+    A tagged run can be named as tag:NAME wherever a run is asked for.
+    """
+    from tasks.runs import find_run
+    from tasks.tags import remove_tag, set_tag
+
+    store = session.open_store()
+    if name is None:
+        _list_tags(session, as_json=as_json)
+        return
+    if tag_name is None:
+        raise UsageError("Name the run and the tag.", hint="Write: leadline tag RUN NAME")
+    run = find_run(store, name)
+    if remove:
+        remove_tag(run, tag_name)
+        say(f"Run {run.id} no longer has the tag {tag_name}.")
+        return
+    before = set_tag(store, run, tag_name)
+    say(f"Run {run.id} is {tag_name} now" + (f"; {before.id} was." if before else "."))
+
+
+def _list_tags(session: Session, *, as_json: bool) -> None:
+    from tasks.tags import all_tags
+
+    lines = [
+        {"tag": name, "run": run.id, "name": run.read().get("name") or "", "since": when}
+        for name, (run, when) in all_tags(session.open_store()).items()
+    ]
+    if as_json:
+        print_json(lines)
+    elif lines:
+        print_table(("tag", "run", "name", "since"), [[str(line[key]) for key in line] for line in lines])
+    else:
+        say("No run has a tag. Give one: leadline tag RUN NAME")

@@ -1,0 +1,60 @@
+"""Margins: how much worse a candidate may be, as the user declares it before looking."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from evaluators.errors import UsageError
+from tasks.compare.results import MetricInfo
+
+DEFAULT: Final = 0.05
+"""Of a metric's range: five points of a hundred."""
+
+
+@dataclass(frozen=True, slots=True)
+class Margins:
+    """The largest tolerated worsening of every metric.
+
+    Attributes:
+        general: Share of a metric's range, in [0, 1]; where the range has no end, share of the baseline's value.
+        own: By ``evaluator.metric``, or ``evaluator`` for all its metrics, in the metric's own unit.
+    """
+
+    general: float = DEFAULT
+    own: Mapping[str, float] = field(default_factory=dict)
+
+    def of(self, metric: MetricInfo, baseline: float) -> float:
+        """Return the margin of a metric, in its own unit, >= 0.
+
+        Args:
+            metric: The metric.
+            baseline: The baseline's value, for metrics whose range has no end.
+        """
+        own = self.own.get(metric.key, self.own.get(metric.evaluator))
+        if own is not None:
+            return own
+        width = metric.high - metric.low
+        if math.isfinite(width):
+            return self.general * width
+        return self.general * abs(baseline) if math.isfinite(baseline) else 0.0
+
+    def check(self, metrics: Collection[MetricInfo]) -> None:
+        """Refuse margins that are none, and those of metrics that are not compared.
+
+        Raises:
+            UsageError: Some are.
+        """
+        if not 0 <= self.general <= 1:
+            raise UsageError(f"The margin {self.general} is no share.", hint="Give a number from 0 to 1.")
+        known = {metric.key for metric in metrics} | {metric.evaluator for metric in metrics}
+        for name, value in self.own.items():
+            if not (math.isfinite(value) and value >= 0):
+                raise UsageError(f"The margin {value} of {name} is none.", hint="Give a number that is 0 or more.")
+            if name not in known:
+                raise UsageError(
+                    f"A margin was given for {name}, which is not compared.",
+                    hint=f"Compared: {', '.join(sorted(metric.key for metric in metrics)) or 'nothing'}.",
+                )

@@ -1,0 +1,247 @@
+"""What a comparison found, as plain values that a program can read and a page can show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
+MetricOutcome: TypeAlias = Literal["pass", "fail", "inconclusive", "incomparable", "not_applicable"]
+Change: TypeAlias = Literal["better", "worse", "none shown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a comparison: a run, and of what dataset.
+
+    Attributes:
+        run: Id of the run.
+        name: The run's name.
+        dataset: Digest of its dataset.
+        dataset_name: The dataset's name.
+        started: When the run began, as an ISO time, or ``""``.
+    """
+
+    run: str
+    name: str = ""
+    dataset: str = ""
+    dataset_name: str = ""
+    started: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPair:
+    """A model of the baseline and the model of the candidate that it is compared with, by their keys."""
+
+    baseline: str
+    candidate: str
+
+    @property
+    def label(self) -> str:
+        """The pair in words: one key where both are equal."""
+        return self.baseline if self.baseline == self.candidate else f"{self.baseline} → {self.candidate}"
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What became of the cases of two models on one metric.
+
+    Attributes:
+        pairs: Cases with a value on both sides; only these are compared.
+        unscored: Cases that the instrument or the host failed to give a value on at least one side.
+        not_applicable: Cases that lack an input of the evaluator on at least one side.
+        changed: Cases whose question or expectation differs between the two datasets.
+        only_baseline: Cases that only the baseline has a row for.
+        only_candidate: Cases that only the candidate has a row for.
+        same_answers: Pairs of which both sides gave the very same answer with the same context.
+        reasons: Unscored cases by side and reason, as ``candidate: timeout``.
+    """
+
+    pairs: int = 0
+    unscored: int = 0
+    not_applicable: int = 0
+    changed: int = 0
+    only_baseline: int = 0
+    only_candidate: int = 0
+    same_answers: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def share(self) -> float:
+        """Pairs / (pairs + unscored); 0 when there are none."""
+        wanted = self.pairs + self.unscored
+        return self.pairs / wanted if wanted else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRow:
+    """A case that changed sides of the threshold, or without a threshold one whose value changed most.
+
+    Attributes:
+        case: Key of the case.
+        direction: ``passed_to_failed``, ``failed_to_passed``, or without a threshold ``worse`` or ``better``.
+        baseline: Value of the baseline's row, trials averaged.
+        candidate: Value of the candidate's row.
+        question: The case's question, cut; ``None`` where it has none.
+        expected: The first expected answer, cut.
+        baseline_answer: The baseline's answer, cut; ``None`` where its host failed.
+        candidate_answer: The candidate's answer, cut.
+    """
+
+    case: str
+    direction: str
+    baseline: float
+    candidate: float
+    question: str | None = None
+    expected: str | None = None
+    baseline_answer: str | None = None
+    candidate_answer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricInfo:
+    """What is compared: a metric of an evaluator, as the candidate's run describes it.
+
+    Attributes:
+        evaluator: Id of the evaluator.
+        metric: Key of the metric within it.
+        evaluator_name: Name for people.
+        name: Name for people.
+        higher_is_better: Direction.
+        low: Least value of its range.
+        high: Greatest value of its range.
+        threshold: The candidate run's threshold, or ``None``.
+        share: Whether a row's value is 0 or 1.
+        dataset_level: Whether it has no value per row.
+        primary: Whether it decides its evaluator's leaderboard.
+    """
+
+    evaluator: str
+    metric: str
+    evaluator_name: str
+    name: str
+    higher_is_better: bool
+    low: float
+    high: float
+    threshold: float | None
+    share: bool
+    dataset_level: bool
+    primary: bool
+
+    @property
+    def key(self) -> str:
+        """``evaluator.metric``, as margins name it."""
+        return f"{self.evaluator}.{self.metric}"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricComparison:
+    """One metric of one pair of models.
+
+    All effects are the candidate's value less the baseline's, turned so that positive is better.
+
+    Attributes:
+        metric: What is compared.
+        models: Whose answers.
+        coverage: Which cases could be compared.
+        margin: The largest worsening that is tolerated, in the metric's own unit, >= 0.
+        baseline: The baseline's value over the pairs: a mean, or the dataset-level value.
+        candidate: The candidate's value over the same cases.
+        effect: By how much the candidate is better; infinite where a value is.
+        ci_low: Lower end of the effect's 95 % interval (its bad end).
+        ci_high: Upper end.
+        ci_method: ``t``, ``score`` (Tango), ``rule_of_three``, ``bootstrap``, or ``""`` without an interval.
+        test: ``mcnemar``, ``sign-flip exact``, ``sign-flip``, ``t``, ``sign``, ``label swap``, or ``""`` without one.
+        p: Two-sided p-value of "no difference".
+        p_adjusted: The same after Holm's correction over all tested metrics.
+        change: Whether a difference from the baseline is more than chance, after Holm's correction.
+        wins: Cases on which the candidate is better.
+        ties: Cases on which both are equal.
+        losses: Cases on which the candidate is worse.
+        passed_to_failed: Cases on which only the baseline satisfies the threshold; ``None`` without a threshold.
+        failed_to_passed: Cases on which only the candidate does.
+        p_flips: McNemar's exact p-value of these two numbers, for the reader: it takes no part in the verdict.
+        detectable: The smallest difference that would be found with a chance of 80 %; ``None`` where none would.
+        if_worst: The effect if every unscored case had gone against the candidate; ``None`` if unbounded.
+        if_best: The effect if every unscored case had gone for it.
+        rows_needed: About how many cases would decide with a chance of 80 % if the effect is what it seems.
+        verdict: ``pass``, ``fail``, ``inconclusive``, ``incomparable`` or ``not_applicable``.
+        reason: Why, in one sentence.
+        differences: What differs between the evaluator's two configurations, one line each.
+        changed_rows: The flips, or without a threshold the largest changes; as many as are shown.
+    """
+
+    metric: MetricInfo
+    models: ModelPair
+    coverage: Coverage
+    margin: float
+    verdict: MetricOutcome
+    reason: str
+    baseline: float | None = None
+    candidate: float | None = None
+    effect: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    ci_method: str = ""
+    test: str = ""
+    p: float | None = None
+    p_adjusted: float | None = None
+    change: Change = "none shown"
+    wins: int = 0
+    ties: int = 0
+    losses: int = 0
+    passed_to_failed: int | None = None
+    failed_to_passed: int | None = None
+    p_flips: float | None = None
+    detectable: float | None = None
+    if_worst: float | None = None
+    if_best: float | None = None
+    rows_needed: int | None = None
+    differences: tuple[str, ...] = ()
+    changed_rows: tuple[ChangedRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A candidate compared with a baseline.
+
+    Attributes:
+        id: Names its folder in the store; the same question has the same id.
+        baseline: Where the baseline's scores come from.
+        candidate: Where the candidate's come from.
+        verdict: ``pass``, ``fail`` or ``inconclusive``, over all metrics.
+        reason: Why, in one sentence.
+        alpha: The declared chance that an unchanged candidate is called a failure by any metric.
+        tested: How many metrics Holm's correction counts.
+        metrics: What was compared, worst first.
+        notes: What the reader should know beside the numbers, one line each.
+        created: When, as an ISO time.
+        folder: Its folder.
+        report: The page.
+    """
+
+    id: str
+    baseline: Side
+    candidate: Side
+    verdict: Outcome
+    reason: str
+    alpha: float
+    tested: int
+    metrics: tuple[MetricComparison, ...]
+    notes: tuple[str, ...] = ()
+    created: str = ""
+    folder: Path = Path()
+    report: Path = Path()
+
+    def of(self, key: str, model: str | None = None) -> MetricComparison:
+        """Return the comparison of a metric (``evaluator.metric``), of the first pair of models or the one named.
+
+        Raises:
+            KeyError: It was not compared.
+        """
+        for found in self.metrics:
+            if found.metric.key == key and model in (None, found.models.baseline, found.models.candidate):
+                return found
+        raise KeyError(key)
