@@ -1,0 +1,19 @@
+"""Generating: documents are cut into chunks, a judge asks and answers questions about each, and a dataset comes of it.
+
+``files`` says which files are documents, ``reading`` reads them (``texts``, ``pages``, ``pdf``; the latter two in a
+process of their own, ``apart``), ``chunking`` cuts them by ``sizes``, ``corpus`` draws from the chunks. ``asking`` asks
+about one chunk with the judge client, whose retries, limiter, ledger and budget it shares, ``repeats`` finds questions
+that ask the same, ``rows`` writes the dataset, and ``generating`` does it for all. ``docs/generate.md`` is the page for
+users.
+"""
+
+from __future__ import annotations
+
+from tasks.generate.chunking import Chunk, Cutting
+from tasks.generate.corpus import Corpus, read_corpus
+from tasks.generate.documents import DocumentsError
+from tasks.generate.files import find_files
+from tasks.generate.generating import Generated, generate
+from tasks.generate.rows import Form
+
+__all__ = ["Chunk", "Corpus", "Cutting", "DocumentsError", "Form", "Generated", "find_files", "generate", "read_corpus"]
