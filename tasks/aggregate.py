@@ -162,8 +162,8 @@ def _dataset_cells(
     n_rows: Mapping[int, int],
     cells: Mapping[tuple[int, int], Cell],
 ) -> dict[tuple[int, int], Cell]:
-    """Compute the metrics that have no value per row; their rows are counted as those of a sibling metric are."""
-    wanted = [metric for metric in metrics if metric["dataset_level"]]
+    """Compute the metrics that are no mean of rows; their rows are counted as those of a sibling metric are."""
+    wanted = [metric for metric in metrics if metric["dataset_level"] or metric["pooled"]]
     if not wanted:
         return {}
     siblings: dict[tuple[int, int], Cell] = {}
@@ -186,7 +186,7 @@ def _dataset_cells(
 
 def _line(cell: Cell) -> dict[str, Any]:
     metric, rows, interval = cell.metric, cell.rows, cell.interval
-    if metric["dataset_level"] and rows.unscored:
+    if (metric["dataset_level"] or metric["pooled"]) and rows.unscored:
         if_worst = if_best = None  # no mean: what the missing rows could do to it is not known
     else:
         ends = (metric["low"], metric["high"]) if metric["higher_is_better"] else (metric["high"], metric["low"])

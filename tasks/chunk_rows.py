@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import orjson
 
+from evaluators.annotations import Annotations
 from evaluators.types import Chunk as ContextChunk
 from evaluators.types import Field, Row
 from tasks.db import attach_dataset, connect, literal, sql
@@ -22,6 +23,8 @@ _COLUMNS: Final[dict[Field, str]] = {
     Field.CATEGORIES: "cases.categories",
     Field.EXPECTED_DOCUMENTS: "cases.expected_documents",
     Field.METADATA: "cases.metadata AS case_metadata, rows.metadata AS row_metadata",
+    Field.EXPECTED_ANNOTATIONS: "cases.expected_annotations",
+    Field.PREDICTED_ANNOTATIONS: "rows.predicted_annotations",
 }
 
 
@@ -54,6 +57,25 @@ def read_chunk(
             yield [_needed(line) for line in record_batch.to_pylist()]
 
 
+def read_rows(dataset: Path) -> list[Row]:
+    """Return all rows of a small dataset, with all fields."""
+    columns = ", ".join(dict.fromkeys(_COLUMNS.values()))
+    with connect(threads=1) as connection:
+        attach_dataset(connection, dataset)
+        reader = connection.sql(sql("all_rows").format(columns=columns)).to_arrow_reader(1_000)
+        return [_needed(line | {"jobs": []}).row for batch in reader for line in batch.to_pylist()]
+
+
+def needed_evaluators(pairs: Path, first: int, last: int) -> set[int]:
+    """Return the numbers of the evaluators that have something to compute in a chunk."""
+    with connect(threads=1) as connection:
+        found = connection.execute(
+            f"SELECT DISTINCT evaluator_id FROM read_parquet({literal(pairs)}) WHERE row_id BETWEEN ? AND ?",
+            [first, last],
+        ).fetchall()
+    return {evaluator_id for (evaluator_id,) in found}
+
+
 def _needed(line: dict[str, Any]) -> NeededRow:
     return NeededRow(
         Row(
@@ -69,9 +91,16 @@ def _needed(line: dict[str, Any]) -> NeededRow:
             categories=tuple(line.get("categories") or ()),
             expected_documents=tuple(line.get("expected_documents") or ()),
             metadata=_metadata(line),
+            expected_annotations=_parsed(line.get("expected_annotations")),
+            predicted_annotations=_parsed(line.get("predicted_annotations")),
         ),
         {(job["evaluator_id"], job["trial"]): job["key"] for job in line["jobs"]},
     )
+
+
+def _parsed(text: str | None) -> Annotations | None:
+    """Return annotations, which loading has brought into their one form."""
+    return None if text is None else cast("Annotations", orjson.loads(text))
 
 
 def _metadata(line: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """A run's scores in the columns of Databricks' agent evaluation: a table of rows, and one of metrics per model.
 
 The rows carry what the judges said (``response/llm_judged/<judge>/rating``, ``/rationale``, ``/error_message``, and per
-chunk ``retrieval/llm_judged/<judge>/ratings`` and so on), the metrics the shares and means (``/rating/percentage``,
+chunk ``retrieval/llm_judged/<judge>/ratings`` and so on) and the verdict over all of them, beside what was evaluated,
+so that they are an evaluation set again. The metrics carry the shares and means (``/rating/percentage``,
 ``/precision/average``). Only judges that ran have columns.
 """
 
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from evaluators.errors import UsageError
+from tasks.databricks_assessment import assessment
 from tasks.db import literal, open_run, sql
 from tasks.store import Run, Store, replacing
 
@@ -58,12 +60,41 @@ class JudgeColumns:
         prefix: What they begin with.
         evaluator_id: Number of the evaluator in the run.
         metric_id: Number of its metric.
+        custom: Whether it is the user's own.
     """
 
     kind: str
     prefix: str
     evaluator_id: int
     metric_id: int
+    custom: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the judge is called."""
+        return self.prefix.rpartition("/")[2]
+
+    @property
+    def fails(self) -> str:
+        """An expression over the rows' table: whether it fails a row, NULL where it said nothing."""
+        if self.kind == "chunks":
+            return f"{_quoted(f'{self.prefix}/precision')} = 0"  # one relevant chunk will do
+        return f"{_quoted(f'{self.prefix}/rating')} = 'no'"
+
+    @property
+    def lacks(self) -> str:
+        """An expression over the rows' table: whether it was to judge a row and could not."""
+        if self.kind == "chunks":
+            column = _quoted(f"{self.prefix}/error_messages")
+            return f"{_quoted(f'{self.prefix}/precision')} IS NULL AND {column} IS NOT NULL"
+        return f"{_quoted(f'{self.prefix}/error_message')} IS NOT NULL"
+
+    @property
+    def reason(self) -> str:
+        """An expression over the rows' table: why it rated a row so."""
+        if self.kind == "chunks":
+            return "'None of the chunks is rated yes.'"
+        return _quoted(f"{self.prefix}/rationale")
 
     @property
     def table(self) -> str:
@@ -137,11 +168,10 @@ def judges_of(connection: DuckDBPyConnection) -> list[JudgeColumns]:
         for evaluator, (kind, prefix) in JUDGES.items()
         if evaluator in found
     ]
-    if CUSTOM in found:
-        evaluator_id, metric_id, params = found[CUSTOM]
+    for evaluator_id, metric_id, params in (found[key] for key in found if key.partition("#")[0] == CUSTOM):
         by_chunk = params["assessment_type"] == "RETRIEVAL"
         prefix = f"{'retrieval' if by_chunk else 'response'}/llm_judged/{params['assessment_name']}"
-        judges.append(JudgeColumns("chunks" if by_chunk else "rated", prefix, evaluator_id, metric_id))
+        judges.append(JudgeColumns("chunks" if by_chunk else "rated", prefix, evaluator_id, metric_id, custom=True))
     return judges
 
 
@@ -153,11 +183,16 @@ def make_tables(connection: DuckDBPyConnection, judges: Sequence[JudgeColumns], 
                 table=judge.table, evaluator_id=judge.evaluator_id, metric_id=judge.metric_id
             )
         )
+    overall = assessment(judges)
     connection.execute(
         _statements()["rows"].format(
             columns=", ".join(column for judge in judges for column in judge.of_rows(lists_as_json=lists_as_json)),
             metric_ids=", ".join(str(judge.metric_id) for judge in judges),
             joins=" ".join(f"LEFT JOIN {judge.table} USING (row_id, trial)" for judge in judges),
+            lists=_statements()["lists_as_json" if lists_as_json else "lists"],
+            rating=overall["rating"],
+            root_cause=overall["root_cause"],
+            rationale=overall["rationale"],
         )
     )
     connection.execute(

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from evaluators.base import Evaluator
+from evaluators.details import Details
 from evaluators.registry import get
+from evaluators.types import Json
 from tasks.db import sql
+from tasks.details import fill_examples
 from tasks.statistics import CONFIDENCE, Interval, rule_of_three
-from tasks.tables import records
+from tasks.tables import replace_lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,9 +26,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("leadline.aggregate")
 
-RESAMPLES: Final = 1000
 SEED: Final = 20240601
 _MOST_CELLS: Final = 4_000_000  # of one block of resamples: 32 MB
+
+
+@dataclass(frozen=True, slots=True)
+class Payloads:
+    """The distinct payloads of one evaluator and model, how often each occurs, and a case that has it."""
+
+    values: Sequence[Json]
+    weights: npt.NDArray[np.float64]
+    cases: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,62 +54,80 @@ def dataset_values(
     metrics: Sequence[Mapping[str, Any]],
     effect: Mapping[tuple[int, int], float],
 ) -> dict[tuple[int, int], DatasetValue]:
-    """Compute dataset-level metrics by (metric_id, model_id).
+    """Compute dataset-level and pooled metrics by (metric_id, model_id), and fill the table ``details``.
 
     Args:
         connection: The run.
-        metrics: Lines of the table ``metrics``, all dataset-level.
+        metrics: Lines of the table ``metrics``, all dataset-level or pooled.
         effect: Design effect by (evaluator_id, model_id); resamples are that much smaller, so that perturbed copies
             of a case do not pass for independent rows.
     """
-    groups: defaultdict[tuple[int, int], list[tuple[str, float]]] = defaultdict(list)
-    for line in records(connection, sql("aggregate/payloads")):
-        groups[line["evaluator_id"], line["model_id"]].append((line["payload"], line["weight"]))
     out: dict[tuple[int, int], DatasetValue] = {}
-    for (evaluator_id, model_id), payloads in groups.items():
+    details = []
+    for evaluator_id, model_id in connection.execute(sql("aggregate/payload_groups")).fetchall():
+        payloads = _payloads(connection, evaluator_id, model_id)
         wanted = [metric for metric in metrics if metric["evaluator_id"] == evaluator_id]
-        values = _guarded(connection, evaluator_id, wanted, payloads, effect.get((evaluator_id, model_id), 1.0))
+        values, said = _guarded(connection, evaluator_id, wanted, payloads, effect.get((evaluator_id, model_id), 1.0))
         out |= {(metric_id, model_id): value for metric_id, value in values.items()}
+        if said is not None:
+            filled = fill_examples(connection, model_id, said)
+            line = {"evaluator_id": evaluator_id, "model_id": model_id, "details": orjson.dumps(filled).decode()}
+            details.append(line)
+    replace_lines(connection, "details", details)
     return out
+
+
+def _payloads(connection: DuckDBPyConnection, evaluator_id: int, model_id: int) -> Payloads:
+    import numpy as np
+
+    lines = connection.execute(
+        sql("aggregate/payloads"), {"evaluator_id": evaluator_id, "model_id": model_id}
+    ).fetchall()
+    return Payloads(
+        values=[orjson.loads(payload) for payload, _, _ in lines],
+        weights=np.array([weight for _, weight, _ in lines], dtype=np.float64),
+        cases=[case for _, _, case in lines],
+    )
 
 
 def _guarded(
     connection: DuckDBPyConnection,
     evaluator_id: int,
     metrics: Sequence[Mapping[str, Any]],
-    payloads: Sequence[tuple[str, float]],
+    payloads: Payloads,
     effect: float,
-) -> dict[int, DatasetValue]:
+) -> tuple[dict[int, DatasetValue], Details | None]:
     """One evaluator's crash leaves its metrics unscored and no others."""
-    n = round(sum(weight for _, weight in payloads))
+    n = round(float(payloads.weights.sum()))
     name, params = connection.execute(
         "SELECT evaluator, params FROM evaluators WHERE evaluator_id = ?", [evaluator_id]
     ).fetchall()[0]
     try:
         kind = get(name)
         evaluator = kind(kind.parameters.build(name, json.loads(params)))
-        resampled = _resample(evaluator, payloads, max(1, round(n / max(effect, 1.0))))
-        return {metric["metric_id"]: _value(resampled[metric["metric"]], n, metric) for metric in metrics}
+        prepared = evaluator.prepare(payloads.values)
+        resampled = resample(evaluator, prepared, payloads.weights, max(1, round(n / max(effect, 1.0))))
+        values = {metric["metric_id"]: _value(resampled[metric["metric"]], n, metric) for metric in metrics}
+        return values, evaluator.details(prepared, payloads.weights, payloads.cases)
     except Exception:
         log.exception("%s failed to compute its dataset-level metrics", name)
-        return {metric["metric_id"]: DatasetValue(n=n, failed=True) for metric in metrics}
+        return {metric["metric_id"]: DatasetValue(n=n, failed=True) for metric in metrics}, None
 
 
-def _resample(
-    evaluator: Evaluator, payloads: Sequence[tuple[str, float]], size: int
+def resample(
+    evaluator: Evaluator, prepared: Any, weights: npt.NDArray[np.float64], size: int
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Aggregate the true weights, then :data:`RESAMPLES` multinomial resamples of ``size`` rows, in blocks."""
+    """Aggregate the true weights, then multinomial resamples of ``size`` rows, in blocks."""
     import numpy as np
 
-    parsed = [json.loads(payload) for payload, _ in payloads]
-    weights = np.array([weight for _, weight in payloads], dtype=np.float64)
     random = np.random.default_rng(SEED)
-    blocks = [evaluator.aggregate(parsed, weights[np.newaxis, :])]
-    per_block = max(1, _MOST_CELLS // len(parsed))
-    for start in range(0, RESAMPLES, per_block):
-        number = min(per_block, RESAMPLES - start)
+    blocks = [evaluator.aggregate(prepared, weights[np.newaxis, :])]
+    per_block = max(1, _MOST_CELLS // len(weights))
+    resamples = evaluator.resamples(prepared)
+    for start in range(0, resamples, per_block):
+        number = min(per_block, resamples - start)
         drawn = random.multinomial(size, weights / weights.sum(), size=number).astype(np.float64)
-        blocks.append(evaluator.aggregate(parsed, drawn))
+        blocks.append(evaluator.aggregate(prepared, drawn))
     return {metric: np.concatenate([block[metric] for block in blocks]) for metric in blocks[0]}
 
 

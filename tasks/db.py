@@ -61,6 +61,8 @@ def open_run(store: Store, run: Run, *, create: bool = False, read_only: bool = 
     """
     import duckdb
 
+    if not create:
+        store.fetch_database(run)
     if not create and not run.database.exists():
         raise UsageError(f"Run {run.id!r} has no results yet.", hint="Look at: leadline runs")
     try:
@@ -73,7 +75,9 @@ def open_run(store: Store, run: Run, *, create: bool = False, read_only: bool = 
     try:
         if create:
             connection.execute(sql("run"))
-        attach_dataset(connection, store.dataset(run.read()["dataset"]))
+        dataset = run.read()["dataset"]
+        store.has_dataset(dataset)
+        attach_dataset(connection, store.dataset(dataset))
         yield connection
     finally:
         connection.close()

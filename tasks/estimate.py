@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +13,8 @@ from evaluators.judge.evaluator import JudgeEvaluator
 from evaluators.judge.prices import cost
 from evaluators.toolbox import Settings, Toolbox
 from evaluators.types import Field
+from tasks.canaries import Canary
+from tasks.chunk_size import local_chunk_size
 from tasks.db import sql
 from tasks.jobs import Job
 
@@ -68,6 +71,36 @@ def estimate(connection: DuckDBPyConnection, job: Job, settings: Settings) -> Es
         return Estimate(calls, None)
     each = cost(judge, math.ceil(PROMPT_TOKENS + characters / CHARACTERS_PER_TOKEN), REPLY_TOKENS)
     return Estimate(calls, None if each is None else calls * each)
+
+
+def with_canaries(
+    connection: DuckDBPyConnection,
+    jobs: Sequence[Job],
+    estimates: Mapping[str, Estimate | None],
+    canaries: Sequence[Canary],
+) -> dict[str, Estimate | None]:
+    """Add what canaries cost, which are asked with every chunk; chunks are cut as on this machine.
+
+    Args:
+        connection: A connection on which :func:`tasks.plan.plan` has run.
+        jobs: The evaluators of the run.
+        estimates: What their rows come to, by id.
+        canaries: The canaries.
+    """
+    judging = [job.evaluator_id for job in jobs if job.lane == "judge"]
+    counts = "SELECT count(DISTINCT row_id) FROM to_compute WHERE evaluator_id IN (SELECT unnest(?))"
+    (rows,) = connection.execute(counts, [judging]).fetchall()[0]
+    chunks = -(-rows // local_chunk_size("judge", rows, 1)) if rows else 0
+    out = dict(estimates)
+    for job in jobs:
+        known, evaluator = estimates.get(job.evaluator), job.build()
+        if known is None or not known.calls or not isinstance(evaluator, JudgeEvaluator):
+            continue
+        asked = sum(job.evaluator in canary.expected for canary in canaries)
+        calls = known.calls + math.ceil(asked * evaluator.calls_per_row() * chunks)
+        price = None if known.cost_usd is None else known.cost_usd * calls / known.calls
+        out[job.evaluator] = Estimate(calls, price)
+    return out
 
 
 def _judge(evaluator: object, settings: Settings) -> JudgeConfig | None:

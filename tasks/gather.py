@@ -40,9 +40,10 @@ def register_jobs(connection: DuckDBPyConnection, needs: Sequence[Need]) -> None
         )  # fmt: skip
         for metric in evaluator.metrics:
             connection.execute(
-                "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [number, job.evaluator_id, metric.key, metric.name, metric.description, metric.higher_is_better,
-                 *metric.range, run_threshold(evaluator, metric), metric.primary, metric.share, metric.dataset_level],
+                 *metric.range, run_threshold(evaluator, metric), metric.primary, metric.share, metric.dataset_level,
+                 metric.pooled],
             )  # fmt: skip
             number += 1
 
@@ -64,6 +65,7 @@ def gather(connection: DuckDBPyConnection, store: Store, run: Run, jobs: Sequenc
     connection.execute("DELETE FROM evidence")
     unscored = segments(run.unscored)
     reads = reads_ids(jobs)
+    store.sync(store.scores(job.evaluator, job.config) for job in jobs if not job.error)
     for job in jobs:
         _gather_job(connection, store, job, reads[job.evaluator_id], unscored)
     (count,) = connection.execute("SELECT count(*) FROM scores").fetchall()[0]

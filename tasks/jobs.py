@@ -62,10 +62,12 @@ class Choice:
     Attributes:
         evaluators: Those that run, configured, sorted by id.
         left_out: Those that nobody named and that could measure nothing here, by id, each with why.
+        unnamed: Ids of those that nobody named by id: they run only where the dataset has what they are about.
     """
 
     evaluators: tuple[Evaluator, ...]
     left_out: Mapping[str, str]
+    unnamed: frozenset[str] = frozenset()
 
 
 def choose(
@@ -75,6 +77,7 @@ def choose(
 
     What is named, by id or by suite, runs, and leaves its rows unscored where its weights are absent. Where nothing is
     named, every evaluator runs that can: those whose weights are on this machine, and with a judge those that ask it.
+    Evaluators for a benchmark's own cases run only on request.
 
     Args:
         suite_name: A suite, or ``None``.
@@ -93,6 +96,8 @@ def choose(
     named = bool(suite_name or ids)
     default = "all" if settings.judges else "no-judge"
     wanted = {*ids, *suite(suite_name or default)} if suite_name or not ids else set(ids)
+    if not named:
+        wanted = {id_ for id_ in wanted if id_ in params or not get(id_).spec.on_request}
     for unused in sorted(set(params) - wanted):
         get(unused)
         raise UsageError(f"Parameters were given for {unused}, which does not run.", hint=f"Add: -e {unused}")
@@ -105,7 +110,7 @@ def choose(
             left_out[kind.spec.id] = missing
         else:
             evaluators.append(evaluator)
-    return Choice(tuple(evaluators), left_out)
+    return Choice(tuple(evaluators), left_out, frozenset(wanted - set(ids) - set(params)))
 
 
 def load_own_evaluators(settings: Settings) -> None:
@@ -161,14 +166,17 @@ def _make_job(number: int, evaluator: Evaluator, tools: Toolbox, trials: int) ->
     )
 
 
-def write_jobs(path: Path, jobs: Sequence[Job], settings: Settings, limits: Limits | None = None) -> None:
-    """Write what a worker needs to know of a run: its jobs, its choices, and what it may spend on judges.
+def write_jobs(
+    path: Path, jobs: Sequence[Job], settings: Settings, limits: Limits | None = None, canaries: str = ""
+) -> None:
+    """Write what a worker needs to know of a run: its jobs, its choices, what it may spend on judges, its canaries.
 
     API keys are no part of it: a worker takes them from its own environment.
     """
     document = {
         "settings": settings_record(settings),
         "limits": asdict(limits or Limits()),
+        "canaries": canaries,
         "jobs": [asdict(job) for job in jobs],
     }
     write_json(path, document)
@@ -187,6 +195,11 @@ def read_jobs(path: Path) -> tuple[Settings, tuple[Job, ...]]:
 def read_limits(path: Path) -> Limits:
     """Read what a run may spend on judges."""
     return Limits(**json.loads(path.read_text(encoding="utf-8")).get("limits", {}))
+
+
+def read_canary_dataset(path: Path) -> str:
+    """Return the digest of the dataset of a run's canaries, ``""`` where it has none."""
+    return str(json.loads(path.read_text(encoding="utf-8")).get("canaries", ""))
 
 
 def settings_record(settings: Settings) -> dict[str, Any]:

@@ -7,13 +7,14 @@ anti-join of the keys needed against the keys in that folder. Equal rows are com
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from evaluators.base import Lane
-from evaluators.types import Field
+from evaluators.types import OUTPUTS, Field
+from tasks.chunk_size import local_chunk_size, shard_size
 from tasks.db import literal, sql
 from tasks.jobs import Job
 from tasks.store import Store
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 LANES: Final[tuple[Lane, ...]] = ("gpu", "judge", "cpu")
-MAX_CHUNKS: Final = 250
-"""Chunks per lane at most, whatever the dataset's size: Prefect's cost is per task run."""
-
-CHUNK_ROWS: Final[dict[Lane, tuple[int, int]]] = {"cpu": (500, 20_000), "gpu": (100, 500), "judge": (50, 250)}
-"""Least and greatest number of rows per chunk, as long as :data:`MAX_CHUNKS` allows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +69,7 @@ def plan(
         jobs: The evaluators of the run.
         model_keys: Only the rows of these models; all when empty.
     """
+    store.sync(store.scores(job.evaluator, job.config) for job in jobs if not job.error)
     connection.execute(sql("keys"))
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE chosen AS SELECT row_id FROM rows JOIN models USING (model_id)"
@@ -104,9 +101,10 @@ def _make_keys(connection: DuckDBPyConnection, reads_id: int, reads: Sequence[Fi
 def _need(connection: DuckDBPyConnection, store: Store, job: Job, reads_id: int) -> Need:
     evaluator = job.build()
     required = evaluator.required
-    present = " AND ".join(f"{field.value} IS NOT NULL" for field in required if field != Field.ACTUAL_ANSWER) or "true"
-    answered = "actual_answer IS NOT NULL" if Field.ACTUAL_ANSWER in required else "true"
-    failed = "error IS NOT NULL" if Field.ACTUAL_ANSWER in required else "false"
+    outputs = [field for field in required if field in OUTPUTS]
+    present = " AND ".join(f"{field.value} IS NOT NULL" for field in required if field not in OUTPUTS) or "true"
+    answered = " AND ".join(f"{field.value} IS NOT NULL" for field in outputs) or "true"
+    failed = "error IS NOT NULL" if outputs else "false"
     connection.execute(
         f"""
         INSERT INTO plan
@@ -183,7 +181,14 @@ def segments(folder: Path) -> str:
     return f"[{', '.join(literal(file) for file in files)}]" if files else ""
 
 
-def cut(connection: DuckDBPyConnection, jobs: Sequence[Job], folder: Path, *, processes: int) -> tuple[Window, ...]:
+def cut(
+    connection: DuckDBPyConnection,
+    jobs: Sequence[Job],
+    folder: Path,
+    *,
+    processes: int,
+    workers: Mapping[Lane, int] | None = None,
+) -> tuple[Window, ...]:
     """Write what is to compute, one Parquet file per lane ordered by row, and return its chunks.
 
     Args:
@@ -191,6 +196,7 @@ def cut(connection: DuckDBPyConnection, jobs: Sequence[Job], folder: Path, *, pr
         jobs: The evaluators of the run.
         folder: Where ``<lane>.parquet`` is written.
         processes: How many processes the cpu lane has; it gets some four chunks for each, if they are worth it.
+        workers: Workers online, for the lanes that they serve; their chunks are larger.
     """
     folder.mkdir(parents=True, exist_ok=True)
     windows: list[Window] = []
@@ -202,14 +208,15 @@ def cut(connection: DuckDBPyConnection, jobs: Sequence[Job], folder: Path, *, pr
             "FROM to_compute WHERE evaluator_id IN (SELECT unnest(?)) ORDER BY row_id, evaluator_id, trial",
             [ids],
         )
-        (rows,) = connection.execute("SELECT coalesce(max(position) + 1, 0) FROM lane").fetchall()[0]
+        ((rows, scores),) = connection.execute("SELECT coalesce(max(position) + 1, 0), count(*) FROM lane").fetchall()
         if not rows:
             continue
         connection.execute(
             f"COPY (SELECT row_id, evaluator_id, trial, key FROM lane ORDER BY row_id, evaluator_id, trial) "
             f"TO {literal(folder / f'{lane}.parquet')} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20480)"
         )
-        size = chunk_size(lane, rows, processes)
+        served = (workers or {}).get(lane, 0)
+        size = shard_size(lane, rows, scores, served) if served else local_chunk_size(lane, rows, processes)
         windows += [
             Window(lane, *line)
             for line in connection.execute(
@@ -218,11 +225,3 @@ def cut(connection: DuckDBPyConnection, jobs: Sequence[Job], folder: Path, *, pr
             ).fetchall()
         ]
     return tuple(windows)
-
-
-def chunk_size(lane: Lane, rows: int, processes: int) -> int:
-    """Return how many rows a chunk of a lane holds."""
-    least, most = CHUNK_ROWS[lane]
-    shares = 4 * processes if lane == "cpu" else 4
-    size = min(max(-(-rows // shares), least), most)
-    return max(size, -(-rows // MAX_CHUNKS))

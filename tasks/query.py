@@ -31,6 +31,7 @@ RUN_TABLES: Final = (
     "scores",
     "evidence",
     "aggregates",
+    "trial_spread",
     "flips",
     "flip_rates",
     "problems",
@@ -105,7 +106,7 @@ def archive(store: Store, runs: Sequence[Run] | None = None) -> Iterator[Archive
         opened = Archive(connection)
         summaries = {run.id: summary(run) for run in chosen}
         _show_runs(connection, list(summaries.values()))
-        databases = _attach(opened, chosen)
+        databases = _attach(opened, store, chosen)
         _show_run_tables(connection, databases)
         files = _show_datasets(
             opened, store, {run: known["dataset"] for run, known in summaries.items() if known["dataset"]}
@@ -123,12 +124,13 @@ def _show_runs(connection: DuckDBPyConnection, summaries: Sequence[dict[str, Any
         connection.executemany(f"INSERT INTO runs VALUES ({columns})", lines)
 
 
-def _attach(opened: Archive, runs: Sequence[Run]) -> dict[str, str]:
+def _attach(opened: Archive, store: Store, runs: Sequence[Run]) -> dict[str, str]:
     """Attach the runs' databases; returns the catalog of each run that has one."""
     import duckdb
 
     catalogs: dict[str, str] = {}
     for number, run in enumerate(runs):
+        store.fetch_database(run)
         if not run.database.exists():
             continue
         try:
@@ -160,7 +162,7 @@ def _show_datasets(opened: Archive, store: Store, datasets: dict[str, str]) -> l
     """Make the views ``stored.<table>`` over the datasets of all runs; returns the files that they read."""
     connection = opened.connection
     folders = {digest: store.dataset(digest) for digest in sorted(set(datasets.values()))}
-    present = [digest for digest, folder in folders.items() if (folder / "rows.parquet").exists()]
+    present = [digest for digest in folders if store.has_dataset(digest)]
     opened.skipped += [
         f"run {run}: its dataset {digest} is no longer in the store"
         for run, digest in datasets.items()

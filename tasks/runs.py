@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Final
 
 from evaluators.errors import UsageError
 from tasks.store import Run, Store
 
-LATEST: Final = "latest"
+_LATEST: Final = re.compile(r"latest(?:~([0-9]{1,6}))?")
 _INTERRUPTIONS: Final = ("KeyboardInterrupt", "TerminationSignal")
 
 
 def find_run(store: Store, name: str) -> Run:
-    """Return the run that a name stands for: its id, a prefix that only it has, or ``latest``.
+    """Return the run that a name stands for: its id, a prefix that only it has, ``latest``, or ``tag:NAME``.
 
-    ``latest`` is the youngest run that was completed.
+    ``latest`` is the youngest run that was completed, ``latest~1`` the completed one before it, and so on.
 
     Raises:
         UsageError: There is none, or the prefix fits several.
     """
+    if name.startswith("tag:"):
+        from tasks.tags import find_tagged
+
+        return find_tagged(store, name.removeprefix("tag:"))
     runs = store.runs()
-    if name == LATEST:
-        completed = (run for run in reversed(runs) if status(run.read()) == "completed")
-        found = next(completed, None)
-        if found is None:
-            raise UsageError(f"No run in the store {store.root} was completed yet.", hint="Look at: leadline runs")
-        return found
+    if back := _LATEST.fullmatch(name):
+        return _completed(store, runs, int(back[1] or 0))
     if any(run.id == name for run in runs):
         return store.run(name)
     matches = [run for run in runs if name and run.id.startswith(name)]
@@ -37,8 +39,18 @@ def find_run(store: Store, name: str) -> Run:
         few = ", ".join(run.id for run in matches[-3:])
         raise UsageError(f"{len(matches)} runs begin with {name!r} ({few}).", hint="Give more of the id.")
     if not matches:
-        raise UsageError(f"There is no run {name!r} in the store {store.root}.", hint="List runs: leadline runs")
+        raise UsageError(f"There is no run {name!r} in the store {store.location}.", hint="List runs: leadline runs")
     return matches[0]
+
+
+def _completed(store: Store, runs: list[Run], back: int) -> Run:
+    """Return the youngest completed run but ``back``."""
+    completed = (run for run in reversed(runs) if status(run.read()) == "completed")
+    found = next(islice(completed, back, None), None)
+    if found is None:
+        few, verb = (f"Fewer than {back + 1} runs", "were") if back else ("No run", "was")
+        raise UsageError(f"{few} in the store {store.location} {verb} completed yet.", hint="Look at: leadline runs")
+    return found
 
 
 def status(record: Mapping[str, Any]) -> str:

@@ -19,10 +19,11 @@ from evaluators.base import Evaluator, Lane
 from evaluators.errors import LeadlineError, ModelUnavailable
 from evaluators.toolbox import Toolbox
 from evaluators.types import Field, Reason, Row, RowScore, Unscored, is_number
-from tasks.chunk_rows import NeededRow, read_chunk
-from tasks.jobs import Job, read_jobs
+from tasks.canaries import failed_by, judge_of, read_canaries
+from tasks.chunk_rows import NeededRow, needed_evaluators, read_chunk
+from tasks.jobs import Job, read_canary_dataset, read_jobs
 from tasks.segments import write_segment, write_unscored
-from tasks.store import Store
+from tasks.store import JOBS, Run, Store
 from tasks.tools import toolbox_for
 
 log = logging.getLogger("leadline.score")
@@ -39,7 +40,7 @@ class Chunk:
     """What one task scores: a window of rows of one lane. Plain values, so that it can travel as JSON.
 
     Attributes:
-        store: Root of the store.
+        store: The store, as ``Store.open`` takes it: a path, or a URL on whichever host.
         run: Id of the run.
         dataset: Digest of the dataset.
         lane: The lane.
@@ -94,13 +95,17 @@ def score_chunk(chunk: Chunk) -> ChunkResult:
         JudgeDown: The judge did not answer for some rows. They are written as unscored, the others as scored, and
             scoring the chunk again asks only for what is missing.
     """
-    store = Store(Path(chunk.store))
+    store = Store.open(chunk.store)
     run = store.run(chunk.run)
-    settings, jobs = read_jobs(run.plan / "jobs.json")
+    store.fetch_plan(run)
+    store.has_dataset(chunk.dataset)
+    settings, jobs = read_jobs(run.plan / JOBS)
     mine = [job for job in jobs if job.lane == chunk.lane and not job.error]
     tools = toolbox_for(store, run, settings, chunk.lane)
     work = [_Work(job, job.build(), trial) for job in mine for trial in range(job.trials)]
     pairs = run.plan / f"{chunk.lane}.parquet"
+    if chunk.lane == "judge":
+        _quarantine(store, run, chunk, work, tools)
     for group in _by_model(work, tools) if chunk.lane == "gpu" else [work]:
         fields = [name for name in Field if any(name in one.job.reads for one in group)]
         for batch in read_chunk(
@@ -109,19 +114,37 @@ def score_chunk(chunk: Chunk) -> ChunkResult:
             _prefetch(group, batch, tools)
             _score_batch(group, batch, tools, together=chunk.lane == "judge")
             tools.forget()
-    scored = sum(one.write(store, f"{chunk.run}-{chunk.name}") for one in work)
+    written = [path for one in work if (path := one.write(store, f"{chunk.run}-{chunk.name}"))]
     failed = [line for one in work for line in one.failed]
     unscored = run.unscored / f"{chunk.name}.parquet"
     if failed:
         write_unscored(unscored, failed)
+        written.append(unscored)
     else:
-        unscored.unlink(missing_ok=True)  # of an earlier try
+        store.discard(unscored)  # of an earlier try
+    store.push(written)
     if settings.judges:
         _raise_if_down(chunk, failed)
     seconds: defaultdict[str, float] = defaultdict(float)
     for one in work:
         seconds[one.job.evaluator] += one.seconds
+    scored = sum(len(one.keys) for one in work)
     return ChunkResult(chunk.name, scored, len(failed), {name: round(s, 3) for name, s in seconds.items() if s})
+
+
+def _quarantine(store: Store, run: Run, chunk: Chunk, work: Sequence[_Work], tools: Toolbox) -> None:
+    """Ask the judges about rows with known verdicts; what a judge that fails them would score is not put to it."""
+    dataset = read_canary_dataset(run.plan / JOBS)
+    if not dataset:
+        return
+    store.has_dataset(dataset)
+    needed = needed_evaluators(run.plan / f"{chunk.lane}.parquet", chunk.first, chunk.last)
+    asking = {one.job.evaluator_id: one.evaluator for one in work if one.job.evaluator_id in needed}
+    failed = failed_by(read_canaries(store.dataset(dataset)), asking.values(), tools, f"{chunk.run}/{chunk.name}")
+    for one in work:
+        one.quarantined = failed.get(judge_of(one.evaluator, tools), "")
+    for message in failed.values():
+        log.warning("%s is quarantined. %s", chunk.name, message)
 
 
 def _by_model(work: Sequence[_Work], tools: Toolbox) -> list[list[_Work]]:
@@ -182,6 +205,7 @@ class _Work:
         self.scores: list[RowScore] = []
         self.failed: list[tuple[int, int, bytes, RowScore]] = []
         self.seconds = 0.0
+        self.quarantined = ""
         self._trial = trial
         self._needed = (job.evaluator_id, trial)
 
@@ -193,7 +217,10 @@ class _Work:
         if not mine:
             return
         started = time.perf_counter()
-        results = score_rows(self.evaluator, [needed.row for needed in mine], tools.in_trial(self._trial))
+        if self.quarantined:
+            results = [RowScore.unscored(self.evaluator.row_metrics, Reason.QUARANTINED, self.quarantined)] * len(mine)
+        else:
+            results = score_rows(self.evaluator, [needed.row for needed in mine], tools.in_trial(self._trial))
         self.seconds += time.perf_counter() - started
         for needed, result in zip(mine, results, strict=True):
             key = needed.keys[self._needed]
@@ -203,18 +230,14 @@ class _Work:
             else:
                 self.failed.append((*self._needed, key, result))
 
-    def write(self, store: Store, name: str) -> int:
-        if self.keys:
-            folder = store.scores(self.job.evaluator, self.job.config)
-            trial = f"-t{self._trial}" if self._trial else ""
-            write_segment(
-                folder / f"{name}{trial}.parquet",
-                self.evaluator.row_metrics,
-                self.keys,
-                self.scores,
-                trial=self._trial,
-            )
-        return len(self.keys)
+    def write(self, store: Store, name: str) -> Path | None:
+        """Write the segment, if anything was scored, and return where it is."""
+        if not self.keys:
+            return None
+        trial = f"-t{self._trial}" if self._trial else ""
+        path = store.scores(self.job.evaluator, self.job.config) / f"{name}{trial}.parquet"
+        write_segment(path, self.evaluator.row_metrics, self.keys, self.scores, trial=self._trial)
+        return path
 
 
 def score_rows(evaluator: Evaluator, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:

@@ -30,7 +30,8 @@ def overview(store: Store, run: Run) -> dict[str, Any]:
         StoreError: Another process writes the run just now.
     """
     with open_run(store, run, read_only=True) as connection:
-        found = {name: _decoded(records(connection, _statements()[name])) for name in ("board", "problems", "insights")}
+        names = ("board", "trial_spread", "problems", "insights")
+        found = {name: _decoded(records(connection, _statements()[name])) for name in names}
     return summary(run) | found
 
 

@@ -12,23 +12,28 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from evaluators.base import Lane
 from evaluators.errors import UsageError
 from evaluators.judge.budget import Limits
 from evaluators.toolbox import Settings, Toolbox
 from tasks.aggregate import aggregate
+from tasks.canaries import load_canaries
 from tasks.db import open_run
+from tasks.fitting import fitting
 from tasks.flips import find_flips
 from tasks.gate import Decision, decide
 from tasks.gather import gather, register_jobs
 from tasks.insights import find_insights
 from tasks.jobs import Choice, Job, make_jobs, read_jobs, settings_record, write_jobs
 from tasks.ledger.place import read_ledger
+from tasks.ledger.report import add_up
 from tasks.load import LoadedDataset
 from tasks.plan import cut, plan
 from tasks.problems import find_problems
 from tasks.publish import Published, publish
 from tasks.score import Chunk
-from tasks.store import Run, Store, write_json
+from tasks.store import JOBS, Run, Store, write_json
+from tasks.trials import measure_trials
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,8 @@ def begin(
     config: Mapping[str, Any],
     trials: int = 1,
     limits: Limits | None = None,
+    workers: Mapping[Lane, int] | None = None,
+    canaries: str | None = None,
 ) -> Planned:
     """Make a run: its folder and record, its database, its plan and its chunks."""
     unknown = sorted(set(model_keys) - set(loaded.models))
@@ -66,18 +73,21 @@ def begin(
         raise UsageError(
             f"The dataset has no model called {unknown[0]!r}.", hint=f"Its models: {', '.join(loaded.models)}."
         )
+    choice = fitting(choice, loaded.path)
     jobs = make_jobs(choice.evaluators, settings, trials=trials)
+    watched = load_canaries(store, canaries, jobs)[0] if canaries else ""
     run = store.new_run()
     run.update(_record(loaded, jobs, settings, config) | {"left_out": dict(choice.left_out)})
     with open_run(store, run, create=True) as connection:
         needs = plan(connection, store, jobs, model_keys)
         register_jobs(connection, needs)
-        windows = cut(connection, jobs, run.plan, processes=processes)
-    write_jobs(run.plan / "jobs.json", jobs, settings, limits)
+        windows = cut(connection, jobs, run.plan, processes=processes, workers=workers)
     for job in jobs:
         _say_what_it_is(store, job)
+    write_jobs(run.plan / JOBS, jobs, settings, limits, watched)
+    store.share_plan(run)
     chunks = tuple(
-        Chunk(store=str(store.root), run=run.id, dataset=loaded.digest, **asdict(window)) for window in windows
+        Chunk(store=store.location, run=run.id, dataset=loaded.digest, **asdict(window)) for window in windows
     )
     return Planned(
         run=run.id,
@@ -91,6 +101,7 @@ def _say_what_it_is(store: Store, job: Job) -> None:
     path = store.scores(job.evaluator, job.config) / "config.json"
     if not path.exists() and not job.error:
         write_json(path, job.identity)
+        store.push([path])
 
 
 def _record(
@@ -123,7 +134,8 @@ def _record(
 
 def gather_scores(store: Store, run: Run) -> int:
     """Bring the run's scores into its database; returns their number."""
-    _, jobs = read_jobs(run.plan / "jobs.json")
+    _, jobs = read_jobs(run.plan / JOBS)
+    store.fetch_unscored(run)
     with open_run(store, run) as connection:
         return gather(connection, store, run, jobs)
 
@@ -131,7 +143,9 @@ def gather_scores(store: Store, run: Run) -> int:
 def aggregate_scores(store: Store, run: Run) -> int:
     """Compute means, intervals and verdicts; returns the number of aggregates."""
     with open_run(store, run) as connection:
-        return aggregate(connection)
+        lines = aggregate(connection)
+        measure_trials(connection)
+        return lines
 
 
 def compare_perturbed(store: Store, run: Run) -> int:
@@ -172,11 +186,18 @@ def count_scores(store: Store, run: Run) -> dict[str, int]:
 def count_judge_calls(store: Store, run: Run) -> dict[str, Any]:
     """Return what the run's judge calls came to, and put it on record where there were any."""
     ledger = read_ledger(store)
-    total = {name: value for name, value in asdict(ledger.total(run.id)).items() if name not in ("run", "evaluator")}
+    parts = ledger.totals(run.id)
+    total = {name: value for name, value in asdict(add_up(run.id, parts)).items() if name not in ("run", "evaluator")}
     counted = total | {"made_again": ledger.made_again(run.id)}
     if counted["asked"]:
-        run.update({"judge_calls": counted})
+        by_evaluator = [{name: value for name, value in asdict(part).items() if name != "run"} for part in parts]
+        run.update({"judge_calls": counted | {"by_evaluator": by_evaluator}})
     return counted
+
+
+def place_of_report(run: Run, published: Published) -> str:
+    """Return where people find the report: where they wanted it, or else in the store, be it a bucket."""
+    return run.report if published.folder == run.results else str(published.report)
 
 
 def publish_results(store: Store, run: Run, output: Path | None) -> Published:
@@ -185,4 +206,5 @@ def publish_results(store: Store, run: Run, output: Path | None) -> Published:
         published = publish(connection, run, run.read(), output=output)
         for table in ("keys", "to_compute"):
             connection.execute(f"DROP TABLE IF EXISTS {table}")
+    store.share_results(run)
     return published

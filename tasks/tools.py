@@ -7,10 +7,9 @@ from threading import Lock
 from typing import Final
 
 from evaluators.base import Lane
-from evaluators.judge.budget import Budget, Limits
 from evaluators.toolbox import Settings, Toolbox
 from tasks.jobs import read_limits
-from tasks.store import Run, Store
+from tasks.store import JOBS, Run, Store
 
 KEPT: Final = 8
 """Toolboxes that a long-lived worker keeps; models stay loaded without them."""
@@ -20,10 +19,10 @@ _lock = Lock()
 
 
 def toolbox_for(store: Store, run: Run, settings: Settings, lane: Lane) -> Toolbox:
-    """Return the process's toolbox for chunks of a run; only the judge lane's has a ledger and a budget.
+    """Return the process's toolbox for chunks of a run; only the judge lane's has a ledger, which keeps the budget.
 
-    Evaluators that ask a judge share one toolbox, and so one client, one limiter and one budget per judge, in
-    whichever threads they are.
+    Evaluators that ask a judge share one toolbox, and so one client and one limiter per judge, in whichever threads
+    they are.
     """
     judging = lane == "judge"
     name = (store.root, settings, run.id if judging else "")
@@ -47,16 +46,5 @@ def _make(store: Store, run: Run, settings: Settings, judging: bool) -> Toolbox:
     return Toolbox(
         settings,
         vectors=vectors,
-        ledger=open_ledger(store, run.id),
-        budget=_budget(store, run, read_limits(run.plan / "jobs.json")),
+        ledger=open_ledger(store, run.id, read_limits(run.plan / JOBS)),
     )
-
-
-def _budget(store: Store, run: Run, limits: Limits) -> Budget:
-    """Return the run's budget, less what a process that was killed has spent of it."""
-    from tasks.ledger.place import read_ledger
-
-    if limits == Limits():
-        return Budget(limits)
-    spent = read_ledger(store).total(run.id)
-    return Budget(limits, spent_calls=spent.answered + spent.lost, spent_usd=spent.cost_usd)

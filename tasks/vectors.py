@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from evaluators.errors import StoreError
 from tasks.store import Store, replacing
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ class ParquetVectors:
                 "vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
             }
         )
-        with replacing(self._store.vectors(model) / f"{secrets.token_hex(12)}.parquet") as temporary:
+        path = self._store.vectors(model) / f"{secrets.token_hex(12)}.parquet"
+        with replacing(path) as temporary:
             pq.write_table(
                 table,
                 temporary,
@@ -109,14 +111,21 @@ class ParquetVectors:
                 write_statistics=False,
                 write_page_checksum=True,
             )
+        try:
+            self._store.push([path])
+        except StoreError as error:
+            raise OSError(f"Other hosts do not get them: {error}") from error
 
     def _index(self, model: str) -> list[_Segment]:
         """Return the readable segments of a model, with those that appeared since the last look."""
         folder = self._store.vectors(model)
+        first = model not in self._segments
         known = self._segments.setdefault(model, {})
         try:
+            if first:
+                self._store.sync([folder])  # those of other hosts
             names = sorted(path.name for path in folder.glob("*.parquet"))
-        except OSError as error:
+        except (OSError, StoreError) as error:
             log.warning("The embeddings in %s cannot be listed: %s", folder, error)
             return []
         for name in names:

@@ -79,11 +79,16 @@ def _ranked(
     return tuple(model for model in values if values[model] == end), tuple(rest)
 
 
+def _by_rows(metric: Mapping[str, Any]) -> bool:
+    """Return whether a model's value is the mean of its rows', so that models can be compared row by row."""
+    return not metric["dataset_level"] and not metric["pooled"]
+
+
 def _paired(view: RunView, leads: Sequence[Lead]) -> dict[tuple[int, int, int], Differences]:
     """Return the differences between each leading model and the others, by metric, leader and other model."""
     import pyarrow as pa
 
-    wanted = sorted({(lead.metric["metric_id"], lead.models[0]) for lead in leads if not lead.metric["dataset_level"]})
+    wanted = sorted({(lead.metric["metric_id"], lead.models[0]) for lead in leads if _by_rows(lead.metric)})
     if not wanted:
         return {}
     connection = view.connection

@@ -29,6 +29,8 @@ FIELDS: Final[Mapping[Field, Missing]] = {
     Field.RETRIEVED_DOCUMENTS: Missing("retrieved document", Severity.MEDIUM, Severity.LOW),
     Field.EXPECTED_DOCUMENTS: Missing("expected document", Severity.MEDIUM, Severity.LOW),
     Field.CONDITION: Missing("condition", Severity.MEDIUM, Severity.LOW),
+    Field.EXPECTED_ANNOTATIONS: Missing("expected annotations", Severity.HIGH, Severity.MEDIUM),
+    Field.PREDICTED_ANNOTATIONS: Missing("predicted annotations", Severity.HIGH, Severity.HIGH),
 }
 _OF_RAG: Final = frozenset({Field.RETRIEVED_CONTEXT, Field.RETRIEVED_DOCUMENTS})
 

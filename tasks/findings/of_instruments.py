@@ -50,6 +50,10 @@ _REASONS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     Reason.BUDGET: ("the budget was spent", "Raise the budget and run again: only these rows are computed."),
     Reason.OUT_OF_MEMORY: ("memory ran out", "Run again on a machine with more memory, or on the CPU."),
+    Reason.QUARANTINED: (
+        "the judge failed canaries, rows with known verdicts, so it was not asked about them",
+        "Look at the judge (leadline calls lists the canaries' replies), then run again: only these rows are judged.",
+    ),
     Reason.WORKER_LOST: ("the process that was to score them was lost", "Run again: only these rows are computed."),
 }
 _NOT_THE_MODEL: Final = frozenset({"evaluation", "dataset"})  # types of flags that are nobody's bad score
@@ -87,7 +91,7 @@ def _unscored_problem(view: RunView, reason: str, lines: Sequence[Mapping[str, A
     single = evaluators[0] if len(evaluators) == 1 else None
     return Finding(
         type="evaluation",
-        severity=_by_coverage(coverage),
+        severity=Severity.HIGH if reason == Reason.QUARANTINED else _by_coverage(coverage),
         instrument=True,
         evaluator_id=single,
         model_id=models[0] if len(models) == 1 else None,

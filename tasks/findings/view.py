@@ -69,7 +69,7 @@ class RunView:
 
     def spec(self, evaluator_id: int) -> Spec | None:
         """Return what is known of an evaluator; ``None`` if it is not installed here."""
-        kind = all_evaluators().get(self.evaluators[evaluator_id]["evaluator"])
+        kind = all_evaluators().get(self.evaluators[evaluator_id]["evaluator"].partition("#")[0])
         return kind.spec if kind else None
 
     def metrics_of(self, evaluator_id: int) -> list[dict[str, Any]]:

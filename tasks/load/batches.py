@@ -12,13 +12,21 @@ from tasks.load.values import Chunks
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-CASE_FIELDS: Final = ("question", "expected_answers", "expected_documents", "condition", "categories", "metadata")
+CASE_FIELDS: Final = (
+    "question",
+    "expected_answers",
+    "expected_documents",
+    "condition",
+    "categories",
+    "expected_annotations",
+    "metadata",
+)
 _CASES: Final = ("seq", "record", "part", "case_key", "derived", "bare", *CASE_FIELDS)
 _LINKS: Final = ("record", "part", "case_key", "target", "perturbation")
 _ROWS: Final = (
     *("row_id", "record", "part", "case_key", "derived", "case_seq", "model_id"),
     *("actual_answer", "retrieved_context", "error", "duration_s", "cost_usd", "input_tokens", "output_tokens"),
-    "metadata",
+    *("metadata", "predicted_annotations"),
 )
 _ENOUGH: Final = BATCH_ROWS * len(_ROWS)
 
@@ -27,12 +35,13 @@ class Batches:
     """Writes the staging tables of ``load_staging.sql``.
 
     Attributes:
+        connection: The staging database.
         rows: Answers so far.
-        answered: Answers so far that are texts or errors of a host.
+        answered: Answers so far that are texts, annotations or errors of a host.
     """
 
     def __init__(self, connection: DuckDBPyConnection, faults: Faults, *, file_size: int) -> None:
-        self._connection = connection
+        self.connection = connection
         self._faults = faults
         self._limit = max(FREE_EXPANSION, MAX_EXPANSION * file_size)
         # Values line after line; a column is every n-th of them. Lines of their own would keep the collector busy.
@@ -66,6 +75,7 @@ class Batches:
         error: str | None,
         numbers: tuple[float | None, float | None, int | None, int | None],
         metadata: str,
+        annotations: str | None = None,
     ) -> None:
         """Stage what a model answered.
 
@@ -78,10 +88,12 @@ class Batches:
             error: What the host returned instead.
             numbers: Seconds, US dollars, input tokens, output tokens.
             metadata: JSON object.
+            annotations: What the model found in a data item: JSON list.
         """
         self._rows.extend((self.rows, *place, *case, model, answer, context, error, *numbers, metadata))
+        self._rows.append(annotations)
         self.rows += 1
-        self.answered += answer is not None or error is not None
+        self.answered += answer is not None or error is not None or annotations is not None
 
     def end_of_record(self, size: int) -> None:
         """Stage what has gathered if it is enough; ``size`` is the record's size in bytes."""
@@ -107,9 +119,9 @@ class Batches:
         import pyarrow as pa
 
         columns = [_READINGS[name](values[index :: len(names)]) for index, name in enumerate(names)]
-        self._connection.register("batch", pa.table(columns, names=list(names)))
-        self._connection.execute(f"INSERT INTO {table} SELECT * FROM batch")
-        self._connection.unregister("batch")
+        self.connection.register("batch", pa.table(columns, names=list(names)))
+        self.connection.execute(f"INSERT INTO {table} SELECT * FROM batch")
+        self.connection.unregister("batch")
         values.clear()
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tasks.load.schemas.base import Converter
     from tasks.store import Store
 
-IMPORT_VERSION: Final = 1
+IMPORT_VERSION: Final = 2
 """Raised whenever the same file could be loaded into other tables."""
 
 
@@ -53,22 +53,31 @@ class LoadedDataset:
     reused: bool
 
 
-def load_dataset(store: Store, path: str | Path, *, format: str = "auto") -> LoadedDataset:  # noqa: A002
+def load_dataset(
+    store: Store,
+    path: str | Path,
+    *,
+    format: str = "auto",  # noqa: A002
+    cases_only: bool = False,
+) -> LoadedDataset:
     """Load a file of cases and answers into the store; a file that was loaded before is not read again.
 
     Args:
         store: Where to keep it.
-        path: The file: JSON, JSON Lines, CSV or Parquet.
+        path: The file: JSON, JSON Lines, CSV or Parquet; a manifest or folder of COCO files.
         format: Whose field names it uses, one of :class:`DatasetFormat`; ``auto`` recognises it.
+        cases_only: Take the questions alone, to put them to models: answers need not be there and are ignored, and the
+            dataset has no rows.
 
     Raises:
         DatasetError: The file cannot be evaluated; the error lists every fault found, and nothing was written.
         UsageError: The format is none that is known.
     """
+    from tasks.load.coco_source import source_at
     from tasks.load.sniff import container_of, format_of
 
     asked = _format(format)
-    source = Source.at(path)
+    source = source_at(path)
     container = container_of(source)
     recognised = format_of(source, container) if asked is DatasetFormat.AUTO else asked
     identity = digest(
@@ -79,11 +88,13 @@ def load_dataset(store: Store, path: str | Path, *, format: str = "auto") -> Loa
             "container": container.value,
             "name": source.path.stem,
         }
+        | ({"cases_only": True} if cases_only else {})
     )
     folder = store.dataset(identity)
-    reused = (folder / "manifest.json").exists()
+    reused = store.has_dataset(identity)
     if not reused:
-        _import(store, source, container, recognised, folder)
+        _import(store, source, container, recognised, folder, cases_only=cases_only)
+    store.share_dataset(identity)
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     return LoadedDataset(
         digest=identity,
@@ -108,7 +119,15 @@ def _format(name: str) -> DatasetFormat:
         raise UsageError(f"There is no dataset format {name!r}.", hint=f"Choose one of: {known}.") from None
 
 
-def _import(store: Store, source: Source, container: Container, recognised: DatasetFormat, folder: Path) -> None:
+def _import(
+    store: Store,
+    source: Source,
+    container: Container,
+    recognised: DatasetFormat,
+    folder: Path,
+    *,
+    cases_only: bool,
+) -> None:
     from tasks.load.batches import Batches
     from tasks.load.checks import Checks
     from tasks.load.models import Models
@@ -119,14 +138,18 @@ def _import(store: Store, source: Source, container: Container, recognised: Data
 
     faults = Faults(source.name)
     with staging(store) as connection:
-        batches = Batches(connection, faults, file_size=source.size)
+        batches = Batches(connection, faults, file_size=source.total_size)
         models = Models(faults, source.path.stem)
-        converter = converter_of(recognised)(batches, models, faults, cells=container is Container.CSV)
+        converter = converter_of(recognised)(
+            batches, models, faults, cells=container is Container.CSV, cases_only=cases_only
+        )
+        converter.source = source
         for item in read_items(source, container, faults):
             converter.convert(item)
         batches.flush()
         converter.finish()
-        _require_answers(batches.rows, batches.answered, converter.answer_column, faults)
+        if not cases_only:
+            _require_answers(batches.rows, batches.answered, converter.answer_column, faults)
 
         from tasks.db import sql
 
@@ -139,6 +162,8 @@ def _import(store: Store, source: Source, container: Container, recognised: Data
             faults.refuse()
         source.ensure_unchanged()
         cases = int(connection.sql("SELECT count(*) FROM case_ids").fetchall()[0][0])
+        if not cases:
+            faults.stop(None, "", "the file holds no cases")
         manifest: dict[str, Any] = {
             "format": recognised.value,
             "container": container.value,
@@ -147,7 +172,10 @@ def _import(store: Store, source: Source, container: Container, recognised: Data
             "rows": batches.rows,
             "cases": cases,
             "models": [model.key for model in known],
-            "warnings": _warnings(converter, models, repeats, batches.rows, cases * len(known), batches.answered),
+            "warnings": [
+                *_of_records(converter, repeats),
+                *([] if cases_only else _of_answers(models, batches.rows, cases * len(known), batches.answered)),
+            ],
         }
 
         def fill(target: Path) -> None:
@@ -166,12 +194,17 @@ def _require_answers(rows: int, answered: int, column: str, faults: Faults) -> N
     faults.stop(None, "", "the file holds no answers of a model; collect the models' answers first")
 
 
-def _warnings(converter: Converter, models: Models, repeats: int, rows: int, pairs: int, answered: int) -> list[str]:
-    """Return what the user should know of a dataset that is fine."""
+def _of_records(converter: Converter, repeats: int) -> list[str]:
+    """Return what the user should know of the records of a dataset that is fine."""
     found = [f"{message} ({count:,} times)" if count > 1 else message for message, count in converter.warnings.items()]
-    found += [f"model {key!r} is listed but answers nothing" for key in models.without_answers()]
     if repeats:
         found.append(f"{repeats:,} records repeat a case that has no key; each counts as a case of its own")
+    return found
+
+
+def _of_answers(models: Models, rows: int, pairs: int, answered: int) -> list[str]:
+    """Return what the user should know of its answers."""
+    found = [f"model {key!r} is listed but answers nothing" for key in models.without_answers()]
     if pairs > rows:
         found.append(f"{pairs - rows:,} of {pairs:,} pairs of a case and a model have no answer in the file")
     if rows > answered:

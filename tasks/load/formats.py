@@ -16,6 +16,7 @@ class DatasetFormat(StrEnum):
     DATABRICKS = "databricks"
     RAGAS = "ragas"
     DEEPEVAL = "deepeval"
+    COCO = "coco"
 
 
 class Container(StrEnum):

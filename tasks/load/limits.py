@@ -21,6 +21,9 @@ MAX_KEY: Final = 1000
 MAX_ITEMS: Final = 100_000
 """Elements of one list: chunks, categories, acceptable answers."""
 
+MAX_PIXELS: Final = 16_384 * 16_384
+"""Pixels of one mask."""
+
 MAX_MODELS: Final = 65_535
 """Models of one dataset: their ids have 16 bits."""
 

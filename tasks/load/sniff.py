@@ -111,11 +111,13 @@ def _by_sections(sections: Iterable[str]) -> DatasetFormat | None:
 
 
 def _by_names(names: set[str]) -> DatasetFormat | None:
+    if {"ground_truth", "predictions"} <= names:
+        return DatasetFormat.COCO
     if "request" in names:
         return DatasetFormat.DATABRICKS
     if "user_input" in names:
         return DatasetFormat.RAGAS
-    if names & {"actual_answer", "expected_answer"}:
+    if names & {"actual_answer", "expected_answer", "expected_annotations", "predicted_annotations"}:
         return DatasetFormat.LEADLINE
     if "input" in names:
         if names & _H2O:
@@ -139,6 +141,11 @@ def _column_names(source: Source, container: Container) -> list[str]:
 
 
 def _unknown(names: Iterable[Any]) -> str:
+    if {"images", "annotations"} <= set(names) or {"image_id", "category_id"} <= set(names):
+        return (
+            "this is one file of COCO; put the ground truth and each model's results into a folder and name that, or "
+            'name them in a manifest {"ground_truth": "instances.json", "predictions": {"model": "results.json"}}'
+        )
     listed = sorted(map(str, names))
     shown = ", ".join(listed[:12]) + (", …" if len(listed) > 12 else "")
     return (

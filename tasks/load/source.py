@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import stat
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ class Source:
         size: Its size in bytes.
         changed: When it was last written, in nanoseconds, to notice a change while it is read.
         head: Its first bytes, at most a mebibyte, without a byte order mark.
+        parts: The files that it names, each with the key of its model or "", see :mod:`tasks.load.coco_source`.
+        content: What is read in its place where it is a folder.
     """
 
     path: Path
@@ -33,6 +36,8 @@ class Source:
     size: int
     changed: int
     head: bytes
+    parts: tuple[tuple[str, Source], ...] = ()
+    content: bytes | None = None
 
     @classmethod
     def at(cls, path: str | os.PathLike[str]) -> Source:
@@ -62,18 +67,34 @@ class Source:
 
     def open(self) -> BinaryIO:
         """Open the file for reading, behind its byte order mark."""
+        if self.content is not None:
+            return io.BytesIO(self.content)
         file = self.path.open("rb")
         if file.read(len(BOM)) != BOM:
             file.seek(0)
         return file
 
+    @property
+    def total_size(self) -> int:
+        """Bytes of the file and of those that it names."""
+        return self.size + sum(part.size for _, part in self.parts)
+
     def fingerprint(self) -> str:
-        """Return the SHA-256 of the file's bytes."""
-        with self.path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        """Return the SHA-256 of the file's bytes, and of those of the files that it names."""
+        if self.content is not None:
+            own = hashlib.sha256(self.content).hexdigest()
+        else:
+            with self.path.open("rb") as file:
+                own = hashlib.file_digest(file, "sha256").hexdigest()
+        others = [f"{key}={part.fingerprint()}" for key, part in self.parts]
+        return hashlib.sha256("\n".join([own, *others]).encode()).hexdigest() if others else own
 
     def ensure_unchanged(self) -> None:
         """Refuse a file that was written to since it was first looked at."""
+        for _, part in self.parts:
+            part.ensure_unchanged()
+        if self.content is not None:
+            return
         try:
             status = self.path.stat()
             same = (status.st_size, status.st_mtime_ns) == (self.size, self.changed)

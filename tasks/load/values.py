@@ -181,6 +181,11 @@ def anything(value: Any) -> Any:
     return value
 
 
+def unpacked(value: Any) -> Any:
+    """Return a value, or what it holds as JSON: for tables whose columns cannot hold lists of anything."""
+    return _decoded(value) if isinstance(value, str) else value
+
+
 def _decoded(cell: str) -> Any:
     """Return the list or object that a cell holds as JSON, or the cell itself."""
     if cell.lstrip()[:1] in ("[", "{"):

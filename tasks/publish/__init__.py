@@ -52,6 +52,7 @@ def publish(
     from tasks.publish.eval_results import fits_texts
     from tasks.publish.html import write_html
     from tasks.publish.junit import write_junit
+    from tasks.publish.spending import spending
     from tasks.publish.tables import write_report_json, write_tables
     from tasks.publish.templating import render
     from tasks.publish.tree import write_evaluator
@@ -63,7 +64,9 @@ def publish(
         write_tables(connection, folder)
         write_report_json(connection, facts, folder)
         write_html(connection, facts, folder / "report.html")
-        (folder / "report.md").write_text(render("report.md", facts=facts), encoding="utf-8")
+        (folder / "report.md").write_text(
+            render("report.md", facts=facts, spending=spending(facts.record)), encoding="utf-8"
+        )
         write_junit(facts, folder / "junit.xml")
         for evaluator in facts.evaluators:
             write_evaluator(connection, facts, evaluator, folder / evaluator.folder, texts=texts)

@@ -18,6 +18,7 @@ from tasks.publish.views import (
     FlipRate,
     MetricView,
     ModelView,
+    TrialSpread,
     Unmeasured,
 )
 
@@ -58,6 +59,7 @@ def collect(connection: DuckDBPyConnection, run_id: str, record: Mapping[str, An
             for line in _fetch(connection, "aggregates")
         },
         flip_rates=tuple(FlipRate(**line) for line in _fetch(connection, "flip_rates")),
+        trial_spread=tuple(TrialSpread(**line) for line in _fetch(connection, "trial_spread")),
         problems=problems,
         insights=insights,
         unmeasured=tuple(Unmeasured(**line) for line in _fetch(connection, "unmeasured")),

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from markupsafe import Markup
 
 from tasks.publish.charts import distributions, heat_row
+from tasks.publish.details import page_details
 from tasks.publish.leaderboards import standings
 from tasks.publish.page_data import BUDGET, page_data
+from tasks.publish.spending import made_again, spending
 from tasks.publish.templating import render, visible
 from tasks.publish.views import EvaluatorView, Facts
 
@@ -71,10 +73,13 @@ def write_html(connection: DuckDBPyConnection, facts: Facts, path: Path, *, budg
         script=Markup(_script()),  # noqa: S704 - our own files
         heat={metric.id: heat_row(facts, metric) for evaluator in facts.evaluators for metric in evaluator.metrics},
         distributions=distributions(connection, facts),
+        details=page_details(connection, facts),
         standings={evaluator.id: standings(facts, evaluator) for evaluator in facts.evaluators},
         boards=[evaluator for evaluator in facts.evaluators if evaluator.board == "bool" and evaluator.primary],
         position={"model": models, "evaluator": evaluators},
         weights=_weights(facts),
+        spending=spending(facts.record),
+        made_again=made_again(facts.record),
         pretty=_pretty,
         chosen=_chosen,
         odd=[(e, m) for e in facts.evaluators for m in e.metrics if m.primary and (m.unreachable or m.idle)],

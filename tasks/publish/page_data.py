@@ -20,6 +20,8 @@ BUDGET: Final = 24_000_000
 """Bytes of text and scores that the page holds before compression."""
 MAX_PACKED: Final = 18_000_000
 """Characters that they may take in the page; where text does not compress the budget is lowered to fit."""
+MOST_NAMED: Final = 40
+"""Labels that stand for the annotations of a data item."""
 MAX_CASES: Final = 20_000
 MAX_FLIPS: Final = 2_000
 MAX_PROBLEMS: Final = 2_000
@@ -73,6 +75,7 @@ def _pack(connection: DuckDBPyConnection, facts: Facts, budget: int) -> PageData
         "rows": rows,
         "chunks": chunks,
         "scores": _scores(connection, positions, at),
+        "trials": _trials(connection, positions, at),
         "unscored": _unscored(connection, evaluators, at),
         "evidence": _evidence(connection, evaluators, at),
         "flipped": [row_id for (row_id,) in connection.execute(statements()["flipped_rows"]).fetchall()],
@@ -100,8 +103,21 @@ def _choose(connection: DuckDBPyConnection, budget: int) -> None:
     connection.execute("CREATE OR REPLACE TEMP TABLE page_cases AS SELECT unnest(?::UINTEGER[]) AS case_id", [chosen])
 
 
+def _labels(connection: DuckDBPyConnection, view: str, column: str) -> str:
+    """Return the SQL of the labels of a column of annotations; a dataset of an older load has no such column."""
+    if column not in connection.table(view).columns:
+        return "NULL"
+    values = f"json_extract_string({column}, '$[*].labels[*].value')"
+    more = f"if(len({values}) > {MOST_NAMED}, ', …', '')"
+    return (
+        f"CASE WHEN {column} = '[]' THEN '(nothing)' "
+        f"WHEN {column} IS NOT NULL THEN array_to_string({values}[:{MOST_NAMED}], ', ') || {more} END"
+    )
+
+
 def _cases(connection: DuckDBPyConnection) -> list[dict[str, Any]]:
-    cursor = connection.execute(statements()["page_cases"])
+    labels = _labels(connection, "cases", "expected_annotations")
+    cursor = connection.execute(statements()["page_cases"].format(labels=labels))
     names = [column[0] for column in cursor.description or ()]
     return [dict(zip(names, line, strict=True)) for line in cursor.fetchall()]
 
@@ -115,7 +131,7 @@ def _rows(
     }
     chunks: dict[str, int] = {}
     for row_id, case, model, answer, error, duration, cost, context in connection.execute(
-        statements()["page_rows"]
+        statements()["page_rows"].format(labels=_labels(connection, "run_rows", "predicted_annotations"))
     ).fetchall():
         values = (row_id, cases[case], models[model], answer, error, number(duration), number(cost))
         for name, value in zip(rows, values, strict=False):
@@ -152,6 +168,18 @@ def _scores(connection: DuckDBPyConnection, metrics: dict[int, int], at: dict[in
 def _short(value: float) -> float:
     """Six significant digits are what a reader can use; the exact value is in ``scores.parquet``."""
     return float(f"{value:.6g}")
+
+
+def _trials(
+    connection: DuckDBPyConnection, metrics: dict[int, int], at: dict[int, int]
+) -> dict[int, dict[int, list[Any]]]:
+    """Return per row and metric what each trial said, where there were several."""
+    found: dict[int, dict[int, list[Any]]] = {}
+    for metric, row_id, values in connection.execute(statements()["page_trials"]).fetchall():
+        if metric in metrics and row_id in at:
+            said = [None if value is None else number(_short(value)) for value in values]
+            found.setdefault(at[row_id], {})[metrics[metric]] = said
+    return found
 
 
 def _unscored(

@@ -10,7 +10,7 @@ from tasks.db import literal
 from tasks.publish import describe, jsonio
 from tasks.publish.collect import statements
 from tasks.publish.leaderboards import standings
-from tasks.publish.views import Facts
+from tasks.publish.views import Facts, FlipRate, TrialSpread
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -76,6 +76,7 @@ def write_report_json(connection: DuckDBPyConnection, facts: Facts, folder: Path
                 for item in facts.unmeasured
                 if item.evaluator_id == evaluator.id
             ],
+            "trial_spread": [_spread(facts, item) for item in facts.trial_spread],
             "flip_rates": jsonio.Lazy(_flip_rates(facts)),
             "flips": jsonio.Lazy(_flips(connection)),
             "files": [file for _, file, _ in _FILES] + ["report.html", "report.md", "junit.xml"],
@@ -95,16 +96,19 @@ def _evaluator(facts: Facts, evaluator: Any) -> dict[str, Any]:
 
 def _flip_rates(facts: Facts) -> Iterator[dict[str, Any]]:
     for item in facts.flip_rates:
-        metric, model = facts.metric(item.metric_id), facts.model(item.model_id)
-        evaluator = facts.evaluator(metric.evaluator_id) if metric else None
-        yield {
-            "evaluator": evaluator.key if evaluator else None,
-            "metric": metric.key if metric else None,
-            "model": model.key if model else None,
-            **{
-                name: getattr(item, name) for name in item.__dataclass_fields__ if name not in ("metric_id", "model_id")
-            },
-        }
+        yield _spread(facts, item)
+
+
+def _spread(facts: Facts, item: FlipRate | TrialSpread) -> dict[str, Any]:
+    """Return a line about a metric and a model with their names in the place of their numbers."""
+    metric, model = facts.metric(item.metric_id), facts.model(item.model_id)
+    evaluator = facts.evaluator(metric.evaluator_id) if metric else None
+    return {
+        "evaluator": evaluator.key if evaluator else None,
+        "metric": metric.key if metric else None,
+        "model": model.key if model else None,
+        **{name: getattr(item, name) for name in item.__dataclass_fields__ if name not in ("metric_id", "model_id")},
+    }
 
 
 def _flips(connection: DuckDBPyConnection) -> Iterator[dict[str, Any]]:

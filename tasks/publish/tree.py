@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.publish import jsonio, layout
 from tasks.publish.collect import statements
 from tasks.publish.describe import descriptor, finding
+from tasks.publish.details import write_details
 from tasks.publish.eval_results import KIND, write_eval_results
 from tasks.publish.leaderboards import hardest_cases, kind, standings, write_leaderboards
 from tasks.publish.templating import render, visible
@@ -35,6 +36,7 @@ def write_evaluator(
     if evaluator.keeps_rows:
         write_eval_results(connection, facts, evaluator, folder, texts=texts)
     write_leaderboards(connection, facts, evaluator, folder)
+    write_details(connection, facts, evaluator, folder)
     problems = [problem for problem in facts.problems if _concerns(problem, evaluator)]
     insights = [insight for insight in facts.insights if _concerns(insight, evaluator)]
     for name, found in (("problems", problems), ("insights", insights)):

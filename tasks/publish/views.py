@@ -172,6 +172,24 @@ class FlipRate:
 
 
 @dataclass(frozen=True, slots=True)
+class TrialSpread:
+    """One line of the table ``trial_spread``: how much the trials of a row differ."""
+
+    metric_id: int
+    model_id: int
+    n_trials: int
+    n_rows: int
+    n_differ: int
+    differ_share: float
+    n_cross: int | None
+    cross_share: float | None
+    within_std: float | None
+    lowest_mean: float | None
+    highest_mean: float | None
+    means_std: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Unmeasured:
     """Rows that one evaluator could not score, by reason, with the instrument's commonest message."""
 
@@ -201,6 +219,7 @@ class Facts:
     evaluators: tuple[EvaluatorView, ...]
     aggregates: Mapping[tuple[int, int], Aggregate]
     flip_rates: tuple[FlipRate, ...]
+    trial_spread: tuple[TrialSpread, ...]
     problems: tuple[Finding, ...]
     insights: tuple[Finding, ...]
     unmeasured: tuple[Unmeasured, ...]

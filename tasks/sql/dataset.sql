@@ -16,7 +16,8 @@ CREATE TABLE cases (
     expected_documents VARCHAR[] NOT NULL,
     condition          VARCHAR,         -- source text of a text-matching condition
     categories         VARCHAR[] NOT NULL,
-    metadata           VARCHAR NOT NULL -- JSON object
+    metadata           VARCHAR NOT NULL, -- JSON object
+    expected_annotations VARCHAR        -- ground truth of a data item: JSON list, see evaluators/annotations.py
 );
 
 -- A perturbed case points at its original.
@@ -38,7 +39,8 @@ CREATE TABLE rows (
     cost_usd          DOUBLE,
     input_tokens      UBIGINT,
     output_tokens     UBIGINT,
-    metadata          VARCHAR NOT NULL  -- JSON object
+    metadata          VARCHAR NOT NULL, -- JSON object
+    predicted_annotations VARCHAR       -- what the model found in a data item: JSON list
 );
 
 -- Per row, a 16-byte digest of each field that an evaluator can read; NULL where the field is absent.
@@ -53,5 +55,7 @@ CREATE TABLE digests (
     categories          BLOB,
     expected_documents  BLOB,
     retrieved_documents BLOB,
-    metadata            BLOB
+    metadata            BLOB,
+    expected_annotations  BLOB,
+    predicted_annotations BLOB
 );

@@ -43,7 +43,8 @@ JOIN (
 WHERE plan.evaluator_id = {evaluator_id} AND plan.state = 'score';
 
 -- statement: unscored
--- What this run could not measure; a metric that has a value although another of its row has none keeps it.
+-- What this run could not measure; a metric that has a value although another of its row has none keeps it. A row that
+-- another attempt did score is left out, whichever of the two a slow worker wrote last.
 INSERT INTO scores
 SELECT metrics.metric_id, plan.row_id, failed.trial,
        CASE WHEN failed.value IS NOT NULL THEN 'scored'
@@ -54,7 +55,12 @@ FROM plan
 JOIN keys ON keys.row_id = plan.row_id AND keys.reads_id = {reads_id}
 JOIN read_parquet({unscored}) AS failed ON failed.key = keys.key AND failed.evaluator_id = {evaluator_id}
 JOIN metrics ON metrics.evaluator_id = {evaluator_id} AND metrics.metric = failed.metric
-WHERE plan.evaluator_id = {evaluator_id} AND plan.state = 'score';
+ANTI JOIN (SELECT metric_id, row_id, trial FROM scores) AS held
+    ON held.metric_id = metrics.metric_id AND held.row_id = plan.row_id AND held.trial = failed.trial
+WHERE plan.evaluator_id = {evaluator_id} AND plan.state = 'score'
+QUALIFY row_number() OVER (
+    PARTITION BY metrics.metric_id, plan.row_id, failed.trial ORDER BY failed.value IS NULL, failed.filename
+) = 1;
 
 -- statement: unscored_evidence
 INSERT INTO evidence
@@ -63,6 +69,9 @@ SELECT {evaluator_id}, plan.row_id, failed.trial, any_value(failed.evidence), an
 FROM plan
 JOIN keys ON keys.row_id = plan.row_id AND keys.reads_id = {reads_id}
 JOIN read_parquet({unscored}) AS failed ON failed.key = keys.key AND failed.evaluator_id = {evaluator_id}
+JOIN metrics ON metrics.evaluator_id = {evaluator_id} AND metrics.metric = failed.metric
+SEMI JOIN (SELECT metric_id, row_id, trial FROM scores WHERE status = 'unscored' AND reason != 'unscorable') AS kept
+    ON kept.metric_id = metrics.metric_id AND kept.row_id = plan.row_id AND kept.trial = failed.trial
 WHERE plan.evaluator_id = {evaluator_id} AND plan.state = 'score'
 GROUP BY plan.row_id, failed.trial;
 

@@ -22,6 +22,7 @@ SELECT
     arg_min(s.expected_documents, s.seq) FILTER (s.expected_documents IS NOT NULL) AS expected_documents,
     arg_min(s.condition, s.seq) FILTER (s.condition IS NOT NULL)                   AS condition,
     arg_min(s.categories, s.seq) FILTER (s.categories IS NOT NULL)                 AS categories,
+    arg_min(s.expected_annotations, s.seq) FILTER (s.expected_annotations IS NOT NULL) AS expected_annotations,
     arg_min(s.metadata, s.seq) FILTER (s.metadata IS NOT NULL)                     AS metadata
 FROM staged_cases s
 SEMI JOIN (
@@ -33,6 +34,7 @@ SEMI JOIN (
         count(question) NOT IN (0, count(*)) OR count(expected_answers) NOT IN (0, count(*))
         OR count(expected_documents) NOT IN (0, count(*)) OR count(condition) NOT IN (0, count(*))
         OR count(categories) NOT IN (0, count(*)) OR count(metadata) NOT IN (0, count(*))
+        OR count(expected_annotations) NOT IN (0, count(*))
     )
 ) uneven USING (case_key)
 GROUP BY s.case_key;

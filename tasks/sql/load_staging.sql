@@ -13,6 +13,7 @@ CREATE TABLE staged_cases (
     expected_documents VARCHAR[],
     condition          VARCHAR,
     categories         VARCHAR[],
+    expected_annotations VARCHAR,
     metadata           VARCHAR
 );
 
@@ -39,5 +40,6 @@ CREATE TABLE staged_rows (
     cost_usd          DOUBLE,
     input_tokens      UBIGINT,
     output_tokens     UBIGINT,
-    metadata          VARCHAR NOT NULL
+    metadata          VARCHAR NOT NULL,
+    predicted_annotations VARCHAR
 );

@@ -21,7 +21,8 @@ SELECT
     coalesce(s.expected_documents, p.expected_documents, []) AS expected_documents,
     coalesce(s.condition, p.condition) AS condition,
     coalesce(s.categories, p.categories, []) AS categories,
-    coalesce(s.metadata, p.metadata, '{}') AS metadata
+    coalesce(s.metadata, p.metadata, '{}') AS metadata,
+    coalesce(s.expected_annotations, p.expected_annotations) AS expected_annotations
 FROM case_ids i
 JOIN staged_cases s ON s.seq = i.best_seq
 LEFT JOIN case_patches p ON p.case_key = i.case_key
@@ -51,7 +52,8 @@ SELECT
     r.cost_usd,
     r.input_tokens,
     r.output_tokens,
-    r.metadata
+    r.metadata,
+    r.predicted_annotations
 FROM staged_rows r
 JOIN case_ids i USING (case_key)
 ORDER BY row_id
@@ -65,7 +67,8 @@ WITH case_digests AS (
         digest(condition) AS condition,
         digest(to_json(categories)::VARCHAR) AS categories,
         digest_list(expected_documents) AS expected_documents,
-        metadata
+        metadata,
+        digest(expected_annotations) AS expected_annotations
     FROM read_parquet({cases})
 )
 SELECT
@@ -88,7 +91,9 @@ SELECT
         WHEN r.metadata = '{{}}' THEN c.metadata
         WHEN c.metadata = '{{}}' THEN r.metadata
         ELSE c.metadata || r.metadata
-    END) AS metadata
+    END) AS metadata,
+    c.expected_annotations,
+    if(r.error IS NULL, digest(r.predicted_annotations), NULL) AS predicted_annotations
 FROM staged_rows r
 JOIN case_digests c USING (case_key)
 ORDER BY row_id

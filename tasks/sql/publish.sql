@@ -52,6 +52,12 @@ SELECT
     std, minimum, maximum, if_worst, if_best, threshold, n_pass, pass_share, pass_low, pass_high, verdict
 FROM aggregates ORDER BY metric_id, model_id;
 
+-- statement: trial_spread
+SELECT
+    metric_id, model_id, n_trials, n_rows, n_differ, differ_share, n_cross, cross_share, within_std, lowest_mean,
+    highest_mean, means_std
+FROM trial_spread ORDER BY metric_id, model_id;
+
 -- statement: flip_rates
 SELECT
     metric_id, model_id, perturbation, n_pairs, n_passed_to_failed, n_failed_to_passed, rate, ci_low, ci_high
@@ -299,7 +305,8 @@ ORDER BY
 
 -- statement: page_cases
 SELECT
-    case_id AS id, case_key AS k, question AS q, expected_answers AS x, expected_documents AS d, condition AS c,
+    case_id AS id, case_key AS k, question AS q,
+    if(len(expected_answers) = 0 AND {labels} IS NOT NULL, [{labels}], expected_answers) AS x, expected_documents AS d, condition AS c,
     categories AS g,
     coalesce((
         SELECT list([originals.case_key, perturbation] ORDER BY original_case_id)
@@ -310,7 +317,8 @@ FROM cases JOIN page_cases USING (case_id)
 ORDER BY case_id;
 
 -- statement: page_rows
-SELECT row_id, case_id, model_id, actual_answer, error, duration_s, cost_usd, retrieved_context
+-- What a model found in a data item stands in the place of an answer, as the values of its labels.
+SELECT row_id, case_id, model_id, coalesce(actual_answer, {labels}) AS actual_answer, error, duration_s, cost_usd, retrieved_context
 FROM run_rows JOIN page_cases USING (case_id)
 ORDER BY case_id, model_id;
 
@@ -320,6 +328,15 @@ SELECT metric_id, row_id, avg(value) AS value
 FROM scores JOIN rows USING (row_id) JOIN page_cases USING (case_id)
 WHERE status = 'scored'
 GROUP BY metric_id, row_id;
+
+-- statement: page_trials
+-- What each trial of a row said, null where it has no score.
+SELECT metric_id, row_id, list(value ORDER BY trial) AS trials
+FROM scores JOIN rows USING (row_id) JOIN page_cases USING (case_id)
+WHERE metric_id IN (SELECT metric_id FROM trial_spread)
+GROUP BY metric_id, row_id
+HAVING count(*) > 1
+ORDER BY row_id, metric_id;
 
 -- statement: page_unscored
 SELECT evaluator_id, row_id, coalesce(max(reason), 'unknown') AS reason

@@ -44,6 +44,12 @@ FROM stored.aggregates AS a
 JOIN metrics AS n USING (run, metric_id)
 JOIN stored.models AS m USING (run, model_id);
 
+CREATE VIEW trial_spread AS
+SELECT t.run, n.evaluator, n.metric, m.model_key, t.* EXCLUDE (run)
+FROM stored.trial_spread AS t
+JOIN metrics AS n USING (run, metric_id)
+JOIN stored.models AS m USING (run, model_id);
+
 CREATE VIEW flips AS
 SELECT
     f.run, n.evaluator, n.metric, m.model_key,

@@ -31,7 +31,8 @@ CREATE TABLE metrics (
     threshold        DOUBLE,            -- the run's threshold: a parameter or the metric's default
     is_primary       BOOLEAN NOT NULL,
     is_share         BOOLEAN NOT NULL,  -- values are 0 or 1, the mean is a share
-    dataset_level    BOOLEAN NOT NULL   -- no value per row
+    dataset_level    BOOLEAN NOT NULL,  -- no value per row
+    pooled           BOOLEAN NOT NULL   -- rows have values, but the model's is computed over all of them at once
 );
 
 -- One line per (metric, row, trial). value is NULL unless status is 'scored'.
@@ -79,6 +80,29 @@ CREATE TABLE aggregates (
     pass_low   DOUBLE,                  -- 95 % Wilson interval of pass_share
     pass_high  DOUBLE,
     verdict    VARCHAR                  -- 'pass', 'fail', 'inconclusive', NULL without a threshold
+);
+
+-- What an evaluator has to say of a model beyond its metrics: curves, confusion matrices, values by label, examples.
+CREATE TABLE details (
+    evaluator_id USMALLINT NOT NULL,
+    model_id     USMALLINT NOT NULL,
+    details      VARCHAR NOT NULL       -- JSON, see evaluators/details.py
+);
+
+-- How much the trials of judged rows differ, per model and metric; no line where every row was scored once.
+CREATE TABLE trial_spread (
+    metric_id    USMALLINT NOT NULL,
+    model_id     USMALLINT NOT NULL,
+    n_trials     UTINYINT NOT NULL,     -- trials asked for
+    n_rows       UBIGINT NOT NULL,      -- rows scored in at least two of them
+    n_differ     UBIGINT NOT NULL,      -- of those, rows whose trials have different values
+    differ_share DOUBLE NOT NULL,
+    n_cross      UBIGINT,               -- rows whose trials stand on two sides of the threshold; NULL without one
+    cross_share  DOUBLE,
+    within_std   DOUBLE,                -- pooled standard deviation of the trials of a row
+    lowest_mean  DOUBLE,                -- of the means of single trials, over the rows that every trial scored
+    highest_mean DOUBLE,
+    means_std    DOUBLE
 );
 
 -- An original and a perturbed case whose rows of one model stand on two sides of the threshold.

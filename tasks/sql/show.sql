@@ -15,6 +15,16 @@ ORDER BY
     CASE WHEN metrics.higher_is_better THEN -aggregates.value ELSE aggregates.value END NULLS LAST,
     models.model_id;
 
+-- trial_spread
+SELECT
+    evaluators.evaluator, metrics.metric, metrics.is_primary, models.model_key AS model,
+    trial_spread.* EXCLUDE (metric_id, model_id)
+FROM trial_spread
+JOIN metrics USING (metric_id)
+JOIN evaluators USING (evaluator_id)
+JOIN models USING (model_id)
+ORDER BY evaluators.evaluator_id, metrics.is_primary DESC, metrics.metric_id, models.model_id;
+
 -- problems
 SELECT
     problems.severity, problems.type, problems.instrument, evaluators.evaluator, metrics.metric,

@@ -121,14 +121,20 @@ def judge_at(url: str, **changes: Any) -> JudgeConfig:
 
 
 def evaluate(
-    store: Store, dataset: Path, judges: Sequence[JudgeConfig], *, trials: int = 1, limits: Limits | None = None
+    store: Store,
+    dataset: Path,
+    judges: Sequence[JudgeConfig],
+    *,
+    trials: int = 1,
+    limits: Limits | None = None,
+    canaries: str | None = None,
 ) -> dict[str, Any]:
     """Plan, score and gather; returns the run, its scores, and whether the judge was down."""
     register()
     loaded = load_dataset(store, dataset)
     planned = steps.begin(
         store, loaded, Choice(tuple(kind() for kind in EVALUATORS), {}), Settings(judges=tuple(judges)),
-        model_keys=(), processes=1, config={}, trials=trials, limits=limits,
+        model_keys=(), processes=1, config={}, trials=trials, limits=limits, canaries=canaries,
     )  # fmt: skip
     down: list[str] = []
 

@@ -38,7 +38,7 @@ def make_run(
             "0, 3, NULL)"
         )
         connection.execute(
-            "INSERT INTO metrics VALUES (0, 0, 'bleu_1', 'BLEU-1', '', true, 0, 1, 0.5, true, false, false)"
+            "INSERT INTO metrics VALUES (0, 0, 'bleu_1', 'BLEU-1', '', true, 0, 1, 0.5, true, false, false, false)"
         )
         for row_id, value in enumerate(values):
             state = ("unscored", "timeout") if value is None else ("scored", None)

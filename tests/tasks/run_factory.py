@@ -106,10 +106,10 @@ def fill(
         for metric in toy.metrics:
             metrics[toy.id, metric.key] = len(metrics)
             connection.execute(
-                "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [metrics[toy.id, metric.key], number, metric.key, metric.name, metric.description,
                  metric.higher_is_better, *metric.range, toy.thresholds.get(metric.key, metric.threshold),
-                 metric.primary, metric.share, metric.dataset_level],
+                 metric.primary, metric.share, metric.dataset_level, metric.pooled],
             )  # fmt: skip
     rows = {(case, model): row for row, case, model in connection.execute(
         "SELECT row_id, case_key, model_key FROM rows JOIN cases USING (case_id) JOIN models USING (model_id)"

@@ -49,6 +49,24 @@ RUN_COLUMNS = {
 }
 
 
+OVERALL = [f"response/overall_assessment/{end}" for end in ("rating", "root_cause", "rationale")]
+BEFORE = [
+    "request_id", "model", "trial", "request", "response", "expected_response", "expected_facts", "guidelines",
+    "retrieved_context", "expected_retrieved_context", *OVERALL,
+]  # fmt: skip
+AGENT = [
+    "agent/latency_seconds", "agent/total_token_count", "agent/total_input_token_count",
+    "agent/total_output_token_count",
+]  # fmt: skip
+OVERALL_RUN = ["response/overall_assessment/rating/percentage"]
+AGENT_RUN = ["agent/latency_seconds/average", "agent/total_token_count/average"]
+
+
+def said(row: dict[str, Any]) -> list[str]:
+    """Return the columns of what judges said."""
+    return [column for column in row if column.startswith(("response/", "retrieval/")) and column not in OVERALL]
+
+
 def flat(columns: dict[str, list[str]]) -> list[str]:
     return [column for of_judge in columns.values() for column in of_judge]
 
@@ -104,18 +122,16 @@ def test_every_evaluator_of_the_reference_has_its_columns_and_no_other(tmp_path:
     judged = [rated("c1", evaluator, "yes") for evaluator in JUDGES]
     store, run = run_of(tmp_path, [toy(evaluator) for evaluator in JUDGES], *judged)
     ((row,), (of_run,)) = tables(store, run, tmp_path / "out")
-    assert list(row) == [
-        "request_id", "model", "trial", "request", "response", *flat(ROW_COLUMNS)
-    ]  # fmt: skip
-    assert list(of_run) == ["model", *flat(RUN_COLUMNS)]
+    assert list(row) == [*BEFORE, *AGENT, *flat(ROW_COLUMNS)]
+    assert list(of_run) == ["model", *OVERALL_RUN, *flat(RUN_COLUMNS), *AGENT_RUN]
 
 
 @pytest.mark.parametrize("evaluator", JUDGES)
 def test_a_judge_that_ran_alone_has_columns_alone(tmp_path: Path, evaluator: str) -> None:
     store, run = run_of(tmp_path, [toy(evaluator)], rated("c1", evaluator, "yes"))
     ((row,), (of_run,)) = tables(store, run, tmp_path / "out")
-    assert list(row)[5:] == ROW_COLUMNS[evaluator]
-    assert list(of_run)[1:] == RUN_COLUMNS[evaluator]
+    assert said(row) == ROW_COLUMNS[evaluator]
+    assert list(of_run) == ["model", *OVERALL_RUN, *RUN_COLUMNS[evaluator], *AGENT_RUN]
 
 
 def test_ratings_rationales_and_errors_stand_in_their_rows(tmp_path: Path) -> None:
@@ -142,9 +158,9 @@ def test_ratings_rationales_and_errors_stand_in_their_rows(tmp_path: Path) -> No
     }
     assert rows[0]["request"] == "What is c1?"
     assert rows[0]["response"] == "c1 by alpha"
-    assert metrics == [
-        {"model": "alpha", f"{at}/rating/average": 0.5, f"{at}/rating/percentage": 0.5},
-        {"model": "beta", f"{at}/rating/average": None, f"{at}/rating/percentage": None},
+    assert [(row["model"], row[f"{at}/rating/average"], row[f"{at}/rating/percentage"]) for row in metrics] == [
+        ("alpha", 0.5, 0.5),
+        ("beta", None, None),
     ]
 
 
@@ -166,7 +182,7 @@ def test_ratings_of_chunks_are_lists_and_the_failure_of_one_is_seen(tmp_path: Pa
         [["yes", None], ["is yes", None], [None, "too long"], None],
         [None, None, ["worker lost"], None],
     ]  # fmt: skip
-    assert metrics == [{"model": "alpha", f"{at}/precision/average": 0.75}]
+    assert [row[f"{at}/precision/average"] for row in metrics] == [0.75]
 
 
 def test_recall_is_averaged_over_the_rows_that_have_one(tmp_path: Path) -> None:
@@ -204,7 +220,7 @@ def test_a_custom_judge_has_columns_of_its_assessments_name(
     one = rated("c1", custom, "yes") if kind == "ANSWER" else chunked("c1", custom, "yes", "no")
     store, run = run_of(tmp_path, [toy(custom, assessment_name="no_pii", assessment_type=kind)], one)
     ((row,), (of_run,)) = tables(store, run, tmp_path / "out")
-    assert list(row)[5:] == row_columns
+    assert said(row) == row_columns
     assert of_run[run_column] == (1.0 if kind == "ANSWER" else 0.5)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from evaluators.judge.budget import Limits
-from tasks.ledger.place import ledger_path, read_ledger
+from tasks.ledger.place import ledger_place, read_ledger
 from tasks.store import Store
 from tests.support.judge_endpoint import (
     GIBBERISH,
@@ -231,7 +231,7 @@ def test_no_key_is_written_anywhere(
     for file in store.root.rglob("*"):
         assert not file.is_file() or key.encode() not in file.read_bytes(), file
     assert "[key]" in str(read_ledger(store).asks())
-    assert ledger_path(store).exists()
+    assert ledger_place(store).exists()
 
 
 @pytest.fixture(autouse=True)

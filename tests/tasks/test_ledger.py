@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import signal
 import sqlite3
 import subprocess
@@ -16,15 +17,21 @@ from pathlib import Path
 import pytest
 
 from evaluators.errors import StoreError, UsageError
+from evaluators.judge import client as client_module
+from evaluators.judge.budget import Charge
 from evaluators.judge.calls import Call, Reply
-from tasks.ledger import sqlite as sqlite_ledger
-from tasks.ledger.place import ledger_path
+from tasks.ledger import ledger as ledger_module
+from tasks.ledger import operations
+from tasks.ledger.ledger import DatabaseLedger
+from tasks.ledger.place import ledger_at, ledger_place
+from tasks.ledger.postgres import PostgresAccess
 from tasks.ledger.processes import FOREIGN_S, is_gone, this_process
 from tasks.ledger.report import LedgerReader
-from tasks.ledger.sqlite import SqliteLedger
 from tasks.store import Store
-from tests.support.scripted_judge import question
+from tests.support.ledgers import Place
+from tests.support.scripted_judge import ScriptedTransport, make_client, question
 
+CHARGE = Charge(None)
 REPLY = Reply("yes", "stop", 10, 2, 0.001, 0.5, 3)
 
 
@@ -33,7 +40,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "store" / "ledger.sqlite"
 
 
-async def put(ledger: SqliteLedger, call: Call, reply: Reply | None = REPLY) -> None:
+async def put(ledger: DatabaseLedger, call: Call, reply: Reply | None = REPLY) -> None:
     await ledger.intend(call)
     if reply is None:
         await ledger.failed(call, "connection refused")
@@ -42,9 +49,9 @@ async def put(ledger: SqliteLedger, call: Call, reply: Reply | None = REPLY) -> 
         await ledger.judged(call.digest, "1", reply.text, "")
 
 
-def test_a_reply_is_found_again_and_says_from_which_run_it_is(path: Path) -> None:
+def test_a_reply_is_found_again_and_says_from_which_run_it_is(place: Place) -> None:
     async def main() -> None:
-        first, second = SqliteLedger(path, "run1"), SqliteLedger(path, "run2")
+        first, second = ledger_at(place, "run1"), ledger_at(place, "run2")
         assert await first.find(question().digest) is None
         await put(first, question())
         assert await first.find(question().digest) == replace(REPLY, from_ledger=True)
@@ -53,9 +60,9 @@ def test_a_reply_is_found_again_and_says_from_which_run_it_is(path: Path) -> Non
     asyncio.run(main())
 
 
-def test_an_intent_or_a_failure_is_no_reply(path: Path) -> None:
+def test_an_intent_or_a_failure_is_no_reply(place: Place) -> None:
     async def main() -> None:
-        ledger = SqliteLedger(path, "run1")
+        ledger = ledger_at(place, "run1")
         await ledger.intend(question("a"))
         await put(ledger, question("b"), None)
         assert await ledger.find(question("a").digest) is None
@@ -64,9 +71,9 @@ def test_an_intent_or_a_failure_is_no_reply(path: Path) -> None:
     asyncio.run(main())
 
 
-def test_the_first_reply_stays_and_both_are_paid_for(path: Path) -> None:
+def test_the_first_reply_stays_and_both_are_paid_for(place: Place) -> None:
     async def main() -> None:
-        one, other = SqliteLedger(path, "run1"), SqliteLedger(path, "run2")
+        one, other = ledger_at(place, "run1"), ledger_at(place, "run2")
         await one.intend(question())
         await other.intend(question())
         await one.answered(question(), replace(REPLY, text="first"))
@@ -76,13 +83,13 @@ def test_the_first_reply_stays_and_both_are_paid_for(path: Path) -> None:
         assert found.text == "first"
 
     asyncio.run(main())
-    assert sum(total.cost_usd for total in LedgerReader(path).totals()) == pytest.approx(0.002)
+    assert sum(total.cost_usd for total in LedgerReader(place).totals()) == pytest.approx(0.002)
 
 
 @pytest.mark.parametrize("text", ["", "\0", "\u202e🙂", "x" * 1_000_000, "'; DROP TABLE calls; --"])
-def test_any_text_comes_back_as_it_was(path: Path, text: str) -> None:
+def test_any_text_comes_back_as_it_was(place: Place, text: str) -> None:
     async def main() -> None:
-        ledger = SqliteLedger(path, "run1")
+        ledger = ledger_at(place, "run1")
         await put(ledger, question(text), replace(REPLY, text=text))
         found = await ledger.find(question(text).digest)
         assert found is not None
@@ -90,16 +97,16 @@ def test_any_text_comes_back_as_it_was(path: Path, text: str) -> None:
         await ledger.judged(question(text).digest, "2", {"quoted": text + "\ud800"}, "lone \ud800")
 
     asyncio.run(main())
-    assert LedgerReader(path).one(question(text).digest)["messages"] == [{"role": "user", "content": text}]
+    assert LedgerReader(place).one(question(text).digest)["messages"] == [{"role": "user", "content": text}]
 
 
-def test_what_was_awaited_survives_kill_9(path: Path, tmp_path: Path) -> None:
+def test_what_was_awaited_survives_kill_9(place: Place, tmp_path: Path) -> None:
     script = tmp_path / "writes.py"
     script.write_text(
         "import asyncio, sys\n"
-        "from pathlib import Path\n"
-        "from tasks.ledger.sqlite import SqliteLedger\n"
+        "from tasks.ledger.place import ledger_at\n"
         "from tests.support.scripted_judge import question\n"
+        "from tests.support.ledgers import named\n"
         "from tests.tasks.test_ledger import REPLY\n"
         "async def one(ledger, n):\n"
         "    call = question(str(n))\n"
@@ -108,13 +115,13 @@ def test_what_was_awaited_survives_kill_9(path: Path, tmp_path: Path) -> None:
         "    await ledger.answered(call, REPLY)\n"
         "    print('answered', call.digest, flush=True)\n"
         "async def main():\n"
-        "    ledger = SqliteLedger(Path(sys.argv[1]), 'run1')\n"
+        "    ledger = ledger_at(named(sys.argv[1]), 'run1')\n"
         "    for start in range(0, 100_000, 20):\n"
         "        await asyncio.gather(*(one(ledger, n) for n in range(start, start + 20)))\n"
         "asyncio.run(main())\n"
     )
     process = subprocess.Popen(
-        [sys.executable, str(script), str(path)],
+        [sys.executable, str(script), str(place)],
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": "."},
@@ -129,7 +136,7 @@ def test_what_was_awaited_survives_kill_9(path: Path, tmp_path: Path) -> None:
         if line.endswith("\n"):
             event, digest = line.split()
             events[event].add(digest)
-    reader = LedgerReader(path)
+    reader = LedgerReader(place)
     asks = reader.asks()
     assert len(events["answered"]) >= 200
     assert events["intended"] <= {ask["digest"] for ask in asks}
@@ -140,31 +147,31 @@ def test_what_was_awaited_survives_kill_9(path: Path, tmp_path: Path) -> None:
     assert reader.total("run1").lost == len(lost)
 
 
-def test_several_processes_write_at_once(path: Path, tmp_path: Path) -> None:
+def test_several_processes_write_at_once(place: Place, tmp_path: Path) -> None:
     script = tmp_path / "writes.py"
     script.write_text(
         "import asyncio, sys\n"
-        "from pathlib import Path\n"
-        "from tasks.ledger.sqlite import SqliteLedger\n"
+        "from tasks.ledger.place import ledger_at\n"
         "from tests.support.scripted_judge import question\n"
+        "from tests.support.ledgers import named\n"
         "from tests.tasks.test_ledger import put\n"
         "async def main():\n"
-        "    ledger = SqliteLedger(Path(sys.argv[1]), sys.argv[2])\n"
+        "    ledger = ledger_at(named(sys.argv[1]), sys.argv[2])\n"
         "    await asyncio.gather(*(put(ledger, question(f'{sys.argv[2]} {n}')) for n in range(200)))\n"
         "asyncio.run(main())\n"
     )
     processes = [
-        subprocess.Popen([sys.executable, str(script), str(path), f"run{n}"], env=os.environ | {"PYTHONPATH": "."})
+        subprocess.Popen([sys.executable, str(script), str(place), f"run{n}"], env=os.environ | {"PYTHONPATH": "."})
         for n in range(4)
     ]
     assert [process.wait(60) for process in processes] == [0] * 4
-    totals = LedgerReader(path).totals()
+    totals = LedgerReader(place).totals()
     assert [(total.run, total.asked, total.answered) for total in totals] == [(f"run{n}", 200, 200) for n in range(4)]
 
 
 def test_a_process_that_holds_the_ledger_does_not_hold_up_the_loop(path: Path) -> None:
     async def main() -> None:
-        ledger = SqliteLedger(path, "run1")
+        ledger = ledger_at(path, "run1")
         await put(ledger, question("before"))
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -184,9 +191,9 @@ def test_a_process_that_holds_the_ledger_does_not_hold_up_the_loop(path: Path) -
     assert LedgerReader(path).total("run1").answered == 21
 
 
-def test_a_thousand_calls_take_few_transactions(path: Path) -> None:
+def test_a_thousand_calls_take_few_transactions(place: Place) -> None:
     async def main() -> float:
-        ledger = SqliteLedger(path, "run1")
+        ledger = ledger_at(place, "run1")
         await put(ledger, question("warm"))
         began = time.perf_counter()
         await asyncio.gather(*(put(ledger, question(str(n))) for n in range(1_000)))
@@ -195,16 +202,16 @@ def test_a_thousand_calls_take_few_transactions(path: Path) -> None:
     assert asyncio.run(main()) < 3  # 0.2 s on an idle machine
 
 
-def test_an_unknown_price_is_counted_not_taken_for_nothing(path: Path) -> None:
+def test_an_unknown_price_is_counted_not_taken_for_nothing(place: Place) -> None:
     async def main() -> None:
-        ledger = SqliteLedger(path, "run1")
+        ledger = ledger_at(place, "run1")
         await put(ledger, question("a", purpose="faithfulness:verdicts"))
         await put(ledger, question("b", purpose="faithfulness:verdicts"), replace(REPLY, cost_usd=None))
         await put(ledger, question("c", purpose="byop:prompt"))
         await put(ledger, question("d", purpose="byop:prompt"), None)
 
     asyncio.run(main())
-    reader = LedgerReader(path)
+    reader = LedgerReader(place)
     byop, faithfulness = reader.totals("run1")
     assert (faithfulness.evaluator, faithfulness.answered, faithfulness.unknown_price) == ("faithfulness", 2, 1)
     assert faithfulness.cost_usd == pytest.approx(0.001)
@@ -214,21 +221,84 @@ def test_an_unknown_price_is_counted_not_taken_for_nothing(path: Path) -> None:
     assert reader.total("another").asked == 0
 
 
-def test_calls_lost_with_a_process_are_told_from_calls_in_flight(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_lost_with_a_process_are_told_from_calls_in_flight(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        await SqliteLedger(path, "run1").intend(question("in flight"))
+        await ledger_at(place, "run1").intend(question("in flight"))
         host = this_process().rsplit(":", 2)[0]
-        monkeypatch.setattr(sqlite_ledger, "this_process", lambda: f"{host}:{os.getpid()}:1")  # the pid's former owner
-        await SqliteLedger(path, "run1").intend(question("lost"))
-        again = SqliteLedger(path, "run2")
+        monkeypatch.setattr(ledger_module, "this_process", lambda: f"{host}:{os.getpid()}:1")  # the pid's former owner
+        await ledger_at(place, "run1").intend(question("lost"))
+        again = ledger_at(place, "run2")
         await put(again, question("lost"))
         await put(again, question("in flight"))
 
     asyncio.run(main())
-    reader = LedgerReader(path)
+    reader = LedgerReader(place)
     assert [line["digest"] for line in reader.lost("run1")] == [question("lost").digest]
     assert reader.made_again("run2") == 1
     assert [line["digest"] for line in reader.asks(failed=True)] == [question("lost").digest]
+
+
+def as_process(monkeypatch: pytest.MonkeyPatch, started: str) -> None:
+    """Let the ledgers opened from now on be those of this process, or of another one of that name."""
+    host, pid, mine = this_process().rsplit(":", 2)
+    monkeypatch.setattr(ledger_module, "this_process", lambda: f"{host}:{pid}:{started or mine}")
+
+
+def test_a_call_that_another_process_makes_is_left_to_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "ELSEWHERE_S", 0.02)
+    monkeypatch.setattr(operations, "is_gone", lambda process, *_, **__: process.endswith(":gone"))
+
+    async def main() -> None:
+        others = {}
+        for name in ("alive", "gone"):
+            as_process(monkeypatch, name)
+            others[name] = ledger_at(place, name)
+        as_process(monkeypatch, "")
+        transport = ScriptedTransport(lambda n, messages: "asked here", latency=0)
+        client = make_client(transport, ledger=ledger_at(place, "mine"))
+
+        await others["alive"].intend(question("a"), CHARGE)
+        await others["alive"].intend(question("b"), CHARGE)
+        await others["gone"].intend(question("c"), CHARGE)
+        waiting = {name: asyncio.ensure_future(client.ask(question(name))) for name in "abc"}
+        assert (await waiting["c"]).text == "asked here", "nobody else will bring it"
+        await asyncio.sleep(0.1)
+        assert not waiting["a"].done()
+        await others["alive"].answered(question("a"), replace(REPLY, text="asked there"))
+        await others["alive"].failed(question("b"), "no")
+        assert (await waiting["a"]).text == "asked there"
+        assert (await waiting["b"]).text == "asked here"
+        assert len(transport.sent) == 2
+        assert client.limiter.in_flight == 0
+
+    asyncio.run(main())
+
+
+def test_a_reply_that_came_after_the_look_is_not_asked_for(place: Place) -> None:
+    async def main() -> None:
+        one, other = ledger_at(place, "run1"), ledger_at(place, "run2")
+        assert await one.find(question().digest) is None
+        await put(other, question())
+        found = await one.intend(question(), CHARGE)
+        assert found == replace(REPLY, from_ledger=True, earlier=True)
+
+    asyncio.run(main())
+    assert LedgerReader(place).total("run1").asked == 0
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+def test_processes_that_ask_the_same_in_any_order_do_not_block_each_other(postgres_url: str) -> None:
+    async def main() -> None:
+        ledgers = [DatabaseLedger(PostgresAccess(postgres_url), f"run{n}") for n in range(3)]
+        orders = [random.Random(n).sample(range(100), 100) for n in range(3)]
+        await asyncio.gather(
+            *(put(ledger, question(str(n))) for ledger, order in zip(ledgers, orders, strict=True) for n in order)
+        )
+
+    asyncio.run(main())
+    asks = LedgerReader(postgres_url).asks()
+    assert len({ask["digest"] for ask in asks if ask["state"] == "answered"}) == 100
 
 
 def test_processes_of_other_hosts_are_given_up_after_a_while() -> None:
@@ -236,34 +306,34 @@ def test_processes_of_other_hosts_are_given_up_after_a_while() -> None:
     assert is_gone("elsewhere:1:1", 1_000.0, 1_000.0 + FOREIGN_S + 1)
 
 
-def test_one_call_is_shown_by_the_beginning_of_its_digest(path: Path) -> None:
-    asyncio.run(put(SqliteLedger(path, "run1"), question()))
+def test_one_call_is_shown_by_the_beginning_of_its_digest(place: Place) -> None:
+    asyncio.run(put(ledger_at(place, "run1"), question()))
     digest = question().digest
-    call = LedgerReader(path).one(digest[:8])
+    call = LedgerReader(place).one(digest[:8])
     assert (call["digest"], call["text"], call["model"]) == (digest, "yes", "m")
     assert call["verdicts"] == [{"parser": "1", "verdict": "yes", "problem": ""}]
     assert json.dumps(call)
     for wrong in ("0000", "xyz", "%", digest[:2]):
         with pytest.raises(UsageError):
-            LedgerReader(path).one(wrong)
+            LedgerReader(place).one(wrong)
 
 
-def test_where_there_is_no_ledger_nothing_was_asked(path: Path) -> None:
-    reader = LedgerReader(path)
+def test_where_there_is_no_ledger_nothing_was_asked(place: Place) -> None:
+    reader = LedgerReader(place)
     assert (reader.asks(), reader.totals(), reader.made_again("run1")) == ([], [], 0)
-    assert not path.exists()
+    assert not isinstance(place, Path) or not place.exists()
 
 
 def test_a_ledger_that_cannot_be_used_says_where_it_is(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     path.write_text("this is no database, and it is longer than a header of SQLite could be" * 10)
     with pytest.raises(StoreError, match=r"ledger\.sqlite"):
-        SqliteLedger(path, "run1")
+        ledger_at(path, "run1")
 
 
 def test_its_place_is_the_store_or_what_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store.open(tmp_path)
     monkeypatch.delenv("LEADLINE_LEDGER", raising=False)
-    assert ledger_path(store) == tmp_path / "ledger.sqlite"
+    assert ledger_place(store) == tmp_path / "ledger.sqlite"
     monkeypatch.setenv("LEADLINE_LEDGER", str(tmp_path / "other" / "l.db"))
-    assert ledger_path(store) == tmp_path / "other" / "l.db"
+    assert ledger_place(store) == tmp_path / "other" / "l.db"

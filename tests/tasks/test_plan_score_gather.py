@@ -20,8 +20,9 @@ from evaluators.types import Evidence, Field, NotApplicable, Reason, Row, RowSco
 from tasks.db import open_run
 from tasks.gather import gather, register_jobs
 from tasks.jobs import Job, make_jobs, read_jobs, write_jobs
-from tasks.plan import chunk_size, cut, plan
+from tasks.plan import cut, plan
 from tasks.score import Chunk, ChunkResult, score_chunk, score_rows
+from tasks.segments import write_unscored
 from tasks.store import Run, Store
 from tests.support.dataset import make_dataset
 
@@ -281,6 +282,26 @@ def test_two_runs_that_scored_the_same_row_give_one_score(store: Store) -> None:
     assert len(scores(store, run)) == 10
 
 
+def test_an_attempt_that_ends_late_and_worse_takes_nothing_away(store: Store) -> None:
+    run, _ = run_once(store, ANSWERS, ids=("length",))
+    _, jobs = read_jobs(run.plan / "jobs.json")
+    with open_run(store, run, read_only=True) as connection:
+        keys = [key for (key,) in connection.execute("SELECT DISTINCT key FROM keys ORDER BY ALL").fetchall()]
+    lost = RowScore.unscored(("length", "halves"), Reason.JUDGE_UNAVAILABLE, "too late")
+    for name in ("cpu-0000.late", "cpu-0000.later"):
+        write_unscored(run.unscored / f"{name}.parquet", [(jobs[0].evaluator_id, 0, key, lost) for key in keys])
+    before = scores(store, run)
+    with open_run(store, run) as connection:
+        gather(connection, store, run, jobs)
+        ((lines, distinct),) = connection.execute(
+            "SELECT count(*), count(DISTINCT (metric_id, row_id, trial)) FROM scores"
+        ).fetchall()
+        errors = connection.execute("SELECT count(*) FROM evidence WHERE error = 'too late'").fetchall()
+    assert lines == distinct
+    assert scores(store, run) == before
+    assert errors == [(0,)]
+
+
 def test_only_the_chosen_models_are_planned(store: Store) -> None:
     dataset = make_dataset(store, ANSWERS)
     jobs = make_jobs([Length()], Settings())
@@ -301,7 +322,6 @@ def test_chunks_cover_every_row_once_and_stay_few(store: Store) -> None:
         windows = cut(connection, jobs, run.plan, processes=2)
     assert sum(window.rows for window in windows) == 1200
     assert all(left.last < right.first for left, right in pairwise(windows))
-    assert chunk_size("cpu", 10_000_000, 2) * 250 >= 10_000_000
 
 
 def test_a_missing_model_leaves_all_rows_unscored_with_the_command(store: Store) -> None:

@@ -29,12 +29,19 @@ ENVELOPES: Final = frozenset({"inputs", "results", "cases", "tests", "raw_datase
 """Members that a document has and a record has not."""
 
 
-def read_document(source: Source, faults: Faults) -> Iterator[Item]:
-    """Read the records of a document in the order of the file."""
+def read_document(source: Source, faults: Faults, sections: frozenset[str] = frozenset()) -> Iterator[Item]:
+    """Read the records of a document in the order of the file.
+
+    Args:
+        source: The file.
+        faults: Where to note what cannot be read.
+        sections: Members of the outer object whose elements are records, if it is known that there is such an object;
+            otherwise those of :data:`SECTIONS` in what looks like one.
+    """
     with closing(Scanner(source)) as scanner:
-        walk = _Walk(scanner)
+        walk = _Walk(scanner, sections or SECTIONS)
         try:
-            if is_envelope(source):
+            if sections or is_envelope(source):
                 yield from walk.members("")
                 if scanner.peek():
                     raise Broken("broken JSON: the document is over, but the file goes on", scanner.offset)
@@ -82,8 +89,9 @@ def is_envelope(source: Source) -> bool:
 class _Walk:
     """Goes through a document; knows where it is."""
 
-    def __init__(self, scanner: Scanner) -> None:
+    def __init__(self, scanner: Scanner, sections: frozenset[str]) -> None:
         self.scanner = scanner
+        self.sections = sections
         self.place: Place | None = None
 
     def values(self) -> Iterator[Item]:
@@ -126,7 +134,7 @@ class _Walk:
             name = str(scanner.value()[0])
             self._expect(b":", "':' behind a name")
             first = scanner.peek()
-            if name in SECTIONS and first == b"[":
+            if name in self.sections and first == b"[":
                 yield from self.elements(prefix + name)
             elif name in ("dataset", "raw_dataset") and not prefix and first == b"{":
                 yield from self.members(f"{name}.")

@@ -12,10 +12,20 @@ if TYPE_CHECKING:
 
 def converter_of(dataset_format: DatasetFormat) -> type[Converter]:
     """Return what converts the records of a format."""
+    from tasks.load.schemas.coco import Coco
     from tasks.load.schemas.databricks import Databricks
     from tasks.load.schemas.h2o import H2oDataset, H2oLab, H2oSuite
     from tasks.load.schemas.leadline import Leadline
     from tasks.load.schemas.pairs import Deepeval, Ragas
 
-    converters: tuple[type[Converter], ...] = (Leadline, H2oDataset, H2oSuite, H2oLab, Databricks, Ragas, Deepeval)
+    converters: tuple[type[Converter], ...] = (
+        Leadline,
+        H2oDataset,
+        H2oSuite,
+        H2oLab,
+        Databricks,
+        Ragas,
+        Deepeval,
+        Coco,
+    )
     return next(converter for converter in converters if converter.format is dataset_format)

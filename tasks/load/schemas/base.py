@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 import orjson
 
 from tasks.load import perturbations
+from tasks.load.annotations import expected_annotations, predicted_annotations
 from tasks.load.batches import Batches
 from tasks.load.faults import Faults, Place
 from tasks.load.formats import DatasetFormat
@@ -16,6 +17,7 @@ from tasks.load.limits import MAX_KEY
 from tasks.load.models import Models
 from tasks.load.readers import Item
 from tasks.load.readers.json_document import TITLE
+from tasks.load.source import Source
 from tasks.load.values import (
     Reading,
     ValueFault,
@@ -59,6 +61,7 @@ ANSWER_COLUMNS: Final[Columns] = {
     "input_tokens": ("input_tokens", count),
     "output_tokens": ("output_tokens", count),
     "metadata": ("row_metadata", mapping),
+    "predicted_annotations": ("predicted", predicted_annotations),
 }
 
 CASE_COLUMNS: Final[Columns] = {
@@ -72,6 +75,7 @@ CASE_COLUMNS: Final[Columns] = {
     "condition": ("condition", filled),
     "categories": ("categories", texts),
     "relationships": ("relationships", anything),
+    "expected_annotations": ("annotations", expected_annotations),
 }
 
 _CASE_FIELDS: Final = ("question", "expected", "documents", "condition", "categories")
@@ -85,13 +89,17 @@ class Converter:
         columns: The columns of a flat record; other columns become metadata.
         answer_column: The column without which there is nothing to evaluate, for messages.
         condition_column: The column of the condition, for messages.
-        needs: Columns that some record must have.
+        needs: Columns that some record must have, that of the question first.
+
+    Attributes:
+        source: The file that is converted.
 
     Args:
         batches: Where to stage.
         models: The models of the dataset.
         faults: Where to note what is wrong.
         cells: Whether every value is a text, as in CSV.
+        cases_only: Whether answers are passed over, see :func:`tasks.load.dataset.load_dataset`.
     """
 
     format: ClassVar[DatasetFormat]
@@ -100,13 +108,17 @@ class Converter:
     condition_column: ClassVar[str] = "condition"
     needs: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, batches: Batches, models: Models, faults: Faults, *, cells: bool) -> None:
+    def __init__(
+        self, batches: Batches, models: Models, faults: Faults, *, cells: bool, cases_only: bool = False
+    ) -> None:
         self.batches = batches
         self.models = models
         self.faults = faults
+        self.source: Source | None = None
         self.title = ""
         self.warnings: dict[str, int] = {}
         self.declares_cases = False
+        self.cases_only = cases_only
         self._cells = cells
         self._flat = self.prepared(self.columns)
         self._seen: set[str] = set()
@@ -142,12 +154,12 @@ class Converter:
         """Derive fields from others, where a format needs it."""
 
     def needed(self) -> tuple[str, ...]:
-        """Return the columns that some record must have."""
+        """Return the columns that some record must have, that of the question first."""
         return self.needs
 
     def finish(self) -> None:
         """Note what only shows when all records are read."""
-        for column in self.needed():
+        for column in self.needed()[: 1 if self.cases_only else None]:
             if self._seen and column not in self._seen and not self.faults.unreadable:
                 self.faults.add(None, column, "the column is missing")
 
@@ -175,8 +187,9 @@ class Converter:
         return values, others
 
     def stage_flat(self, place: Place, values: Values, others: dict[str, Any]) -> None:
-        """Stage a record that is a case and its answer; what is unknown is taken to belong to the answer."""
-        case = self.stage_case(place, values, {}, from_answer=True)
+        """Stage a record that is a case and its answer; what is unknown is taken to belong to the answer, if any."""
+        of_case = others | values.get("row_metadata", {}) if self.cases_only and "answer" not in values else {}
+        case = self.stage_case(place, values, of_case, from_answer=True)
         self.stage_answer(place, case, values, others)
 
     def stage_case(
@@ -196,15 +209,20 @@ class Converter:
             said = self._metadata(place, metadata | get("case_metadata", {}))
         given: str | None = get("case")
         derived = given is None
+        annotations = get("annotations")
+        if derived and get("question") is None and (annotations is not None or "predicted" in values):
+            self.faults.add(place, "case", "a data item needs a key, for its ground truth does not tell it from others")
         case = given or "c-" + hashlib.sha256(orjson.dumps(fields)).hexdigest()[:16]
-        bare = from_answer and not derived and said is None and not any(fields)
-        seq = self.batches.case(place, case, derived=derived, bare=bare, fields=(*fields, said))
+        bare = from_answer and not derived and said is None and annotations is None and not any(fields)
+        seq = self.batches.case(place, case, derived=derived, bare=bare, fields=(*fields, annotations, said))
         if "relationships" in values:
             self._stage_links(place, case, values)
         return case, derived, seq
 
     def stage_answer(self, place: Place, case: tuple[str, bool, int], values: Values, others: dict[str, Any]) -> None:
         """Stage an answer to a case."""
+        if self.cases_only:
+            return
         get = values.get
         model = get("model")
         if "model_name" in values or "model_version" in values:
@@ -218,6 +236,7 @@ class Converter:
             get("error"),
             (get("duration_s"), get("cost_usd"), get("input_tokens"), get("output_tokens")),
             self._metadata(place, get("row_metadata", {}) | others) if others or "row_metadata" in values else "{}",
+            get("predicted"),
         )
 
     def _describe_model(self, place: Place, values: Values) -> None:

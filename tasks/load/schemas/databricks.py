@@ -8,7 +8,7 @@ from tasks.load.faults import Place
 from tasks.load.formats import DatasetFormat
 from tasks.load.schemas.base import MODEL_COLUMNS, Columns, Converter, Values
 from tasks.load.schemas.chat import last_user_message, reply
-from tasks.load.values import anything, chunks, documents, key, message, texts
+from tasks.load.values import anything, chunks, documents, key, message, texts, unpacked
 
 _OF_CASE: Final = ("expected_facts", "guidelines", "guidelines_context", "custom_expected")
 
@@ -30,7 +30,7 @@ class Databricks(Converter):
         "retrieved_context": ("context", chunks),
         "expected_retrieved_context": ("documents", documents),
         "error": ("error", message),
-        **{name: (name, anything) for name in _OF_CASE},
+        **{name: (name, unpacked) for name in _OF_CASE},  # Parquet has no type for a map of anything
         "trace": ("trace", anything),
     }
     answer_column = "response"

@@ -8,7 +8,7 @@ from tasks.load.faults import Place
 from tasks.load.formats import DatasetFormat
 from tasks.load.readers import Item
 from tasks.load.schemas.base import Columns, Converter, Values
-from tasks.load.values import ValueFault, anything, chunks, filled, key, money, number, text, texts
+from tasks.load.values import ValueFault, anything, chunks, expected, filled, key, money, number, text, texts
 
 _MODEL: Final[Columns] = {
     "key": ("key", key),
@@ -70,7 +70,7 @@ class H2oDataset(Converter):
     }
     answer_column = "actual_output"
     condition_column = "output_condition"
-    needs = ("input", "actual_output")
+    needs: ClassVar[tuple[str, ...]] = ("input", "actual_output")
 
     def convert_record(self, item: Item, record: dict[str, Any]) -> None:
         """Stage a row; a document's ``models`` are described."""
@@ -116,18 +116,48 @@ class H2oLab(H2oDataset):
             super().convert(item)
 
 
-class H2oSuite(Converter):
-    """Refuses a test suite: it asks questions, but nobody has answered them yet."""
+class H2oSuite(H2oDataset):
+    """Converts the cases of a test suite's tests; as a dataset it is refused, since nobody has answered them yet.
+
+    What belongs to the whole test, its documents and categories, comes to each of its cases: the documents as metadata
+    ``corpus``, the categories before those of the case.
+    """
 
     format = DatasetFormat.H2O_SUITE
-    columns: ClassVar[Columns] = {}
-    answer_column = "actual_output"
+    columns: ClassVar[Columns] = {
+        "key": ("key", key),
+        "prompt": ("question", filled),
+        "categories": ("categories", texts),
+        "condition": ("condition", filled),
+        "constraints": ("constraints", anything),
+        "expected_output": ("expected", texts),
+        "relationships": ("relationships", anything),
+    }
+    condition_column = "condition"
+    needs = ()
 
     def convert_record(self, item: Item, record: dict[str, Any]) -> None:
-        """Refuse at the first record."""
-        self.faults.stop(
-            None,
-            "",
-            "this is an H2O test suite: it has questions, but no answers. Collect the models' answers first and load "
-            "the completed test lab or dataset",
-        )
+        """Stage the cases of one test."""
+        if not self.cases_only:
+            self.faults.stop(
+                None,
+                "",
+                "this is an H2O test suite: it has questions, but no answers. Collect the models' answers first "
+                "(leadline collect)",
+            )
+        cases = record.get("test_cases")
+        if type(cases) is not list:
+            self.faults.add(item.place, "test_cases", str(expected("a list of test cases", cases)))
+            return
+        of_test, _ = self.read(item.place, {"categories": record.get("categories")}, self._flat)
+        metadata = {"corpus": record.get("documents"), "test_key": record.get("key")}
+        for index, case in enumerate(cases):
+            inner = Place(item.place.row, f"{item.place.part}test_cases[{index + 1}].")
+            if type(case) is not dict:
+                self.faults.add(inner, "", str(expected("an object", case)))
+                continue
+            values, others = self.read(inner, case, self._flat)
+            self.refine(inner, values, others)
+            categories = dict.fromkeys([*of_test.get("categories", ()), *values.get("categories", ())])
+            said = {name: value for name, value in metadata.items() if value} | others
+            self.stage_case(inner, values | {"categories": list(categories)}, said)

@@ -21,6 +21,7 @@ BASE: dict[str, Any] = {
     "case": "c", "model": "m", "question": "Q", "expected_answer": ["E"], "expected_documents": ["d"],
     "condition": '"x"', "categories": ["k"], "actual_answer": "A",
     "retrieved_context": [{"content": "t", "doc_uri": "d"}], "metadata": {"a": 1},
+    "expected_annotations": [{"label": "cat"}], "predicted_annotations": [{"label": "cat", "score": 0.9}],
 }  # fmt: skip
 
 
@@ -90,7 +91,9 @@ def test_the_digest_columns_are_the_fields(tmp_path: Path) -> None:
         ({"retrieved_context": [{"content": "u", "doc_uri": "d"}]}, {"retrieved_context"}),
         ({"retrieved_context": [{"content": "t", "doc_uri": "e"}]}, {"retrieved_documents"}),
         ({"retrieved_context": ["t"]}, {"retrieved_documents"}),
-        ({"error": "503"}, {"actual_answer"}),
+        ({"error": "503"}, {"actual_answer", "predicted_annotations"}),
+        ({"expected_annotations": []}, {"expected_annotations"}),
+        ({"predicted_annotations": [{"label": "cat", "score": 0.8}]}, {"predicted_annotations"}),
         ({"case": "other", "model": "other", "duration_s": 9, "cost_usd": 1, "input_tokens": 3}, set()),
     ],
 )

@@ -89,7 +89,7 @@ def _scores(connection: duckdb.DuckDBPyConnection, save_rows: bool) -> None:
         )  # fmt: skip
     for number, evaluator, key, title, higher, low, high, threshold, primary, share in METRICS:
         connection.execute(
-            "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, false)",
+            "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, false, false)",
             [number, evaluator, key, title, f"What {title} says of an answer.", higher, low, high, threshold, primary,
              share],
         )  # fmt: skip

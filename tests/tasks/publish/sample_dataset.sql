@@ -19,7 +19,8 @@ SELECT
     ['handbook.pdf'],
     CASE WHEN i % 3 = 0 THEN '"1983" AND NOT regexp("secret")' END,
     ['facts', 'group ' || (i % 4)],
-    '{}'
+    '{}',
+    NULL
 FROM (
     SELECT
         i,
@@ -54,6 +55,7 @@ SELECT
     0.0004 * (model_id + 1),
     300,
     80,
-    '{}'
+    '{}',
+    NULL
 FROM cases, models
 ORDER BY 1;

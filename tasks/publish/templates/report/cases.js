@@ -18,6 +18,8 @@ function evidenceBlock(data, [evaluator, message, , extra, error]) {
 
 const shownLines = text => text.split('\n').map(shown).join('\n');
 
+const trialFigure = value => value === null ? '?' : figure(value);
+
 /** Return the line of scores of one answer. */
 function scoreLine(data, row, all) {
   const line = el('div', {class: 'scores'});
@@ -32,9 +34,11 @@ function scoreLine(data, row, all) {
       return;
     }
     const passes = data.passes(position, value);
+    const trials = (data.trials[row] || {})[position];
     const limit = metric.threshold === null ? 'no threshold' : `threshold ${metric.hib ? '≥' : '≤'} ${figure(metric.threshold)}`;
-    line.append(el('span', {class: 'score ' + (passes === null ? '' : passes ? 'pass' : 'fail'), title: `${shown(metric.name)}: ${value}, ${limit}`},
-      label, el('b', {}, (metric.primary && metric.share && passes !== null ? (passes ? 'pass' : 'fail') : figure(value, metric.share)) + (passes === null ? '' : passes ? ' ✓' : ' ✗'))));
+    line.append(el('span', {class: 'score ' + (passes === null ? '' : passes ? 'pass' : 'fail'), title: `${shown(metric.name)}: ${value}, ${limit}` + (trials ? `, mean of trials ${trials.map(trialFigure).join(', ')}` : '')},
+      label, el('b', {}, (metric.primary && metric.share && passes !== null ? (passes ? 'pass' : 'fail') : figure(value, metric.share)) + (passes === null ? '' : passes ? ' ✓' : ' ✗')),
+      trials && trials.some(one => one !== trials[0]) ? el('span', {class: 'muted num'}, ` trials ${trials.map(trialFigure).join(' · ')}`) : null));
   });
   return line;
 }
@@ -97,7 +101,7 @@ function caseCard(data, item, filters, open) {
     return el('span', {class: 'dot ' + state, title: says, role: 'img', 'aria-label': says}, SYMBOL[state] + (failures > 1 ? failures : ''));
   }), item.rows.length > 24 ? el('span', {class: 'faint small'}, `+${item.rows.length - 24}`) : null);
   const head = el('button', {type: 'button', 'aria-expanded': 'false'},
-    el('span', {class: 'title'}, shown((item.q || '(no question)').slice(0, 400))), dots,
+    el('span', {class: 'title'}, shown((item.q || item.k).slice(0, 400))), dots,
     el('span', {class: 'meta'}, el('span', {class: 'mono'}, shown(item.k)), item.o.length ? el('span', {class: 'badge'}, 'perturbed' + (item.o[0][1] ? `: ${shown(item.o[0][1])}` : '')) : null,
       item.rows.some(row => data.flippedRows.has(data.rows.id[row])) ? el('span', {class: 'badge medium'}, '⇄ flipped') : null, item.g.slice(0, 6).map(text => el('span', {class: 'badge'}, shown(text)))));
   const card = el('article', {class: 'card case', 'data-case': item.k}, head);

@@ -1,0 +1,72 @@
+"""What a run's judge calls came to, evaluator by evaluator, as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.publish.formats import ABSENT, money
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """The calls of one evaluator, or of all of them.
+
+    Attributes:
+        evaluator: Id of the evaluator that asked first, ``""`` for all together.
+        asked: Calls begun.
+        answered: Calls with a reply.
+        failed: Calls that ended without one.
+        lost: Calls whose process was gone before the reply was on record; they may have been paid for.
+        retries: Attempts beyond the first one of a call.
+        input_tokens: Tokens sent, as far as the provider said; ``None`` where it said nothing.
+        output_tokens: Tokens received.
+        price: What they cost, with what is not known of it; never "$0" for an unknown price.
+    """
+
+    evaluator: str
+    asked: int
+    answered: int
+    failed: int
+    lost: int
+    retries: int
+    input_tokens: int | None
+    output_tokens: int | None
+    price: str
+
+
+def spending(record: Mapping[str, Any]) -> list[Spending]:
+    """Return what a run's record (``judge_calls``) says, an evaluator a line and then the sum; empty without calls."""
+    counted = record.get("judge_calls") or {}
+    parts = counted.get("by_evaluator") or []
+    return [_line(part) for part in (*parts, counted)] if parts else []
+
+
+def made_again(record: Mapping[str, Any]) -> int:
+    """Return how many calls a run made again, as an earlier process was killed before their replies came."""
+    return int((record.get("judge_calls") or {}).get("made_again") or 0)
+
+
+def price(cost_usd: float, answered: int, unknown: int) -> str:
+    """Return what calls cost, where the price of some or all of them may be unknown."""
+    if not answered:
+        return ABSENT
+    if unknown >= answered:
+        return "unknown"
+    return money(cost_usd) + (f" and {unknown:,} calls of unknown price" if unknown else "")
+
+
+def _line(part: Mapping[str, Any]) -> Spending:
+    said = bool(part["input_tokens"] or part["output_tokens"])
+    return Spending(
+        evaluator=part.get("evaluator", ""),
+        asked=part["asked"],
+        answered=part["answered"],
+        failed=part["failed"],
+        lost=part["lost"],
+        retries=part["repeated_attempts"],
+        input_tokens=part["input_tokens"] if said else None,
+        output_tokens=part["output_tokens"] if said else None,
+        price=price(part["cost_usd"], part["answered"], part["unknown_price"]),
+    )
