@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, Final, cast
 from uuid import UUID
 
 from prefect.artifacts import (
@@ -13,11 +14,14 @@ from prefect.artifacts import (
     create_table_artifact,
     update_progress_artifact,
 )
+from prefect.events import emit_event
 
-from flows.config import EvaluateResult
+from flows.config import EvaluateResult, Gate
 from tasks.db import open_run, sql
 from tasks.store import Run, Store
 from tasks.tables import records
+
+_ENDINGS: Final[dict[Gate, str]] = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive"}
 
 
 class Progress:
@@ -53,7 +57,22 @@ def publish_artifacts(store: Store, run: Run, result: EvaluateResult) -> None:
         description="Primary metric of each evaluator by model, with 95 % interval and coverage",
     )
     create_table_artifact(problems, key="leadline-problems", description="Problems, worst first")
-    create_link_artifact(result.report.as_uri(), link_text="Report", key="leadline-report", description=str(run.id))
+    link = result.report_url or result.report.absolute().as_uri()
+    create_link_artifact(link, link_text="Report", key="leadline-report", description=str(run.id))
+    _announce(run, result, link)
+
+
+def _announce(run: Run, result: EvaluateResult, link: str) -> None:
+    """Send the event ``leadline.gate.passed``, ``.failed`` or ``.inconclusive`` of a run that was to pass a gate."""
+    config = run.read().get("config")
+    if not isinstance(config, dict) or config.get("fail_on") == "never":
+        return
+    name = str(config.get("name") or Path(str(config.get("dataset", ""))).stem)
+    emit_event(
+        event=f"leadline.gate.{_ENDINGS[result.gate]}",
+        resource={"prefect.resource.id": f"leadline.run.{run.id}", "prefect.resource.name": f"{name} ({run.id})"},
+        payload={"gate": result.gate, "reason": result.gate_reason, "report": link},
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -76,6 +95,6 @@ def _summary(result: EvaluateResult) -> str:
             f"| Scores | {result.scored} scored, {result.unscored} unscored, {result.not_applicable} not applicable |",
             f"| Row scores | {result.reused} reused, {result.computed} computed |",
             f"| Problems | {problems} |",
-            f"| Report | `{result.report}` |",
+            f"| Report | `{result.report_url or result.report}` |",
         ]
     )

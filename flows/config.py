@@ -100,6 +100,13 @@ class Judges(BaseModel):
         json_schema_extra={"position": 5},
     )
 
+    canaries: str | None = Field(
+        None,
+        description="File of rows with known verdicts; a chunk whose judge fails them is left unscored. Empty: the one "
+        "that leadline.toml names, if it does.",
+        json_schema_extra={"position": 6},
+    )
+
     @field_validator("api_base")
     @classmethod
     def _check_address(cls, value: str | None) -> str | None:
@@ -115,7 +122,7 @@ class EvaluateConfig(BaseModel):
         description="File with the cases and the models' answers.", min_length=1, json_schema_extra={"position": 0}
     )
     format: DatasetFormat = Field(
-        DatasetFormat.AUTO, description="How the file is read.", json_schema_extra={"position": 1}
+        DatasetFormat.AUTO, title="Format", description="How the file is read.", json_schema_extra={"position": 1}
     )
     suite: str | None = Field(
         None,
@@ -137,7 +144,10 @@ class EvaluateConfig(BaseModel):
     )
     models: Models = Field(Models(), description="Local models and text handling.", json_schema_extra={"position": 6})
     fail_on: FailOn = Field(
-        FailOn.NEVER, description="Least severity that fails the gate.", json_schema_extra={"position": 7}
+        FailOn.NEVER,
+        title="Fail on",
+        description="Least severity that fails the gate.",
+        json_schema_extra={"position": 7},
     )
     min_coverage: float = Field(
         0.95,
@@ -146,7 +156,11 @@ class EvaluateConfig(BaseModel):
         description="Share of applicable rows that must be scored for the gate to be conclusive.",
         json_schema_extra={"position": 8},
     )
-    dispatch: Dispatch = Field(Dispatch.AUTO, description="Where chunks are scored.", json_schema_extra={"position": 9})
+    dispatch: Dispatch = Field(
+        Dispatch.AUTO,
+        description="Where chunks are scored: here (inline), on workers, or on those workers that are up (auto).",
+        json_schema_extra={"position": 9},
+    )
     processes: int | None = Field(
         None,
         ge=1,
@@ -175,6 +189,7 @@ class EvaluateResult(BaseModel):
     run: str = Field(description="Id of the run.")
     folder: Path = Field(description="Folder of the run.")
     report: Path = Field(description="The report, as HTML.")
+    report_url: str = Field("", description="The report's address in the store's bucket, if it has one.")
     gate: Gate = Field(description="Whether the run is good enough for what was asked.")
     gate_reason: str = Field(description="One sentence that says why.")
     problems: dict[str, int] = Field(description="Number of problems by severity.")

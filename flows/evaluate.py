@@ -19,12 +19,14 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.artifacts import Progress, publish_artifacts
 from flows.config import EvaluateConfig, EvaluateResult
-from flows.judging import Retries, limits_of
+from flows.dispatch.lanes import Lanes
+from flows.dispatch.pools import served
+from flows.judging import Retries, canaries_of, limits_of
 from flows.planning import settings_of
 from flows.progress import report
 from tasks import steps
 from tasks.jobs import choose
-from tasks.lanes import LocalLanes, default_processes, drive
+from tasks.lanes import default_processes, drive
 from tasks.load import load_dataset
 from tasks.score import Chunk, ChunkResult
 from tasks.store import Run, Store
@@ -72,6 +74,7 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
     choice = choose(config.suite, config.evaluators, config.params, settings)
     store = Store.open(config.store)
     processes = config.processes or default_processes()
+    workers = served(config.dispatch, {evaluator.spec.lane for evaluator in choice.evaluators})
     loaded = _step("load", load_dataset, store, config.dataset, format=config.format)
     planned = _step(
         "plan",
@@ -84,18 +87,21 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
         processes=processes,
         trials=config.judges.trials,
         limits=limits_of(config.judges),
+        canaries=canaries_of(config.judges),
+        workers=workers,
         config=config.model_dump(mode="json"),
     )
     run = store.run(planned.run)
     try:
-        _score(planned.chunks, processes, Retries(settings.judges))
+        run.update({"workers": dict(workers)})
+        _score(planned.chunks, Lanes(processes, planned.chunks, workers, config.dispatch), Retries(settings.judges))
         return _conclude(store, run, config, planned, started)
     except BaseException as error:
         run.update({"status": "failed", "error": f"{type(error).__name__}: {error}"[:2000]})
         raise
 
 
-def _score(chunks: tuple[Chunk, ...], processes: int, retries: Retries) -> None:
+def _score(chunks: tuple[Chunk, ...], lanes: Lanes, retries: Retries) -> None:
     """Score all chunks, each as a task of its own; a chunk that fails for good leaves its rows unscored."""
     log = get_run_logger()
     totals: dict[str, int] = {}
@@ -105,18 +111,20 @@ def _score(chunks: tuple[Chunk, ...], processes: int, retries: Retries) -> None:
     for lane, total in totals.items():
         report("score", lane, 0, total)
     progress = Progress(sum(totals.values()))
-    with LocalLanes(processes, chunks) as lanes:
+    with lanes:
         score = task(
             name="score",
             task_run_name="score {chunk.name}",
             retries=2,
             retry_delay_seconds=[1, 5],
+            retry_condition_fn=lambda *_: not lanes.ending,
             cache_policy=NO_CACHE,
             persist_result=False,
         )(lanes.score)
         judge = score.with_options(
             retry_delay_seconds=retries.delays,
-            retry_condition_fn=lambda *_: retries.worth_it(),  # Prefect takes any bound method for a "no"
+            # Prefect takes any bound method for a "no"
+            retry_condition_fn=lambda *_: retries.worth_it() and not lanes.ending,
         )
 
         def submit(chunk: Chunk) -> PrefectFuture[ChunkResult]:
@@ -150,11 +158,12 @@ def _conclude(store: Store, run: Run, config: EvaluateConfig, planned: steps.Pla
     run.update({"reused": planned.reused, "computed": planned.to_compute, "problems": problems})
     published = _step("publish", steps.publish_results, store, run, Path(config.output) if config.output else None)
     seconds = round(time.monotonic() - started, 2)
-    run.update({"status": "completed", "seconds": seconds, "report": str(published.report)})
+    run.update({"status": "completed", "seconds": seconds, "report": steps.place_of_report(run, published)})
     result = EvaluateResult(
         run=run.id,
         folder=run.path,
         report=published.report,
+        report_url=run.report if store.remote else "",
         gate=decision.gate,
         gate_reason=decision.reason,
         problems=problems,

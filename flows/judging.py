@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Event
 
 from evaluators.judge.budget import Limits
-from evaluators.judge.choice import find_judges
+from evaluators.judge.choice import find_canaries, find_judges
 from evaluators.judge.config import JudgeConfig
 from flows.config import Judges
 from tasks.score import ChunkResult, JudgeDown
@@ -20,6 +20,15 @@ def judges_of(config: Judges) -> tuple[JudgeConfig, ...]:
         UsageError: The configuration is broken.
     """
     return find_judges(config.model, config.api_base, Path(config.config) if config.config else None, os.environ)
+
+
+def canaries_of(config: Judges) -> str | None:
+    """Return the file of canaries: the one given, else the one that ``leadline.toml`` names.
+
+    Raises:
+        UsageError: The configuration is broken.
+    """
+    return config.canaries or find_canaries(Path(config.config) if config.config else None)
 
 
 def limits_of(config: Judges) -> Limits:

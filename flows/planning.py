@@ -9,9 +9,11 @@ from pathlib import Path
 from evaluators.models.weights import status
 from evaluators.toolbox import Settings, Toolbox
 from flows.config import EvaluateConfig
-from flows.judging import judges_of
+from flows.judging import canaries_of, judges_of
+from tasks.canaries import load_canaries
 from tasks.db import attach_dataset, connect
-from tasks.estimate import Estimate, estimate
+from tasks.estimate import Estimate, estimate, with_canaries
+from tasks.fitting import fitting
 from tasks.jobs import choose, make_jobs
 from tasks.load import load_dataset
 from tasks.plan import Need, plan
@@ -71,11 +73,16 @@ def preview(config: EvaluateConfig) -> PlanPreview:
     choice = choose(config.suite, config.evaluators, config.params, settings)
     store = Store.open(config.store)
     loaded = load_dataset(store, config.dataset, format=config.format)
+    choice = fitting(choice, loaded.path)
     with connect() as connection:
         attach_dataset(connection, loaded.path)
         jobs = make_jobs(choice.evaluators, settings, trials=config.judges.trials)
         needs = plan(connection, store, jobs, config.model_keys)
         estimates = {job.evaluator: estimate(connection, job, settings) for job in jobs}
+        file = canaries_of(config.judges)
+        if file:
+            _, canaries = load_canaries(store, file, jobs)
+            estimates = with_canaries(connection, jobs, estimates, canaries)
     tools = Toolbox(settings)
     return PlanPreview(
         dataset=config.dataset,

@@ -14,9 +14,9 @@ class ProgressEvent:
 
     Attributes:
         step: Name of the step: load, plan, score, gather, aggregate, flips, problems, insights, publish.
-        lane: Lane of a scoring step, ``""`` for the others.
-        done: Row scores done in this lane, or 0 and 1 for a step that starts and ends.
-        total: Row scores to compute in this lane, or 1.
+        lane: Lane of a scoring step, model of a collecting one, ``""`` for the others.
+        done: Row scores done in this lane, cases put to this model, or 0 and 1 for a step that starts and ends.
+        total: Row scores to compute in this lane, cases of the suite, or 1.
     """
 
     step: str

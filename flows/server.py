@@ -13,12 +13,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from evaluators.errors import LeadlineError, UsageError
 from flows.server_kept import KeptServer, answers, is_loopback, running
 from flows.server_temporary import PRIVATE, TemporaryServer
 
 Kind: TypeAlias = Literal["configured", "kept", "temporary"]
 
 CLIENT_DRAIN_S: Final = 15.0
+
+_in_use: list[Api] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,36 @@ def ensure_api(
                 say("Prefect's server did not end in time: its history of this run may lack the last moments.")
 
 
+@contextmanager
+def lasting_api() -> Iterator[Api]:
+    """Use the configured or the kept Prefect API for the block, never a temporary one.
+
+    Raises:
+        UsageError: There is none.
+        LeadlineError: The configured one does not answer.
+    """
+    configured, kept = _configured_url(), running()
+    if configured:
+        if not answers(configured):
+            raise LeadlineError(f"Prefect's API at {configured} (PREFECT_API_URL) does not answer.")
+        api = Api(configured, "configured")
+    elif kept is not None and _shares_home(kept) and answers(kept.api):
+        api = Api(kept.api, "kept")
+    else:
+        raise UsageError(
+            "There is no Prefect server to talk to.",
+            hint="Set PREFECT_API_URL, or keep one on this machine: leadline server start",
+        )
+    os.environ |= {name: os.environ.get(name, value) for name, value in PRIVATE.items()}
+    with _using(api):
+        yield api
+
+
+def current_api() -> Api | None:
+    """Return the API that :func:`ensure_api` found for this process, or ``None`` outside of its block."""
+    return _in_use[-1] if _in_use else None
+
+
 def _configured_url() -> str | None:
     from prefect.settings import PREFECT_API_URL
 
@@ -105,9 +138,11 @@ def _using(api: Api) -> Iterator[Api]:
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     with _environment({"PREFECT_API_URL": api.url, **_direct(api.url)}), temporary_settings({PREFECT_API_URL: api.url}):
+        _in_use.append(api)
         try:
             yield api
         finally:
+            _in_use.remove(api)
             _send_all()
 
 

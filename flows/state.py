@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-
-def state_folder() -> Path:
-    """Return the user's folder for Leadline's state, made if need be.
-
-    It is ``leadline`` below ``$XDG_STATE_HOME`` (default ``~/.local/state``), or below the system's folder for
-    temporary files where that cannot be written.
-    """
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    folder = Path(base) / "leadline"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError:
-        folder = Path(tempfile.gettempdir()) / f"leadline-{os.getuid()}"
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder
+from tasks.locks import locked as locked
+from tasks.user_folder import state_folder as state_folder
 
 
 def new_log(name: str) -> Path:
@@ -42,12 +25,3 @@ def tail(log: Path, lines: int = 5) -> str:
         return ""
     said = [line.strip() for line in text.splitlines() if line.strip()]
     return " | ".join(said[-lines:])
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Wait for a lock between processes, and hold it for the block; the kernel frees it when a process dies."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,15 +11,14 @@ import click
 from evaluators.errors import UsageError
 from flows.cli.options import evaluation_options, make_config
 from flows.cli.output import clean, number, print_json, print_table
-from flows.cli.session import Session, relay_warnings, say, session_options
+from flows.cli.running import on_an_api, stoppable
+from flows.cli.session import Session, say, session_options
 
 if TYPE_CHECKING:
     from flows.config import EvaluateConfig, EvaluateResult
     from flows.planning import PlanPreview
 
 GATE_FAILED: Final = 1
-INTERRUPTED: Final = 130
-STOPPED: Final = 143
 
 
 @click.command()
@@ -42,12 +37,8 @@ def evaluate(session: Session, /, as_json: bool, **options: Any) -> int:
 
 def run_evaluation(session: Session, config: EvaluateConfig, *, as_json: bool) -> int:
     """Run an evaluation, print its outcome, and return the exit code."""
-    try:
-        with _stoppable():
-            result = _run(session, config)
-    except (KeyboardInterrupt, _Stopped) as interruption:
-        say("Interrupted. Finished chunks are kept: the same command goes on from there.", always=True)
-        return INTERRUPTED if isinstance(interruption, KeyboardInterrupt) else STOPPED
+    with stoppable("Interrupted. Finished chunks are kept: the same command goes on from there."):
+        result = on_an_api(session, lambda: _run(config), meanwhile=lambda: _check(config))
     _print_json(result) if as_json else _print_result(result)
     if config.fail_on.value == "never" or result.gate == "pass":
         return 0
@@ -73,45 +64,17 @@ def plan(session: Session, /, as_json: bool, **options: Any) -> None:
         _print_plan(planned)
 
 
-class _Stopped(BaseException):
-    """Somebody asked this process to end."""
+def _run(config: EvaluateConfig) -> EvaluateResult:
+    from flows.evaluate import evaluate as flow
 
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does, so that the run is recorded as interrupted and its server ends."""
-
-    def stop(number: int, frame: object) -> None:
-        raise _Stopped
-
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may have handlers
-        return
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _run(session: Session, config: EvaluateConfig) -> EvaluateResult:
-    """Run the flow on whichever Prefect API there is; bad input is refused before a server is waited for."""
-    if not session.debug:
-        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
-        relay_warnings()
-    from flows.cli.progress import shown
-    from flows.server import ensure_api
-
-    with shown(session), ensure_api(say, meanwhile=lambda: _check(config)):
-        from flows.evaluate import evaluate as flow
-
-        result: EvaluateResult = flow(config)
-        return result
+    result: EvaluateResult = flow(config)
+    return result
 
 
 def _check(config: EvaluateConfig) -> None:
     """Refuse what the flow would refuse; a dataset that is loaded here is not loaded again."""
     from flows.planning import settings_of
+    from tasks.fitting import fitting
     from tasks.jobs import choose
     from tasks.load import load_dataset
     from tasks.store import Store
@@ -120,8 +83,8 @@ def _check(config: EvaluateConfig) -> None:
     for judge in settings.judges[:1]:
         judge.api_key()  # said now, if its variable is not set, and not after minutes
     choice = choose(config.suite, config.evaluators, config.params, settings)
-    say_left_out(choice.left_out)
     loaded = load_dataset(Store.open(config.store), config.dataset, format=config.format)
+    say_left_out(fitting(choice, loaded.path).left_out)
     unknown = sorted(set(config.model_keys) - set(loaded.models))
     if unknown:
         raise UsageError(
@@ -153,7 +116,7 @@ def _print_result(result: EvaluateResult) -> None:
         ("Problems", problems),
         ("Run", result.run),
         ("Report", str(report)),
-        ("", report.as_uri()),
+        ("", result.report_url or report.as_uri()),
     )
     for label, text in lines:
         click.echo(f"{label:<9} {text}")
@@ -170,7 +133,7 @@ def _judged(result: EvaluateResult) -> str:
 
 
 def _print_json(result: EvaluateResult) -> None:
-    print_json(result.model_dump(mode="json") | {"report_uri": result.report.absolute().as_uri()})
+    print_json(result.model_dump(mode="json") | {"report_uri": result.report_url or result.report.absolute().as_uri()})
 
 
 def _print_plan(planned: PlanPreview) -> None:

@@ -64,6 +64,7 @@ def export(session: Session, /, name: str, form: str | None, table: str, output:
 
     store = session.open_store()
     run = find_run(store, name)
+    store.fetch_results(run)
     form = form or SUFFIXES.get(output.suffix.lower())
     if form is None:
         raise UsageError(f"{output} does not say which format it is to have.", hint=f"Give --format {'|'.join(FILES)}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 # The values of the enumerations in flows.config, which takes too long to import for a help text.
-FORMATS: Final = ("auto", "leadline", "h2o-dataset", "h2o-suite", "h2o-lab", "databricks", "ragas", "deepeval")
+FORMATS: Final = ("auto", "leadline", "h2o-dataset", "h2o-suite", "h2o-lab", "databricks", "ragas", "deepeval", "coco")
 FAIL_ON: Final = ("high", "medium", "never")
+DISPATCH: Final = ("auto", "inline", "workers")
 SPLITTERS: Final = ("auto", "punkt", "rules")
 PRECISIONS: Final = ("auto", "float32", "float16", "bfloat16")
 
@@ -52,6 +54,9 @@ _OPTIONS: Final = (
     click.option(
         "--trials", type=click.IntRange(1, 50), default=1, show_default=True, help="How often each row is judged."
     ),
+    click.option(
+        "--canaries", type=click.Path(), metavar="FILE", help="Rows with known verdicts that the judge must pass."
+    ),
     click.option("--max-calls", type=click.IntRange(0), metavar="N", help="Judge calls that the run may make."),
     click.option("--max-cost", type=click.FloatRange(0), metavar="USD", help="What the run may spend on judges."),
     click.option("--embedder", metavar="ID|PATH|offline", help="Embedder for all evaluators."),
@@ -83,6 +88,13 @@ _OPTIONS: Final = (
         show_default=True,
         help="Share of rows that must be scored for a conclusive gate.",
     ),
+    click.option(
+        "--dispatch",
+        type=click.Choice(DISPATCH),
+        default="auto",
+        show_default=True,
+        help="Score here, on Prefect workers, or on those that are up.",
+    ),
     click.option("--processes", type=click.IntRange(1, 256), help="Processes for rules.  [default: one per core]"),
     click.option("--name", default="", help="A name for the run."),
     click.option("-o", "--output", type=click.Path(file_okay=False), metavar="DIR", help="Copy the results to DIR."),
@@ -94,6 +106,7 @@ _JUDGES: Final = {
     "judge_api_base": "api_base",
     "judge_config": "config",
     "trials": "trials",
+    "canaries": "canaries",
     "max_calls": "max_calls",
     "max_cost": "max_cost",
 }
@@ -152,30 +165,31 @@ def parse_params(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
         evaluator, name, key = _split(path)
         values = params.setdefault(evaluator, {})
         if not key:
-            values[name] = _value(value)
+            values[name] = read_value(value)
             continue
         inner = values.setdefault(name, {})
         if not isinstance(inner, dict):
             raise UsageError(f"--param {text!r}: {evaluator}.{name} was given another value before.")
-        inner[key] = _value(value)
+        inner[key] = read_value(value)
     return params
 
 
 def _split(path: str) -> tuple[str, str, str]:
     from evaluators.registry import all_evaluators, get
 
-    known = [id_ for id_ in all_evaluators() if path.startswith(f"{id_}.")]
+    named = re.match(r"[^#]+#[\w-]+(?=\.)", path)  # ID#NAME, an evaluator under a name of its own
+    known = [id_ for id_ in ([named[0]] if named else all_evaluators()) if path.startswith(f"{id_}.")]
     if not known:
         get(path.rpartition(".")[0] or path)
         raise UsageError(f"--param {path!r} names no parameter.", hint="Write: --param ID.NAME=VALUE")
-    evaluator = max(known, key=len)
+    evaluator = get(max(known, key=len)).spec.id
     name, _, key = path.removeprefix(f"{evaluator}.").partition(".")
     if not name:
         raise UsageError(f"--param {path!r} names no parameter.", hint="Write: --param ID.NAME=VALUE")
     return evaluator, name, key
 
 
-def _value(text: str) -> Any:
+def read_value(text: str) -> Any:
     """Read a value as JSON if it is some, else take it as it stands."""
 
     def refuse(constant: str) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from flows.cli.output import clean
 from flows.cli.session import Session, on_terminal, say
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from flows.progress import ProgressEvent
 
 LINE_EVERY_S: Final = 5.0
+_DOING: Final = {"collect": "asking", "generate": "asking"}
 _LANES: Final = {"cpu": "rules", "gpu": "models", "judge": "judges"}
 
 
@@ -30,7 +32,7 @@ class Lines:
     def __init__(self, every: float = LINE_EVERY_S) -> None:
         self._every = every
         self._last = time.monotonic()
-        self._lanes: dict[str, tuple[int, int]] = {}
+        self._lanes: dict[tuple[str, str], tuple[int, int]] = {}
         self._lock = Lock()
 
     def __call__(self, event: ProgressEvent) -> None:
@@ -38,17 +40,19 @@ class Lines:
         if not event.lane or not event.total:
             return
         with self._lock:
-            before = self._lanes.get(event.lane)
-            self._lanes[event.lane] = (event.done, event.total)
+            place = (event.step, event.lane)
+            before = self._lanes.get(place)
+            self._lanes[place] = (event.done, event.total)
             finished = event.done >= event.total and before is not None and before[0] < before[1]
             now = time.monotonic()
             if finished or now - self._last >= self._every:
                 self._last = now
-                say("scoring: " + ", ".join(self._told(lane) for lane in self._lanes))
+                told = (self._told(lane, at) for (step, lane), at in self._lanes.items() if step == event.step)
+                say(f"{_DOING.get(event.step, 'scoring')}: {', '.join(told)}")
 
-    def _told(self, lane: str) -> str:
-        done, total = self._lanes[lane]
-        return f"{_LANES.get(lane, lane)} {done:,}/{total:,} ({100 * done // total} %)"
+    def _told(self, lane: str, at: tuple[int, int]) -> str:
+        done, total = at
+        return f"{_LANES.get(lane, clean(lane))} {done:,}/{total:,} ({100 * done // total} %)"
 
 
 class Bars:
@@ -69,9 +73,11 @@ class Bars:
                 self._draw_step(event)
 
     def _draw_lane(self, event: ProgressEvent) -> None:
+        from rich.markup import escape
+
         if event.lane not in self._lanes:
-            name = _LANES.get(event.lane, event.lane)
-            self._lanes[event.lane] = self._progress.add_task(f"score: {name}", total=event.total)
+            name = _LANES.get(event.lane) or escape(clean(event.lane))
+            self._lanes[event.lane] = self._progress.add_task(f"{event.step}: {name}", total=event.total)
         self._progress.update(self._lanes[event.lane], completed=event.done, total=event.total)
 
     def _draw_step(self, event: ProgressEvent) -> None:

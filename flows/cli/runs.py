@@ -31,7 +31,7 @@ def runs(session: Session, /, last: int | None, as_json: bool) -> None:
             right=("rows", "scored", "unscored", "high", "medium", "low", "seconds"),
         )
     else:
-        say(f"No runs in {store.root}. Begin with: leadline evaluate DATASET")
+        say(f"No runs in {store.location}. Begin with: leadline evaluate DATASET")
 
 
 def _line(known: dict[str, Any]) -> Sequence[object]:

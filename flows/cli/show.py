@@ -62,6 +62,8 @@ def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
             [_board_line(line) for line in lines],
             right=("value", "threshold", "scored", "unscored"),
         )
+    _print_trials(found["trial_spread"], all_metrics=all_metrics)
+    _print_calls(found["record"])
     _print_findings("Problems", found["problems"], ("severity", "type", "evaluator", "model", "description", "actions"))
     _print_findings("Insights", found["insights"], ("type", "evaluator", "model", "description"))
 
@@ -79,6 +81,51 @@ def _board_line(line: Mapping[str, Any]) -> Sequence[object]:
         number(line["n_scored"]),
         number(line["n_unscored"]),
     )
+
+
+def _print_trials(lines: Sequence[Mapping[str, Any]], *, all_metrics: bool) -> None:
+    """Print how much the verdicts differ that a judge gave to the same row."""
+    lines = [line for line in lines if all_metrics or line["is_primary"]]
+    if not lines:
+        return
+    click.echo("\nTrials: how much the verdicts on the same row differ")
+    counts = ("trials", "rows", "differ", "pass and fail", "std within a row")
+    print_table(
+        ("evaluator", "metric", "model", *counts, "means of single trials"),
+        [
+            (
+                line["evaluator"], line["metric"], line["model"], number(line["n_trials"]), number(line["n_rows"]),
+                number(line["differ_share"]), number(line["cross_share"]), number(line["within_std"]),
+                "-" if line["lowest_mean"] is None else f"{line['lowest_mean']:.3f} to {line['highest_mean']:.3f}",
+            )
+            for line in lines
+        ],
+        right=counts,
+    )  # fmt: skip
+
+
+def _print_calls(record: Mapping[str, Any]) -> None:
+    """Print what the run's judge calls came to."""
+    from tasks.publish.spending import made_again, spending
+
+    lines = spending(record)
+    if not lines:
+        return
+    again = made_again(record)
+    click.echo("\nJudge calls" + (f" ({again:,} made again, lost with an earlier process)" if again else ""))
+    counts = ("calls", "answered", "failed", "lost", "retries", "tokens in", "tokens out", "cost")
+    print_table(
+        ("evaluator", *counts),
+        [
+            (
+                line.evaluator or "all", number(line.asked), number(line.answered), number(line.failed),
+                number(line.lost), number(line.retries), number(line.input_tokens), number(line.output_tokens),
+                line.price,
+            )
+            for line in lines
+        ],
+        right=counts,
+    )  # fmt: skip
 
 
 def _print_findings(title: str, lines: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
@@ -121,7 +168,7 @@ def _score_line(score: Mapping[str, Any], before: Mapping[str, Any]) -> Sequence
     verdict = score["status"] if score["value"] is None else "" if passes is None else "pass" if passes else "fail"
     return (
         score["evaluator"],
-        score["metric"],
+        score["metric"] + (f" (trial {score['trial']})" if score["trial"] else ""),
         number(score["value"]),
         number(score["threshold"]),
         verdict.replace("_", " "),

@@ -1,0 +1,228 @@
+"""What it costs to have chunks scored as a flow, here and on workers; and what more judge workers bring.
+
+Run: ``python -m benchmarks.dispatch [overhead|judges|all]``. A Prefect server and its workers are started for it, on
+this machine.
+
+*Overhead*: rules are scored in 1, 10 and 100 chunks by bare function calls, by the flow here, and by the flow on one
+worker with a place per core. What is given is the time per chunk beyond the bare calls, once the flow has started.
+
+*Judges*: an endpoint takes 300 ms for a reply; 1, 2 and 4 workers of one place have the same few calls in flight each,
+so that the processors are not what is measured. The throughput is that of the endpoint from the moment that all places
+of all workers are taken to the moment that the first shard ends; the wall time of the whole run is given beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import describe, timed, verdict
+from tasks.lanes import default_processes
+from tests.support.judge_endpoint import JudgeEndpoint, serving
+from tests.support.worker_farm import Farm
+
+CHUNKS = (1, 10, 100)
+ROWS = 1_300
+RULES = ("rouge", "valor.rouge", "looping_detection")
+LATENCY_S = 0.3
+IN_FLIGHT = 8
+JUDGED_ROWS = 4_800
+WORKERS = (1, 2, 4)
+
+
+def write_rows(path: Path, rows: int) -> Path:
+    """Write answers that rules and judges can score."""
+    words = "the harbour was dredged to a depth of nine metres and again after the flood of the year".split()
+    lines = [
+        {
+            "case": f"c{n}",
+            "model": "m",
+            "question": f"How deep is berth {n}?",
+            "expected_answer": " ".join(words[(n + k) % len(words)] for k in range(60)),
+            "actual_answer": " ".join(words[(n * 7 + k * 3) % len(words)] for k in range(60)),
+        }
+        for n in range(rows)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def score_in_chunks(store: str, dataset: str, count: int, how: str) -> None:
+    """Plan a run, score it in so many chunks, and print the seconds of scoring alone. Runs in a process of its own."""
+    from evaluators.toolbox import Settings
+    from flows.config import Dispatch
+    from flows.dispatch.lanes import Lanes
+    from tasks import steps
+    from tasks.jobs import choose
+    from tasks.load import load_dataset
+    from tasks.score import score_chunk
+    from tasks.store import Store
+
+    opened = Store.open(store)
+    settings = Settings()
+    planned = steps.begin(
+        opened, load_dataset(opened, Path(dataset)), choose(None, RULES, {}, settings), settings,
+        model_keys=(), processes=1, config={},
+    )  # fmt: skip
+    whole = planned.chunks[0]
+    last = max(chunk.last for chunk in planned.chunks)
+    chunks = tuple(
+        replace(whole, number=n, first=(last + 1) * n // count, last=(last + 1) * (n + 1) // count - 1,
+                rows=ROWS // count, scores=ROWS * len(RULES) // count)
+        for n in range(count)
+    )  # fmt: skip
+    if how == "bare":
+        score_chunk(replace(whole, first=0, last=0))  # imports
+        with timed() as timing:
+            for chunk in chunks:
+                score_chunk(chunk)
+        print(timing.seconds)
+        return
+    from prefect import flow
+
+    from flows.evaluate import _RUNNER, _score
+    from flows.judging import Retries
+
+    seconds = []
+
+    @flow(name="benchmark", task_runner=_RUNNER, persist_result=False)
+    def scoring() -> None:
+        lanes = Lanes(1, chunks, {"cpu": 1} if how == "workers" else {}, Dispatch.WORKERS)
+        with timed() as timing:
+            _score(chunks, lanes, Retries(()))
+        seconds.append(timing.seconds)
+
+    if how == "here":
+        score_chunk(replace(whole, first=0, last=0))
+    scoring()
+    print(seconds[0])
+
+
+def measure(farm: Farm, dataset: Path, count: int, how: str) -> float:
+    """Score in a process of its own; returns the seconds of scoring."""
+    store = tempfile.mkdtemp(dir=farm.folder)
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.dispatch", "--score", store, str(dataset), str(count), how],
+        env=farm.environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return float(done.stdout.splitlines()[-1])
+
+
+def overhead(farm: Farm) -> None:
+    """Print the overhead of the flow over bare scoring."""
+    dataset = write_rows(farm.folder / "rules.jsonl", ROWS)
+    farm.start_workers("cpu", limit=default_processes())
+    print(f"{ROWS:,} rows, {len(RULES)} rules; seconds of scoring, and what the flow adds to each chunk")
+    print(f"{'chunks':>6} {'bare':>8} {'flow here':>10} {'per chunk':>10} {'on a worker':>12} {'per chunk':>10}")
+    for count in CHUNKS:
+        bare, here, there = (measure(farm, dataset, count, how) for how in ("bare", "here", "workers"))
+        print(
+            f"{count:>6} {bare:>7.2f}s {here:>9.2f}s {1000 * (here - bare) / count:>7.0f} ms "
+            f"{there:>11.2f}s {(there - bare) / count:>8.2f} s",
+            flush=True,
+        )
+    farm.stop_workers()
+
+
+def serve(pipe: Connection) -> None:
+    """Run the endpoint until told to stop; say on request when it replied, and how many calls were in flight then."""
+    answer = json.dumps({"rationale": "Because of the harbour.", "rating": "yes"})
+    times: list[tuple[float, int]] = []
+
+    def reply(_: object) -> str:
+        times.append((time.time(), endpoint.in_flight))
+        return answer
+
+    with serving(JudgeEndpoint(reply, latency=LATENCY_S)) as endpoint:
+        pipe.send(endpoint.url)
+        while pipe.recv():
+            pipe.send(times[:])
+            times.clear()
+
+
+def judges(farm: Farm) -> None:
+    """Print the throughput with 1, 2 and 4 judge workers."""
+    dataset = write_rows(farm.folder / "judged.jsonl", JUDGED_ROWS)
+    ours, theirs = multiprocessing.get_context("spawn").Pipe()
+    endpoint = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
+    endpoint.start()
+    (farm.folder / "leadline.toml").write_text(
+        f'[judges.slow]\nmodel = "openai/judge"\napi_base = "{ours.recv()}"\n'
+        f"max_in_flight = {IN_FLIGHT}\nstart_in_flight = {IN_FLIGHT}\n"
+    )
+    print(f"{JUDGED_ROWS:,} calls of {LATENCY_S * 1000:.0f} ms, {IN_FLIGHT} in flight per worker")
+    rates, walls = [], []
+    for count in WORKERS:
+        farm.start_workers(*["judge"] * count)
+        result = evaluate(farm, dataset)
+        ours.send(True)
+        times = ours.recv()
+        shards = farm.shards(result["run"])
+        rates.append(throughput(times, shards, count))
+        walls.append(float(result["seconds"]))
+        print(
+            f"{count} workers: {rates[-1]:.1f} calls/s while all are at work "
+            f"(ideal {count * IN_FLIGHT / LATENCY_S:.0f}), "
+            f"the whole run {walls[-1]:.1f} s, {len(times):,} calls, {len(shards)} shards",
+            flush=True,
+        )
+        farm.stop_workers()
+    ours.send(False)
+    for before, after in ((0, 1), (1, 2)):
+        print(verdict(f"throughput, {WORKERS[before]} to {WORKERS[after]} workers", rates[after] / rates[before], 1.8))
+        print(f"  the whole run, start of processes and report included: {walls[before] / walls[after]:.2f}")
+
+
+def evaluate(farm: Farm, dataset: Path) -> Mapping[str, Any]:
+    """Run ``leadline evaluate`` on workers in a fresh store."""
+    command = [sys.executable, "-m", "flows.cli.main", "--store", tempfile.mkdtemp(dir=farm.folder), "evaluate",
+               str(dataset), "-e", "databricks.relevance_to_query", "--dispatch", "workers", "--json"]  # fmt: skip
+    done = subprocess.run(command, cwd=farm.folder, env=farm.environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    result: Mapping[str, Any] = json.loads(done.stdout)
+    if result["unscored"]:
+        raise SystemExit(f"{result['unscored']} rows are unscored")
+    return result
+
+
+def throughput(times: Sequence[tuple[float, int]], shards: Sequence[Mapping[str, Any]], workers: int) -> float:
+    """Return calls per second from when all places are taken until the first shard ends."""
+    last = min(datetime.fromisoformat(one["end_time"]).timestamp() for one in shards)
+    first = next(moment for moment, in_flight in times if in_flight >= workers * IN_FLIGHT)
+    return sum(first <= moment <= last for moment, _ in times) / (last - first)
+
+
+def main() -> None:
+    """Print figures."""
+    if sys.argv[1:2] == ["--score"]:
+        store, dataset, count, how = sys.argv[2:]
+        score_in_chunks(store, dataset, int(count), how)
+        return
+    what = sys.argv[1] if len(sys.argv) > 1 else "all"
+    print(describe())
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder) / "prefect"
+        home.mkdir()
+        quiet = {"PREFECT_LOGGING_LEVEL": "WARNING", "PYTHONPATH": str(Path.cwd())}
+        with Farm(Path(folder), home, quiet) as farm:
+            if what in ("overhead", "all"):
+                overhead(farm)
+            if what in ("judges", "all"):
+                judges(farm)
+
+
+if __name__ == "__main__":
+    main()

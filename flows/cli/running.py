@@ -1,0 +1,72 @@
+"""What commands share that run a flow: a Prefect API to run it on, and an end when somebody asks for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+import click
+
+from flows.cli.session import Session, relay_warnings, say
+
+INTERRUPTED: Final = 130
+STOPPED: Final = 143
+
+T = TypeVar("T")
+
+
+class _Stopped(BaseException):
+    """Somebody asked this process to end."""
+
+
+@contextmanager
+def stoppable(kept: str) -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that the run is recorded as interrupted and its server ends.
+
+    Args:
+        kept: Said when the block is ended: what is not lost. The command then leaves with 130 or 143.
+    """
+    try:
+        with _sigterm_raises():
+            yield
+    except (KeyboardInterrupt, _Stopped) as interruption:
+        say(kept, always=True)
+        code = INTERRUPTED if isinstance(interruption, KeyboardInterrupt) else STOPPED
+        raise click.exceptions.Exit(code) from None
+
+
+@contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    def stop(number: int, frame: object) -> None:
+        raise _Stopped
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may have handlers
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def on_an_api(session: Session, work: Callable[[], T], *, meanwhile: Callable[[], None]) -> T:
+    """Run a flow on whichever Prefect API there is, and show its progress.
+
+    Args:
+        session: The command's options.
+        work: Imports and runs the flow.
+        meanwhile: Refuses what the flow would refuse, before a server is waited for.
+    """
+    if not session.debug:
+        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+        relay_warnings()
+    from flows.cli.progress import shown
+    from flows.server import ensure_api
+
+    with shown(session), ensure_api(say, meanwhile=meanwhile):
+        return work()

@@ -1,0 +1,1 @@
+"""Scoring chunks elsewhere: on Prefect workers, or here where there are none."""

@@ -1,0 +1,124 @@
+"""Which lanes workers serve: a deployment of the scoring flow, and a worker online in its work pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import httpx
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import WorkerStatus
+from prefect.exceptions import ObjectNotFound, PrefectException
+from prefect.settings import PREFECT_API_URL
+
+from evaluators.base import Lane
+from evaluators.errors import LeadlineError
+from flows.config import Dispatch
+from flows.server import current_api
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.responses import DeploymentResponse
+
+FLOW: Final = "score-chunk"
+"""Name of the scoring flow. It has a deployment per lane, named after the lane: ``score-chunk/cpu``."""
+
+ORCHESTRATORS: Final = "flows"
+"""Work pool of the flows that wait for chunks. They are not in a lane's pool, where they could take all the places and
+wait for chunks that then find none."""
+
+_UNREACHABLE: Final = (httpx.HTTPError, PrefectException, RuntimeError)
+"""What Prefect's client raises when the API is away or refuses; a plain ``RuntimeError`` on the first contact."""
+
+
+class NoWorkers(LeadlineError):
+    """Chunks were to be scored on workers, and nobody is there who could."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What serves a lane.
+
+    Attributes:
+        lane: The lane.
+        name: The work pool, ``""`` when the lane has no deployment.
+        workers: Workers online; 0 also where the pool or the deployment is paused.
+        problem: Why there are none, ``""`` when there are.
+    """
+
+    lane: Lane
+    name: str
+    workers: int
+    problem: str = ""
+
+
+def deployment_name(lane: Lane) -> str:
+    """Return the full name of a lane's deployment."""
+    return f"{FLOW}/{lane}"
+
+
+def look_at(client: SyncPrefectClient, lane: Lane) -> Pool:
+    """Look who serves a lane now.
+
+    Raises:
+        httpx.HTTPError: The API does not answer.
+    """
+    try:
+        deployment = client.read_deployment_by_name(deployment_name(lane))
+        return _look_at_pool(client, lane, deployment)
+    except ObjectNotFound:
+        return Pool(lane, "", 0, f"the deployment {deployment_name(lane)} or its work pool does not exist")
+
+
+def _look_at_pool(client: SyncPrefectClient, lane: Lane, deployment: DeploymentResponse) -> Pool:
+    name = deployment.work_pool_name or ""
+    if not name:
+        return Pool(lane, "", 0, f"the deployment {deployment_name(lane)} has no work pool")
+    if deployment.paused or client.read_work_pool(name).is_paused:
+        return Pool(lane, name, 0, f"the deployment {deployment_name(lane)} or its work pool {name!r} is paused")
+    online = sum(worker.status == WorkerStatus.ONLINE for worker in client.read_workers_for_work_pool(name))
+    return Pool(lane, name, online, "" if online else f"no worker is online in the work pool {name!r}")
+
+
+def served(dispatch: Dispatch, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
+    """Return the lanes whose chunks go to workers, each with the number of workers online.
+
+    Nothing goes to workers on a server of the run's own, where there can be none.
+
+    Args:
+        dispatch: What was asked for.
+        lanes: The lanes that the run may need.
+
+    Raises:
+        NoWorkers: Workers were asked for, and a lane has none.
+    """
+    if dispatch == Dispatch.INLINE:
+        return {}
+    forced = dispatch == Dispatch.WORKERS
+    if not _lasting_server():
+        if forced:
+            raise NoWorkers(
+                "Workers cannot reach the temporary server of this run.",
+                hint="Set PREFECT_API_URL to the server that they serve, or use --dispatch inline.",
+            )
+        return {}
+    try:
+        with get_client(sync_client=True) as client:
+            pools = [look_at(client, lane) for lane in sorted(set(lanes))]
+    except _UNREACHABLE as error:
+        if forced:
+            raise NoWorkers(f"Prefect's API does not say who serves the work pools: {error}") from None
+        return {}
+    missing = [pool for pool in pools if not pool.workers]
+    if forced and missing:
+        raise NoWorkers(
+            f"No worker takes chunks of the lane {missing[0].lane!r}: {missing[0].problem}.",
+            hint=f"Start one: leadline worker --pool {missing[0].lane} (after: leadline deploy). "
+            "Or use --dispatch auto, which scores such a lane here.",
+        )
+    return {pool.lane: pool.workers for pool in pools if pool.workers}
+
+
+def _lasting_server() -> bool:
+    api = current_api()
+    return bool(PREFECT_API_URL.value()) if api is None else api.kind != "temporary"
