@@ -1,0 +1,118 @@
+"""``leadline collect``: ask models under test for their answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from evaluators.errors import UsageError
+from flows.cli.options import FORMATS
+from flows.cli.output import clean, print_json
+from flows.cli.running import on_an_api, stoppable
+from flows.cli.session import Session, say, session_options
+
+if TYPE_CHECKING:
+    from flows.version_config import CollectConfig, CollectResult
+
+_KEPT: Final = "Interrupted. Answers are kept: the same command asks only for what is missing."
+
+
+@click.command()
+@click.argument("suite", type=click.Path(), metavar="SUITE")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="M",
+    help="A model of a targets file by its key, a LiteLLM name, an address http://…, or python:module:function; "
+    "repeatable.  [default: all of the targets files]",
+)
+@click.option("--targets", multiple=True, type=click.Path(), metavar="FILE", help="Models in TOML or YAML; repeatable.")
+@click.option("--api-base", metavar="URL", help="OpenAI-compatible server of models named by --model.")
+@click.option("--api-key-env", metavar="NAME", help="Environment variable with its key.")
+@click.option("--system", metavar="TEXT", help="System prompt of models named by --model.")
+@click.option(
+    "--temperature", type=click.FloatRange(0, 2), default=0.0, show_default=True, help="Their sampling temperature."
+)
+@click.option("--max-tokens", type=click.IntRange(1), default=4096, show_default=True, help="Their longest answer.")
+@click.option("--model-version", "version", metavar="V", help="Version of the models that state none.")
+@click.option("--max-calls", type=click.IntRange(0), metavar="N", help="Calls that may be made.")
+@click.option("--max-cost", type=click.FloatRange(0), metavar="USD", help="What may be spent.")
+@click.option("--format", type=click.Choice(FORMATS), default="auto", show_default=True, help="The suite's format.")
+@click.option("-o", "--output", type=click.Path(), metavar="FILE", help="The dataset.  [default: SUITE.answers.jsonl]")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+@session_options
+@click.pass_obj
+def collect(session: Session, /, as_json: bool, **options: Any) -> int:
+    """Ask models for their answers to the cases of SUITE, and write a dataset for `leadline evaluate`.
+
+    SUITE is any dataset; answers in it are ignored. Answers that were given before are not asked for again, unless the
+    model's configuration or --model-version changed. A call that failed is an error in its row, and asked again by the
+    same command.
+    """
+    config = _config(session, options)
+    with stoppable(_KEPT):
+        result = on_an_api(session, lambda: _run(config), meanwhile=lambda: _check(config))
+    if as_json:
+        print_json(result.model_dump(mode="json"))
+    else:
+        print_result(result)
+    return 0
+
+
+def _config(session: Session, options: dict[str, Any]) -> CollectConfig:
+    from pydantic import ValidationError
+
+    from flows.config import DatasetFormat
+    from flows.version_config import CollectConfig
+
+    try:
+        return CollectConfig(**options | {"format": DatasetFormat(options["format"]), "store": session.store})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        said = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{where}: {said}.", hint="See: leadline collect --help") from None
+
+
+def _check(config: CollectConfig) -> None:
+    """Refuse what the flow would refuse, before a server is waited for."""
+    from flows.collect import output_of, targets_of
+    from tasks.collect import check_target
+    from tasks.load import load_dataset
+    from tasks.store import Store
+
+    for target in targets_of(config):
+        check_target(target)
+    output_of(config)
+    load_dataset(Store.open(config.store), config.suite, format=config.format, cases_only=True)
+
+
+def _run(config: CollectConfig) -> CollectResult:
+    from flows.collect import collect as flow
+
+    result: CollectResult = flow(config)
+    return result
+
+
+def print_result(result: CollectResult) -> None:
+    """Print what was collected."""
+    price = "price unknown" if result.unknown_price == result.calls else f"${result.cost_usd:.4f}"
+    if 0 < result.unknown_price < result.calls:
+        price += f" and {result.unknown_price:,} calls of unknown price"
+    made = f"{result.calls:,} made{f', {price}' if result.calls else ''}"
+    lines = (
+        ("Answers", f"{result.answered:,} of {len(result.models)} models to {result.cases:,} cases"),
+        ("Calls", f"{made}; {result.reused:,} answers reused; {result.seconds:.1f} s"),
+        *((("Errors", f"{result.failed:,}"),) if result.failed else ()),
+        *((("Cut off", f"{result.truncated:,} answers, at the token limit"),) if result.truncated else ()),
+        *((("Unasked", f"{result.unasked:,} rows of cases without a question"),) if result.unasked else ()),
+        ("Dataset", str(result.dataset)),
+    )
+    for label, text in lines:
+        click.echo(f"{label:<9} {clean(text)}")
+    for error, count in result.errors.items():
+        say(f"{count:,} rows: {clean(error)}")
+    if result.failed:
+        say("The same command asks again for what failed.")

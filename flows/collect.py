@@ -1,0 +1,133 @@
+"""The flow that asks models under test for their answers, and writes them as a dataset."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from prefect import flow, get_run_logger, task
+from prefect.artifacts import create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.runtime import flow_run
+
+from evaluators.errors import UsageError
+from evaluators.judge.budget import Limits
+from flows.progress import report
+from flows.version_config import CollectConfig, CollectResult
+from tasks.collect import Collected, Target, find_targets
+from tasks.collect import collect as ask_models
+from tasks.ledger.place import open_ledger
+from tasks.load import LoadedDataset, load_dataset
+from tasks.store import Store
+
+
+def targets_of(config: CollectConfig) -> tuple[Target, ...]:
+    """Return the models to ask.
+
+    Raises:
+        UsageError: A targets file or a name makes no sense.
+    """
+    of_named = ("api_base", "api_key_env", "system", "temperature", "max_tokens")
+    return find_targets(
+        config.targets,
+        config.models,
+        version=config.version,
+        defaults={name: getattr(config, name) for name in of_named},
+    )
+
+
+def output_of(config: CollectConfig) -> Path:
+    """Return where the dataset is written.
+
+    Raises:
+        UsageError: There is the suite itself, or a folder.
+    """
+    suite = Path(config.suite)
+    output = Path(config.output) if config.output else Path(f"{suite.stem}.answers.jsonl")
+    if output.exists() and output.resolve() == suite.expanduser().resolve():
+        raise UsageError(f"{output} is the suite itself.", hint="Write elsewhere: -o FILE")
+    if output.is_dir():
+        raise UsageError(f"{output} is a folder.", hint="Name a file: -o FILE")
+    return output
+
+
+def _flow_run_name() -> str:
+    config = flow_run.parameters.get("config")
+    return f"collect {Path(config.suite).stem}" if isinstance(config, CollectConfig) else "collect"
+
+
+@flow(
+    name="collect",
+    description="Ask models for their answers to the cases of a suite, and write them as a dataset.",
+    flow_run_name=_flow_run_name,
+    persist_result=False,
+)
+def collect(config: CollectConfig) -> CollectResult:
+    """Collect answers.
+
+    Args:
+        config: Which models, which cases, and what it may cost.
+
+    Returns:
+        Where the dataset is, and what became of the calls.
+    """
+    targets, output = targets_of(config), output_of(config)
+    store = Store.open(config.store)
+    suite: LoadedDataset = task(name="load", cache_policy=NO_CACHE, persist_result=False)(load_dataset)(
+        store, config.suite, format=config.format, cases_only=True
+    )
+    limits = Limits(calls=config.max_calls, cost_usd=config.max_cost)
+    return collect_loaded(store, suite, targets, output, limits)
+
+
+def collect_loaded(
+    store: Store, suite: LoadedDataset, targets: tuple[Target, ...], output: Path, limits: Limits
+) -> CollectResult:
+    """Collect the answers to a loaded suite, as one Prefect task of the flow that runs."""
+    started = time.monotonic()
+    name = f"collect-{datetime.now(UTC).strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+    done: Collected = task(name="collect", cache_policy=NO_CACHE, persist_result=False)(ask_models)(
+        store,
+        suite,
+        targets,
+        output,
+        ledger=open_ledger(store, name),
+        limits=limits,
+        progress=lambda model, finished, total: report("collect", model, finished, total),
+    )
+    log = get_run_logger()
+    log.info("%d answers, %d errors, %d calls", done.answered, done.failed, done.calls)
+    for error, count in done.commonest_errors().items():
+        log.warning("%d rows have an error instead of an answer: %s", count, error)
+    result = CollectResult(
+        dataset=output.absolute(),
+        run=name,
+        models=tuple(target.key for target in targets),
+        cases=done.cases,
+        answered=done.answered,
+        failed=done.failed,
+        truncated=done.truncated,
+        unasked=done.unasked,
+        calls=done.calls,
+        reused=done.reused,
+        cost_usd=done.cost_usd,
+        unknown_price=done.unknown_price,
+        seconds=round(time.monotonic() - started, 2),
+        errors=done.commonest_errors(),
+    )
+    create_markdown_artifact(_summary(result), key="leadline-collect", description=f"Answers to {suite.name}")
+    return result
+
+
+def _summary(result: CollectResult) -> str:
+    lines = [
+        "| | |\n|---|---|",
+        f"| Models | {', '.join(result.models)} |",
+        f"| Answers | {result.answered} to {result.cases} cases, {result.reused} of them reused |",
+        f"| Errors | {result.failed} |",
+        f"| Calls | {result.calls}, {result.cost_usd:.4f} USD, {result.unknown_price} of unknown price |",
+        f"| Dataset | `{result.dataset}` |",
+    ]
+    return "\n".join(lines)
