@@ -25,6 +25,7 @@ BROKEN_PIPE: Final = 141
 
 COMMANDS: Final = {
     "evaluate": ("evaluate", "Score the answers in a dataset and write a report."),
+    "collect": ("collect", "Ask models for their answers to the cases of a suite."),
     "plan": ("evaluate", "Show what an evaluation would reuse and compute."),
     "evaluators": ("catalogue", "List the evaluators, or show one."),
     "suites": ("catalogue", "List the named sets of evaluators."),
@@ -34,8 +35,20 @@ COMMANDS: Final = {
     "calls": ("calls", "List judge calls, or show one with its reply."),
     "reparse": ("calls", "Score a run anew from the judge's stored replies."),
     "sql": ("sql", "Query all runs together."),
+    "compare": ("compare", "Compare two runs, models or versions case by case."),
+    "tag": ("compare", "Name a run, for example as the baseline."),
     "export": ("export", "Write a run's results to a file."),
+    "generate": ("generate", "Make questions and answers from documents."),
+    "perturb": ("perturb", "Write a suite with perturbed copies of its cases."),
+    "rgb": ("rgb", "Make RGB's test cases, and print the paper's tables."),
     "server": ("server", "Keep a Prefect server with its UI."),
+    "deploy": ("deploy", "Make work pools, deployments and automations on the server."),
+    "worker": ("deploy", "Serve a work pool: cpu, gpu, judge or flows."),
+    "emit": ("events", "Send the event that a model has a new version."),
+    "events": ("events", "List events and what they started."),
+    "webhook": ("webhook", "Turn a model registry's webhooks into that event."),
+    "check-version": ("check_version", "Evaluate a new version of a model, and decide."),
+    "versions": ("check_version", "List the model versions that were evaluated."),
     "version": ("version", "Show versions."),
 }
 """Each command with the module of :mod:`flows.cli` that has it, and its line in the help."""
@@ -52,7 +65,9 @@ class LazyGroup(click.Group):
         """Import and return a command."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(f"flows.cli.{COMMANDS[cmd_name][0]}"), cmd_name)
+        command: click.Command = getattr(
+            importlib.import_module(f"flows.cli.{COMMANDS[cmd_name][0]}"), cmd_name.replace("-", "_")
+        )
         return command
 
     def resolve_command(

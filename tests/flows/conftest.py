@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,3 +25,11 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def home(migrated: Path, tmp_path: Path) -> Path:
     """This test's PREFECT_HOME, with a database that is ready."""
     return Path(shutil.copytree(migrated, tmp_path / "prefect"))
+
+
+@pytest.fixture(scope="session")
+def api(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of processes that share one Prefect server, for tests that run several flows."""
+    home = Path(shutil.copytree(migrated, tmp_path_factory.mktemp("shared") / "prefect"))
+    with TemporaryServer(os.environ | {"PREFECT_HOME": str(home)}) as server:
+        yield {"PREFECT_HOME": str(home), "PREFECT_API_URL": server.wait()}

@@ -43,7 +43,7 @@ class World:
         self.configs: list[EvaluateConfig] = []
         self.servers = 0
         self.flow: Callable[[EvaluateConfig], EvaluateResult] = lambda config: self.result
-        self.load: Callable[..., Any] = lambda *_, **__: SimpleNamespace(models=("alpha", "beta"))
+        self.load: Callable[..., Any] = lambda *_, **__: SimpleNamespace(models=("alpha", "beta"), path=None)
 
     def evaluate(self, config: EvaluateConfig) -> EvaluateResult:
         self.configs.append(config)
@@ -64,6 +64,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
         "flows.evaluate": {"evaluate": world.evaluate},
         "flows.server": {"ensure_api": world.ensure_api},
         "tasks.load": {"load_dataset": lambda *args, **options: world.load(*args, **options)},
+        "tasks.fitting": {"fitting": lambda choice, dataset: choice},
     }.items():
         module = ModuleType(name)
         module.__dict__.update(members)

@@ -15,7 +15,7 @@ from evaluators.errors import UsageError
 from flows.cli import options as module
 from flows.cli.options import evaluation_options, make_config, parse_params
 from flows.cli.session import Session, session_options
-from flows.config import DatasetFormat, EvaluateConfig, FailOn, Models
+from flows.config import DatasetFormat, Dispatch, EvaluateConfig, FailOn, Models
 
 
 def config_of(*arguments: str) -> EvaluateConfig:
@@ -36,6 +36,7 @@ def config_of(*arguments: str) -> EvaluateConfig:
 def test_the_choices_are_those_of_the_flow() -> None:
     assert set(module.FORMATS) == {form.value for form in DatasetFormat}
     assert set(module.FAIL_ON) == {severity.value for severity in FailOn}
+    assert set(module.DISPATCH) == {place.value for place in Dispatch}
     assert get_args(Models.model_fields["splitter"].annotation) == module.SPLITTERS
     assert get_args(Models.model_fields["precision"].annotation) == module.PRECISIONS
 
@@ -117,3 +118,14 @@ def test_parameters_that_make_no_sense_are_refused(texts: list[str]) -> None:
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
 def test_any_json_value_survives(value: Any) -> None:
     assert parse_params([f"bleu.a={json.dumps(value)}"]) == {"bleu": {"a": value}}
+
+
+def test_parameters_of_evaluators_under_names_of_their_own_are_kept_apart() -> None:
+    assert parse_params(["byop#tone.min_test_cases=1", "byop#length.min_test_cases=2", "byop.min_test_cases=3"]) == {
+        "byop#tone": {"min_test_cases": 1},
+        "byop#length": {"min_test_cases": 2},
+        "byop": {"min_test_cases": 3},
+    }
+    for text in ("byop#.x=1", "no_such#tone.x=1", "byop#tone=1"):
+        with pytest.raises(UsageError):
+            parse_params([text])

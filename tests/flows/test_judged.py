@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -19,7 +20,9 @@ import pytest
 from tasks.db import open_run
 from tasks.ledger.place import read_ledger
 from tasks.store import Store
+from tests.support.agreeable_judge import in_form
 from tests.support.judge_endpoint import Fault, JudgeEndpoint, Question, broken, serving
+from tests.support.tiny_models import WORDS, make_embedder
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -55,14 +58,14 @@ def dataset(tmp_path: Path) -> Path:
 class Bench:
     """A folder with a judge's configuration in which ``leadline`` is run."""
 
-    def __init__(self, folder: Path, home: Path, endpoint: JudgeEndpoint) -> None:
+    def __init__(self, folder: Path, home: Path, endpoint: JudgeEndpoint, structured: str = "auto") -> None:
         self.folder = folder
         kept = {name: value for name, value in os.environ.items() if not name.startswith("LEADLINE_")}
         here = {"PREFECT_HOME": str(home), "XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(Path.cwd())}
         self.environment = kept | here
         (folder / "leadline.toml").write_text(
             f'[judges.scripted]\nmodel = "openai/judge"\napi_base = "{endpoint.url}"\nmax_in_flight = {IN_FLIGHT}\n'
-            f"start_in_flight = {IN_FLIGHT}\ndown_after_s = 1.0\n"
+            f'start_in_flight = {IN_FLIGHT}\ndown_after_s = 1.0\nstructured = "{structured}"\n'
         )
 
     def command(self, *arguments: str, store: str = "store") -> list[str]:
@@ -111,17 +114,7 @@ def test_a_judged_run_that_is_killed_twice_ends_as_if_nothing_had_happened(
         whole = bench.json(*bench.evaluate(dataset), store="whole")
         asked = len(endpoint.log)
         for share in (0.3, 0.7):
-            process = subprocess.Popen(
-                bench.command(*bench.evaluate(dataset)), cwd=tmp_path, env=bench.environment, start_new_session=True,
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-            deadline = time.monotonic() + 120
-            while len(endpoint.answered) < asked * (1 + share):
-                assert process.poll() is None, "the run ended before it could be killed"
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            kill_at(bench, bench.evaluate(dataset), endpoint, round(asked * (1 + share)))
         last = bench.json(*bench.evaluate(dataset))
     assert scores(bench.store()) == scores(bench.store("whole"))
     assert findings(bench.store()) == findings(bench.store("whole"))
@@ -132,6 +125,49 @@ def test_a_judged_run_that_is_killed_twice_ends_as_if_nothing_had_happened(
     assert len(finished) == asked
     assert len(endpoint.log) - 2 * asked <= 2 * IN_FLIGHT
     assert last["judge_made_again"] <= 2 * IN_FLIGHT
+
+
+def kill_at(bench: Bench, arguments: list[str], endpoint: JudgeEndpoint, answered: int) -> None:
+    """Run a command and kill it once the endpoint has given so many replies."""
+    process = subprocess.Popen(
+        bench.command(*arguments), cwd=bench.folder, env=bench.environment, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while len(endpoint.answered) < answered:
+        assert process.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_scores_with_embeddings_in_them_are_the_same_to_the_last_bit_after_a_kill(tmp_path: Path, home: Path) -> None:
+    draw = random.Random(5)
+    dataset = tmp_path / "rows.jsonl"
+    rows = [
+        {"case": f"c{n}", "model": "m", "expected_answer": some_words(draw), "actual_answer": some_words(draw)}
+        for n in range(90)
+    ]
+    dataset.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    embedder = make_embedder(tmp_path / "embedder")
+
+    def agree(question: Question) -> str:
+        return json.dumps(in_form(question.body["response_format"]["json_schema"]["schema"], question.text))
+
+    with serving(JudgeEndpoint(agree, latency=0.1)) as endpoint:
+        bench = Bench(tmp_path, home, endpoint, structured="json_schema")
+        command = ["evaluate", str(dataset), "-e", "answer_correctness", "--embedder", str(embedder)]
+        bench.run(*command, store="whole")
+        kill_at(bench, command, endpoint, round(1.6 * len(endpoint.log)))
+        bench.run(*command)
+    assert scores(bench.store()) == scores(bench.store("whole"))
+    assert len({line[4] for line in scores(bench.store())}) > 80, "similarities that differ from row to row"
+    assert findings(bench.store()) == findings(bench.store("whole"))
+
+
+def some_words(draw: random.Random) -> str:
+    return " ".join(draw.choices(WORDS, k=draw.randint(1, 40)))
 
 
 def test_without_its_judge_a_run_is_published_and_a_later_one_asks_for_what_is_missing(

@@ -1,0 +1,198 @@
+"""Processes that belong together: started in order, restarted when they die, ended in reverse, never left behind."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from evaluators.errors import LeadlineError
+from flows.state import tail
+
+PR_SET_PDEATHSIG: Final = 1
+STOP_S: Final = 20.0
+RESTARTS: Final = 5
+"""Starts of one part within a minute, after which it is given up."""
+
+_libc = ctypes.CDLL(None)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One process of the service.
+
+    Attributes:
+        name: Unique; also the name of its log.
+        command: What is run.
+        environment: Its whole environment.
+        ready: Whether it does its work.
+        deadline: Seconds that it may take to get ready.
+        ending: The signal that ends it cleanly.
+    """
+
+    name: str
+    command: list[str]
+    environment: Mapping[str, str]
+    ready: Callable[[], bool] = lambda: True
+    deadline: float = 60.0
+    ending: signal.Signals = signal.SIGTERM
+
+
+@dataclass
+class _Running:
+    part: Part
+    process: subprocess.Popen[bytes]
+    starts: list[float] = field(default_factory=list)
+
+
+class Processes:
+    """A group of processes. Use it in the main thread: when that dies, even by ``kill -9``, so do they.
+
+    Args:
+        folder: Where logs go.
+        say: Told in a line what happens.
+    """
+
+    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
+        self._folder, self._say = folder, say
+        self._running: list[_Running] = []
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def start(self, *parts: Part) -> None:
+        """Start parts side by side and wait until all of them are ready.
+
+        Raises:
+            LeadlineError: One ended, or was not ready in time.
+        """
+        for part in parts:
+            self._running.append(_Running(part, self._spawn(part), [time.monotonic()]))
+        started = time.monotonic()
+        for entry in self._running[len(self._running) - len(parts) :]:
+            part = entry.part
+            while not part.ready():
+                self._check(entry)
+                if time.monotonic() - started > part.deadline:
+                    raise LeadlineError(f"{part.name} is not ready after {part.deadline:.0f} s.", hint=self._hint(part))
+                time.sleep(0.1)
+            self._check(entry)
+
+    def _check(self, entry: _Running) -> None:
+        if entry.process.poll() is not None:
+            said = tail(self.log(entry.part.name), 3)
+            raise LeadlineError(f"{entry.part.name} ended as it started: {said}", hint=self._hint(entry.part))
+
+    def log(self, name: str) -> Path:
+        """Return the log of a part."""
+        return self._folder / f"{name}.log"
+
+    def _hint(self, part: Part) -> str:
+        return f"Its log: {self.log(part.name)}"
+
+    def _spawn(self, part: Part) -> subprocess.Popen[bytes]:
+        with self.log(part.name).open("ab") as log:
+            return subprocess.Popen(  # noqa: S603 - our own commands
+                part.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=dict(part.environment),
+                start_new_session=True,  # Ctrl-C is for us, who end them in order
+                preexec_fn=dying_with_us(part.ending),
+            )
+
+    def pids(self) -> dict[str, int]:
+        """Return the process number of every part."""
+        return {entry.part.name: entry.process.pid for entry in self._running}
+
+    def restart_dead(self) -> None:
+        """Start again what has ended.
+
+        Raises:
+            LeadlineError: A part ends again and again.
+        """
+        for entry in self._running:
+            code = entry.process.poll()
+            if code is None:
+                continue
+            now = time.monotonic()
+            entry.starts = [*(moment for moment in entry.starts if now - moment < 60), now]
+            if len(entry.starts) > RESTARTS:
+                raise LeadlineError(f"{entry.part.name} ends again and again.", hint=self._hint(entry.part))
+            self._say(f"{entry.part.name} ended with code {code} and is started again.")
+            entry.process = self._spawn(entry.part)
+
+    def stop(self) -> None:
+        """End everything: each part in the reverse order of its start, with what it has started itself."""
+        for entry in reversed(self._running):
+            offspring = _descendants(entry.process.pid)
+            with suppress(ProcessLookupError):
+                entry.process.send_signal(entry.part.ending)
+            deadline = time.monotonic() + STOP_S
+            _wait(entry.process, 1.0 if offspring else STOP_S)
+            _signal(offspring, signal.SIGTERM)  # flow runs: Prefect then records them as crashed
+            _wait(entry.process, deadline - time.monotonic())
+            while any(_alive(pid) for pid in offspring) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            _signal([entry.process.pid, *offspring], signal.SIGKILL)
+            entry.process.wait()
+        self._running.clear()
+
+
+def dying_with_us(ending: signal.Signals) -> Callable[[], None]:
+    """Return what a child does before its program starts, so that it gets a signal when this thread ends."""
+    parent = os.getpid()
+
+    def prepare() -> None:
+        _libc.prctl(PR_SET_PDEATHSIG, int(ending))
+        if os.getppid() != parent:  # it died before the line above
+            os._exit(1)
+
+    return prepare
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(max(0.0, seconds))
+
+
+def _signal(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return _status(pid)[0] != "Z"
+    except OSError:
+        return False
+
+
+def _status(pid: int) -> tuple[str, int]:
+    """Return the state and the parent of a process, as ``/proc`` tells them."""
+    state, parent = (
+        Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:2]
+    )
+    return state, int(parent)
+
+
+def _descendants(root: int) -> list[int]:
+    """Return the processes that a process has started, directly or not."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                parents[int(entry.name)] = _status(int(entry.name))[1]
+    found: list[int] = []
+    fresh = {root}
+    while fresh:
+        fresh = {pid for pid, parent in parents.items() if parent in fresh}
+        found += fresh
+    return found

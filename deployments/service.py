@@ -1,0 +1,320 @@
+"""The service as plain processes on the loopback interface, where no container engine is at hand.
+
+The same topology as ``compose.yaml``: PostgreSQL, Redis, Prefect's server, and a worker for each pool::
+
+    python -m deployments.service start     # until Ctrl-C, or `stop`
+    python -m deployments.service status
+    python -m deployments.service stop
+
+Everything that it keeps is in one folder: data, logs, secrets, and ``env`` for a shell to source.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import secrets
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import IO, Final
+
+from deployments.postgres import Postgres, initialise
+from deployments.processes import Part, Processes
+from evaluators.errors import LeadlineError, UsageError
+from flows.server_kept import answers
+from flows.server_temporary import PRIVATE, RECORDER
+from flows.state import tail
+
+WORKERS: Final = {"flows": 1, "cpu": 2, "gpu": 1, "judge": 1}
+LIMITS: Final = {"flows": 4, "cpu": 1, "gpu": 1, "judge": 1}
+"""Flow runs that one worker has in work; whoever orchestrates mostly waits."""
+
+FOLDER: Final = Path(".leadline/service")
+
+
+@dataclass
+class Service:
+    """What is to be run.
+
+    Attributes:
+        folder: Where it keeps everything.
+        port: Of the server and its UI; 0 for a free one.
+        workers: How many workers serve each pool.
+        file: What is deployed; empty for Leadline's own ``prefect.yaml``.
+        environment: Added to the environment of server and workers.
+    """
+
+    folder: Path = FOLDER
+    port: int = 4200
+    workers: Mapping[str, int] = field(default_factory=lambda: dict(WORKERS))
+    file: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.folder = self.folder.absolute()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._processes = Processes(self.folder / "logs", _say)
+        self._lock: IO[bytes] | None = None
+
+    def start(self) -> None:
+        """Start everything, wait until it works, and write ``env``.
+
+        Raises:
+            UsageError: It runs already, or the port is taken.
+            LeadlineError: A part did not get ready.
+        """
+        self._lock = (self.folder / "lock").open("ab")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"The service in {self.folder} runs already.", hint="Stop it: make service-stop") from None
+        port = free_port(self.port)
+        postgres = self._start_postgres()
+        redis = self._start_redis()
+        environment = self._environment(port, postgres)
+        _say(f"Starting Prefect's server on port {port} (10 to 40 s; the first time it makes its database)…")
+        api = environment["PREFECT_API_URL"]
+        server = ["-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+        self._processes.start(
+            Part(
+                "server",
+                [sys.executable, "-P", *server],
+                environment | server_environment(postgres.url("prefect", "postgresql+asyncpg"), redis),
+                partial(answers, api, 1.0),
+                deadline=180,
+            )
+        )
+        self._write_env(environment)
+        self._deploy(environment)
+        self._processes.start(*self._workers(environment))
+        self._record({"pid": os.getpid(), "ui": api.removesuffix("/api"), "api": api, "parts": self._processes.pids()})
+
+    def watch(self, until: Sequence[bool]) -> None:
+        """Keep everything running until the sequence is no longer empty."""
+        while not until:
+            self._processes.restart_dead()
+            time.sleep(0.5)
+
+    def stop(self) -> None:
+        """End everything."""
+        self._processes.stop()
+        (self.folder / "service.json").unlink(missing_ok=True)
+        if self._lock:
+            self._lock.close()
+
+    def _start_postgres(self) -> Postgres:
+        postgres = initialise(self.folder / "postgres", free_port(0))
+        path = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+        self._processes.start(Part("postgres", postgres.command(), path, postgres.answers, ending=signal.SIGINT))
+        for database in ("prefect", "leadline"):
+            postgres.ensure(database)
+        return postgres
+
+    def _start_redis(self) -> str:
+        folder, port, password = self.folder / "redis", free_port(0), secrets.token_hex(16)
+        folder.mkdir(exist_ok=True, mode=0o700)
+        config = folder / "redis.conf"
+        config.touch(mode=0o600)
+        config.write_text(
+            f'bind 127.0.0.1\nport {port}\nrequirepass {password}\ndir "{folder}"\nappendonly yes\nsave ""\n',
+            encoding="utf-8",
+        )
+        ready = partial(_redis_answers, port, password)
+        self._processes.start(Part("redis", ["redis-server", str(config)], dict(os.environ), ready))
+        return f"redis://:{password}@127.0.0.1:{port}/0"
+
+    def _environment(self, port: int, postgres: Postgres) -> dict[str, str]:
+        """Return what server, workers and a person's shell share."""
+        api = f"http://127.0.0.1:{port}/api"
+        store = os.environ.get("LEADLINE_STORE") or str(Path(".leadline").absolute())
+        ledger = os.environ.get("LEADLINE_LEDGER") or postgres.url("leadline")
+        own = {
+            "PREFECT_API_URL": api,
+            "PREFECT_HOME": str(self.folder / "prefect"),
+            "LEADLINE_STORE": store,
+            "LEADLINE_LEDGER": ledger,
+            "NO_PROXY": ",".join(filter(None, [os.environ.get("NO_PROXY", ""), "127.0.0.1", "localhost"])),
+        }
+        return {**PRIVATE, **os.environ, **own, **self.environment}
+
+    def _write_env(self, environment: Mapping[str, str]) -> None:
+        names = ("PREFECT_API_URL", "PREFECT_HOME", "LEADLINE_STORE", "LEADLINE_LEDGER")
+        file = self.folder / "env"
+        file.touch(mode=0o600)
+        file.write_text("".join(f"export {name}='{environment[name]}'\n" for name in names), encoding="utf-8")
+
+    def _deploy(self, environment: Mapping[str, str]) -> None:
+        import subprocess
+
+        command = [sys.executable, "-P", "-m", "flows.cli.main", "deploy"]
+        command += ["--file", str(self.file)] if self.file else []
+        with self._processes.log("deploy").open("ab") as log:
+            done = subprocess.run(command, env=dict(environment), stdout=log, stderr=log, timeout=180, check=False)  # noqa: S603
+        if done.returncode:
+            raise LeadlineError(f"leadline deploy failed: {tail(self._processes.log('deploy'))}")
+
+    def _workers(self, environment: Mapping[str, str]) -> list[Part]:
+        command = [sys.executable, "-P", "-m", "flows.cli.main", "worker"]
+        return [
+            Part(
+                f"{pool}-{number}",
+                [*command, "--pool", pool, "--name", f"{pool}-{number}", "--limit", str(LIMITS.get(pool, 1))],
+                environment,
+                partial(_worker_is_online, environment["PREFECT_API_URL"], pool, f"{pool}-{number}"),
+                deadline=120,
+            )
+            for pool, count in self.workers.items()
+            for number in range(1, count + 1)
+        ]
+
+    def _record(self, record: Mapping[str, object]) -> None:
+        draft = self.folder / "service.json.tmp"
+        draft.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        os.replace(draft, self.folder / "service.json")
+
+
+def server_environment(database: str, redis: str) -> dict[str, str]:
+    """Return the settings of a Prefect server that keeps its state in PostgreSQL and its messages in Redis."""
+    return RECORDER | {
+        "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
+        "PREFECT_MESSAGING_BROKER": "prefect_redis.messaging",
+        "PREFECT_MESSAGING_CACHE": "prefect_redis.messaging",
+        "PREFECT_SERVER_EVENTS_CAUSAL_ORDERING": "prefect_redis.ordering",
+        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect_redis.lease_storage",
+        "PREFECT_SERVER_DOCKET_URL": redis,
+        "PREFECT_REDIS_MESSAGING_URL": redis,
+        "PREFECT_REDIS_MESSAGING_PUBLISHER_PUBLISH_EVERY": "1",
+    }
+
+
+def free_port(wanted: int) -> int:
+    """Return a port of the loopback interface on which nobody listens.
+
+    Raises:
+        UsageError: The wanted one is taken.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except OSError as error:
+            raise UsageError(f"Port {wanted} is taken or not allowed.", hint="Choose another: --port N") from error
+        return int(probe.getsockname()[1])
+
+
+def running(folder: Path = FOLDER) -> dict[str, object] | None:
+    """Return the record of the service that runs in a folder, or ``None`` where none does."""
+    lock, record = folder / "lock", folder / "service.json"
+    if not lock.exists():
+        return None
+    with lock.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with suppress(OSError, ValueError):
+                return dict(json.loads(record.read_text(encoding="utf-8")))
+            return {"pid": None}  # just starting or ending
+    return None
+
+
+def _redis_answers(port: int, password: str) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            connection.sendall(f"AUTH {password}\r\nPING\r\n".encode())
+            with connection.makefile("rb") as answers:
+                return [answers.readline(100) for _ in range(2)] == [b"+OK\r\n", b"+PONG\r\n"]
+    except OSError:
+        return False
+
+
+def _worker_is_online(api: str, pool: str, name: str) -> bool:
+    import httpx
+
+    with suppress(httpx.HTTPError, ValueError):
+        reply = httpx.post(f"{api}/work_pools/{pool}/workers/filter", json={}, timeout=5, trust_env=False)
+        return any(line["name"] == name and line["status"] == "ONLINE" for line in reply.json())
+    return False
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)  # noqa: T201 - messages are for people
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Start, stop or show the service; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m deployments.service", description="The service as processes.")
+    parser.add_argument("action", choices=("start", "stop", "status"))
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where it keeps everything")
+    parser.add_argument("--port", type=int, default=int(os.environ.get("LEADLINE_SERVICE_PORT", "4200")))
+    parser.add_argument("--file", type=Path, help="what is deployed, instead of Leadline's own prefect.yaml")
+    for pool, count in WORKERS.items():
+        parser.add_argument(f"--{pool}-workers", type=int, default=count, metavar="N", help=f"default: {count}")
+    chosen = parser.parse_args(arguments)
+    try:
+        if chosen.action == "start":
+            counts = {pool: int(getattr(chosen, f"{pool}_workers")) for pool in WORKERS}
+            return _serve(Service(chosen.folder, chosen.port, counts, chosen.file))
+        return _stop(chosen.folder) if chosen.action == "stop" else _status(chosen.folder)
+    except LeadlineError as error:
+        _say(f"Error: {error}")
+        return error.exit_code
+
+
+def _serve(service: Service) -> int:
+    asked: list[bool] = []
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(True)
+        raise SystemExit(0)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    try:
+        service.start()
+        record = running(service.folder) or {}
+        _say(f"The service runs: {record.get('ui')}. In another shell: source {service.folder / 'env'}")
+        _say("Ctrl-C ends it.")
+        service.watch(asked)
+    except SystemExit:
+        _say("Ending the service…")
+    finally:
+        service.stop()
+    return 0
+
+
+def _stop(folder: Path) -> int:
+    record = running(folder)
+    pid = record.get("pid") if record else None
+    if not isinstance(pid, int):
+        _say("The service does not run." if record is None else "The service is just starting or ending.")
+        return 0 if record is None else 3
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + 120
+    while running(folder) is not None:
+        if time.monotonic() > deadline:
+            raise LeadlineError(f"The service (process {pid}) does not end.")
+        time.sleep(0.2)
+    _say("The service has ended.")
+    return 0
+
+
+def _status(folder: Path) -> int:
+    record = running(folder)
+    print(json.dumps(record or {"running": False}, indent=2))  # noqa: T201 - the answer
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""``leadline webhook``: a server that turns a model registry's webhooks into events."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import click
+
+from evaluators.errors import UsageError
+from flows.cli.session import say, session_options
+
+
+@click.group()
+@session_options
+def webhook() -> None:
+    """Turn the webhooks of a model registry into the event of a new model version."""
+
+
+@webhook.command()
+@click.option(
+    "--models",
+    "models",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File (YAML or JSON): which models are evaluated, with which suite.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8484, show_default=True, help="Port to listen on.")
+@click.option(
+    "--secret-env",
+    default="LEADLINE_WEBHOOK_SECRET",
+    show_default=True,
+    metavar="NAME",
+    help="Environment variable with the secret.",
+)
+@click.option(
+    "--ref",
+    "refs",
+    multiple=True,
+    default=("refs/heads/main",),
+    show_default=True,
+    metavar="REF",
+    help="Branch or tag of a Hugging Face repository that counts; may hold *; repeatable.",
+)
+@session_options
+def serve(models: Path, host: str, port: int, secret_env: str, refs: tuple[str, ...]) -> None:
+    """Receive webhooks of MLflow at /mlflow and of Hugging Face at /huggingface.
+
+    A delivery is answered with 202 once its event has arrived at the Prefect server, with a reason otherwise.
+    """
+    secret = os.environ.get(secret_env, "")
+    if len(secret) < 8:
+        raise UsageError(
+            f"{secret_env} holds no secret of at least 8 characters.", hint="It is the one that the registry knows."
+        )
+    from flows.server import lasting_api
+    from flows.webhook import read_choice
+    from flows.webhook_server import Webhook, serve
+
+    choice = read_choice(models)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    logging.getLogger("leadline.webhook").setLevel(logging.INFO)
+    with lasting_api() as api:
+        say(f"Listening on http://{host}:{port}/mlflow and /huggingface, for {api.url.removesuffix('/api')}.")
+        serve(Webhook(secret, choice, refs), host, port)

@@ -1,0 +1,240 @@
+"""The service as a platform team runs it: PostgreSQL, Redis, Prefect's server, workers, and what is deployed there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+import yaml
+
+from deployments.service import free_port
+from flows.deployment_file import own_file
+from tests.support.service import LiveService, eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(400)]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CASES = EXAMPLES / "cases.csv"
+VERSION_FLOW = "on-model-version/collect-and-evaluate"
+
+
+def deployed(service: LiveService, *arguments: str) -> dict[str, str]:
+    done = json.loads(service.leadline("deploy", "--json", *arguments).stdout)
+    return {f"{item['kind']} {item['name']}": item["change"] for item in done}
+
+
+def fields(version: str) -> list[str]:
+    """What says how a version is evaluated: its answers are there, and rules score them."""
+    values = {"suite": CASES, "answers": CASES, "evaluators": json.dumps(["bleu"]), "fail_on": "never"}
+    return ["wrenfield-helpdesk", "--version", version, *(f"--set={name}={value}" for name, value in values.items())]
+
+
+def events_about(service: LiveService, resource: str) -> list[dict[str, Any]]:
+    found = service.post("/events/filter", {"filter": {"resource": {"id": [resource]}}, "limit": 50})
+    return list(found["events"])
+
+
+def test_deploying_again_changes_nothing(service: LiveService) -> None:
+    before = service.post("/automations/filter", {})
+    assert set(deployed(service).values()) == {"unchanged"}
+    assert service.post("/automations/filter", {}) == before
+
+
+def test_prefects_own_command_deploys_the_same_file(service: LiveService) -> None:
+    before = {name: service.deployment(name) for name in ("evaluate/evaluate", VERSION_FLOW, "score-chunk/gpu")}
+    file = service.folder / "prefect.yaml"
+    file.write_text(own_file())
+    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(file)]
+    done = subprocess.run(
+        command, env=dict(service.environment), cwd=service.folder, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name, known in before.items():
+        same = ("id", "entrypoint", "work_pool_name", "tags", "pull_steps", "concurrency_options", "job_variables")
+        after = service.deployment(name)
+        assert {key: after[key] for key in same} == {key: known[key] for key in same}
+    assert len([one for one in service.post("/automations/filter", {}) if one["name"] == "leadline-model-version"]) == 1
+    assert deployed(service)["trigger leadline-model-version"] in ("unchanged", "updated")
+    assert set(deployed(service).values()) == {"unchanged"}
+
+
+def test_the_event_starts_one_flow_run_however_often_it_comes(service: LiveService) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        emit = ["emit", "model-version", *fields("1.0"), "--json"]
+        sent = [json.loads(done.stdout) for done in pool.map(lambda _: service.leadline(*emit), range(3))]
+    again = json.loads(service.leadline(*emit).stdout)
+    assert len({one["event"] for one in [*sent, again]}) == 1
+    assert len({one["flow_run"] for one in [*sent, again]}) == 1
+    assert again["new"] is False
+    run = service.ended(again["flow_run"])
+    assert run["state_type"] == "COMPLETED", run["state"]
+    assert run["name"] == "wrenfield-helpdesk 1.0"
+    assert run["parameters"] == {
+        "config": {
+            "model": "wrenfield-helpdesk",
+            "version": "1.0",
+            "suite": str(CASES),
+            "answers": str(CASES),
+            "evaluators": ["bleu"],
+            "fail_on": "never",
+        }
+    }
+    mine = [one for one in service.runs_of(VERSION_FLOW) if one["parameters"]["config"]["version"] == "1.0"]
+    assert [one["id"] for one in mine] == [run["id"]]
+
+
+def test_a_payload_that_does_not_fit_is_refused_before_it_is_sent(service: LiveService) -> None:
+    done = service.leadline("emit", "model-version", "m", "--version", "not a version", "--set", "evil=1", code=2)
+    for fault in ("version:", "suite: Field required", "evil:", "was not sent"):
+        assert fault in done.stderr
+    assert events_about(service, "leadline.model.m") == []
+
+
+def test_a_payload_that_does_not_fit_and_came_by_another_way_is_seen(service: LiveService) -> None:
+    event = {"event": "leadline.model-version.created", "occurred": datetime.now(UTC).isoformat()}
+    about = {"prefect.resource.id": "leadline.model.raw"}
+    service.post("/events", [event | {"resource": about, "payload": {"model": "raw"}, "id": str(uuid4())}])
+
+    def alert() -> dict[str, Any] | None:
+        found = [
+            one for one in service.runs_of("alert/alert") if "'version' is a required property" in str(one["state"])
+        ]
+        return found[0] if found else None
+
+    seen = eventually(alert, 60, "a flow run that says what is wrong")
+    assert (seen["state_type"], seen["name"]) == ("FAILED", "alert: leadline-model-version")
+    listed = json.loads(service.leadline("events", "--failed", "--json").stdout)
+    assert any("'version' is a required property" in one["outcome"]["failed"] for one in listed)
+
+
+def test_a_registrys_webhook_starts_the_evaluation(service: LiveService) -> None:
+    file, port = service.folder / "webhook.yaml", free_port(0)
+    mine = {"suite": str(CASES), "answers": str(CASES), "evaluators": ["bleu"], "fail_on": "never"}
+    file.write_text(yaml.safe_dump({"defaults": mine, "models": {"wrenfield-*": None}}))
+    environment = {**service.environment, "LEADLINE_WEBHOOK_SECRET": "a shared secret"}
+    arguments = ["webhook", "serve", "--models", str(file), "--port", str(port)]
+    receiver = subprocess.Popen(
+        [sys.executable, "-m", "flows.cli.main", *arguments], env=environment, stderr=subprocess.PIPE, text=True
+    )
+
+    def deliver(secret: str) -> httpx.Response | None:
+        body = {
+            "event": {"action": "update", "scope": "repo.content"},
+            "repo": {"type": "model", "name": "wrenfield-helpdesk"},
+            "updatedRefs": [{"ref": "refs/heads/main", "oldSha": None, "newSha": "575db8b7a51b6f85"}],
+        }
+        headers = {"X-Webhook-Secret": secret}
+        with suppress(httpx.ConnectError):
+            address = f"http://127.0.0.1:{port}/huggingface"
+            return httpx.post(address, json=body, headers=headers, timeout=60, trust_env=False)
+        return None
+
+    try:
+        refused = eventually(lambda: deliver("wrong"), 60, "the receiver listens")
+        assert refused.status_code == 401
+        answers = [deliver("a shared secret") for _ in range(2)]
+        assert [answer and (answer.status_code, answer.json()["new"]) for answer in answers] == [
+            (202, True),
+            (202, False),
+        ]
+    finally:
+        receiver.terminate()
+        said = receiver.communicate(timeout=30)[1]
+    assert "a shared secret" not in said
+    runs = eventually(lambda: [one for one in service.runs_of(VERSION_FLOW) if "575db8b" in str(one)], 30, "a flow run")
+    assert [service.ended(run["id"])["state_type"] for run in runs] == ["COMPLETED"]
+
+
+def test_an_event_that_nobody_waits_for_is_not_sent(service: LiveService) -> None:
+    [automation] = [one for one in service.post("/automations/filter", {}) if one["name"] == "leadline-model-version"]
+    service.patch(f"/automations/{automation['id']}", {"enabled": False})
+    try:
+        done = service.leadline("emit", "model-version", *fields("unheard"), code=3)
+        assert "leadline deploy" in done.stderr
+    finally:
+        service.patch(f"/automations/{automation['id']}", {"enabled": True})
+
+
+def test_the_nightly_schedule_makes_runs(service: LiveService, tmp_path: Path) -> None:
+    file = yaml.safe_load(own_file())
+    [evaluate] = [one for one in file["deployments"] if one["name"] == "evaluate"]
+    evaluate["schedules"][0]["active"] = True
+    evaluate["schedules"][0]["parameters"]["config"]["dataset"] = str(CASES)
+    mine = tmp_path / "prefect.yaml"
+    mine.write_text(yaml.safe_dump(file))
+    assert deployed(service, "--file", str(mine))["deployment evaluate/evaluate"] == "updated"
+    wanted = {"flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}}, "sort": "EXPECTED_START_TIME_ASC"}
+    try:
+        [first, *_] = eventually(lambda: service.runs_of("evaluate/evaluate", **wanted), 90, "scheduled runs")
+        due = datetime.fromisoformat(first["expected_start_time"])
+        assert datetime.now(UTC) < due < datetime.now(UTC) + timedelta(days=1)
+        assert (due.hour, due.minute) == (2, 0)
+        assert first["parameters"]["config"] == {"dataset": str(CASES), "name": "nightly", "fail_on": "high"}
+    finally:
+        assert deployed(service)["deployment evaluate/evaluate"] == "updated"
+    eventually(lambda: not service.runs_of("evaluate/evaluate", **wanted), 30, "no scheduled runs any more")
+
+
+def test_workers_find_what_a_local_run_finds(service: LiveService, tmp_path: Path) -> None:
+    dataset = shutil.copy(CASES, service.folder / "cases.csv")
+    config = {"dataset": Path(dataset).name, "evaluators": ["bleu", "rouge"], "dispatch": "workers"}
+    deployment = service.deployment("evaluate/evaluate")["id"]
+    run = service.post(f"/deployments/{deployment}/create_flow_run", {"parameters": {"config": config}})
+    assert service.ended(run["id"])["state_type"] == "COMPLETED"
+    assert service.runs_of("score-chunk/cpu")
+    here = ["--store", str(tmp_path / "store")]
+    service.leadline("evaluate", dataset, "-e", "bleu", "-e", "rouge", *here)
+    query = "SELECT evaluator, metric, case_key, value FROM scores ORDER BY ALL"
+    elsewhere = json.loads(service.leadline("sql", query, "--run", "latest", "--format", "json").stdout)
+    local = json.loads(service.leadline("sql", query, "--format", "json", *here).stdout)
+    assert len(local) > 10
+    assert [one | {"run": ""} for one in elsewhere] == [one | {"run": ""} for one in local]
+
+
+def test_a_worker_ends_when_it_is_asked_to_even_if_its_shell_ignores_interrupts(service: LiveService) -> None:
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "flows.cli.main", "worker", "--pool", "gpu", "--name", "short-lived"],
+        env=dict(service.environment), cwd=service.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )  # fmt: skip
+
+    def online() -> bool:
+        found = service.post("/work_pools/gpu/workers/filter", {})
+        return any(one["name"] == "short-lived" and one["status"] == "ONLINE" for one in found)
+
+    try:
+        eventually(online, 60, "the worker is online")
+        started = time.monotonic()
+        worker.terminate()
+        worker.wait(20)
+        assert time.monotonic() - started < 15
+    finally:
+        worker.kill()
+        worker.wait()
+
+
+def test_a_worker_of_an_unknown_pool_is_told_which_there_are(service: LiveService) -> None:
+    done = service.leadline("worker", "--pool", "cup", code=2)
+    assert "cpu, default-agent-pool" in done.stderr or "cpu, flows" in done.stderr
+
+
+def test_no_log_holds_a_password(service: LiveService) -> None:
+    passwords = {(service.folder / "postgres" / "password").read_text().strip()}
+    for line in (service.folder / "redis" / "redis.conf").read_text().splitlines():
+        if line.startswith("requirepass "):
+            passwords.add(line.split()[1])
+    for log in (service.folder / "logs").iterdir():
+        text = log.read_text(errors="replace")
+        assert not [password for password in passwords if password in text], log.name
