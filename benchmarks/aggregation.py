@@ -31,13 +31,13 @@ GROUP BY metric_id, model_id
 
 DATASET = """
 INSERT INTO models SELECT i, 'model-' || i, 'model-' || i, NULL, true FROM range({models}) AS t(i);
-INSERT INTO cases SELECT i, 'case-' || i, 'question ' || i, [], [], NULL, [], '{{}}' FROM range({cases}) AS t(i);
+INSERT INTO cases SELECT i, 'case-' || i, 'question ' || i, [], [], NULL, [], '{{}}', NULL FROM range({cases}) AS t(i);
 -- Every tenth case is a perturbed copy of the case before it.
 INSERT INTO relationships
 SELECT i, i - 1, 'perturbation_source', CASE WHEN i % 20 = 9 THEN 'typo' ELSE 'comma' END
 FROM range({cases}) AS t(i) WHERE i % 10 = 9;
 INSERT INTO rows
-SELECT i, i // {models}, i % {models}, 'an answer', [], NULL, NULL, NULL, NULL, NULL, '{{}}'
+SELECT i, i // {models}, i % {models}, 'an answer', [], NULL, NULL, NULL, NULL, NULL, '{{}}', NULL
 FROM range({cases} * {models}) AS t(i);
 """
 
@@ -47,7 +47,7 @@ SELECT i, 'toy-' || i, 'Toy ' || i, 'generation', 'cpu', 'heatmap', '', '{{}}', 
 FROM range(({metrics} + 4) // 5) AS t(i);
 INSERT INTO metrics
 SELECT i, i // 5, 'metric-' || i, 'Metric ' || i, '', i % 3 > 0, 0, CASE WHEN i % 10 = 7 THEN 'inf'::DOUBLE ELSE 1 END,
-       CASE WHEN i % 10 = 7 THEN 30 ELSE 0.5 END, i % 5 = 0, i % 5 = 0, false
+       CASE WHEN i % 10 = 7 THEN 30 ELSE 0.5 END, i % 5 = 0, i % 5 = 0, false, false
 FROM range({metrics}) AS t(i);
 -- A copy's value is near its original's. One in twenty rows has no value.
 INSERT INTO scores

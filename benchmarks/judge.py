@@ -34,8 +34,8 @@ from evaluators.metrics import Metric
 from evaluators.registry import get
 from evaluators.toolbox import Settings, Toolbox
 from evaluators.types import Chunk, Field, Row, RowScore
+from tasks.ledger.place import ledger_at
 from tasks.ledger.report import LedgerReader
-from tasks.ledger.sqlite import SqliteLedger
 from tests.support.agreeable_judge import in_form
 from tests.support.judge_endpoint import JudgeEndpoint, Question, serving
 
@@ -133,7 +133,7 @@ async def bare(config: JudgeConfig, messages: list[list[dict[str, str]]]) -> Non
 
 def leadline(config: JudgeConfig, cases: int, round_: int, folder: Path) -> float:
     """Judge all cases with an empty ledger, and return the seconds it took."""
-    ledger = SqliteLedger(folder / f"ledger-{round_}.sqlite", "benchmark")
+    ledger = ledger_at(folder / f"ledger-{round_}.sqlite", "benchmark")
     tools = Toolbox(Settings(judges=(config,)), ledger=ledger)
     client = JudgeClient(config, transport=LiteLLMTransport(), ledger=ledger, gate=shared_gate(config))
     tools._clients[config.key] = client
@@ -150,7 +150,7 @@ def leadline(config: JudgeConfig, cases: int, round_: int, folder: Path) -> floa
 
 def rag(config: JudgeConfig, cases: int, folder: Path) -> tuple[float, int]:
     """Judge RAG cases of three contexts with four evaluators at once; return the seconds and the calls it took."""
-    ledger = SqliteLedger(folder / "rag.sqlite", "benchmark")
+    ledger = ledger_at(folder / "rag.sqlite", "benchmark")
     settings = Settings(judges=(config.model_copy(update={"structured": "json_schema"}),), embedder="offline")
     tools = Toolbox(settings, ledger=ledger)
     rows = [
