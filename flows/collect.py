@@ -12,8 +12,8 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
-from evaluators.errors import UsageError
 from evaluators.judge.budget import Limits
+from flows.outputs import output_file
 from flows.progress import report
 from flows.version_config import CollectConfig, CollectResult
 from tasks.collect import Collected, Target, find_targets
@@ -44,13 +44,7 @@ def output_of(config: CollectConfig) -> Path:
     Raises:
         UsageError: There is the suite itself, or a folder.
     """
-    suite = Path(config.suite)
-    output = Path(config.output) if config.output else Path(f"{suite.stem}.answers.jsonl")
-    if output.exists() and output.resolve() == suite.expanduser().resolve():
-        raise UsageError(f"{output} is the suite itself.", hint="Write elsewhere: -o FILE")
-    if output.is_dir():
-        raise UsageError(f"{output} is a folder.", hint="Name a file: -o FILE")
-    return output
+    return output_file(config.output, f"{Path(config.suite).stem}.answers.jsonl", sources=[config.suite])
 
 
 def _flow_run_name() -> str:

@@ -17,6 +17,7 @@ from evaluators.text.sentences import splitter_for
 from evaluators.toolbox import Settings, Toolbox
 from flows.generate_config import GenerateConfig, GenerateResult
 from flows.judging import judges_of, limits_of
+from flows.outputs import output_file
 from flows.progress import report
 from tasks.generate import Corpus, Cutting, Form, Generated, find_files, read_corpus
 from tasks.generate import generate as ask_about
@@ -34,12 +35,8 @@ def output_of(config: GenerateConfig) -> Path:
         UsageError: There is a folder, or one of the documents.
     """
     first = Path(config.documents[0])
-    output = Path(config.output or f"{first.stem or first.absolute().name or 'documents'}.questions.jsonl")
-    if output.is_dir():
-        raise UsageError(f"{output} is a folder.", hint="Name a file: -o FILE")
-    if output.exists() and any(output.resolve() == Path(name).expanduser().resolve() for name in config.documents):
-        raise UsageError(f"{output} is one of the documents.", hint="Write elsewhere: -o FILE")
-    return output
+    name = first.stem or first.absolute().name or "documents"
+    return output_file(config.output, f"{name}.questions.jsonl", sources=config.documents)
 
 
 def settings_of(config: GenerateConfig) -> Settings:

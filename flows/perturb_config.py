@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evaluators.errors import UsageError
 from evaluators.toolbox import Settings, Toolbox
 from flows.config import DatasetFormat, Judges
 from flows.judging import judges_of, limits_of
+from flows.outputs import output_file
 from tasks.ledger.place import open_ledger
 from tasks.load import load_dataset
 from tasks.perturb.perturbing import SEED, Perturbed, perturb
@@ -58,13 +58,7 @@ def output_of(config: PerturbConfig) -> Path:
     Raises:
         UsageError: There is the suite itself, or a folder.
     """
-    suite = Path(config.suite)
-    output = Path(config.output) if config.output else Path(f"{suite.stem}.perturbed.jsonl")
-    if output.exists() and output.resolve() == suite.expanduser().resolve():
-        raise UsageError(f"{output} is the suite itself.", hint="Write elsewhere: -o FILE")
-    if output.is_dir():
-        raise UsageError(f"{output} is a folder.", hint="Name a file: -o FILE")
-    return output
+    return output_file(config.output, f"{Path(config.suite).stem}.perturbed.jsonl", sources=[config.suite])
 
 
 def make_copies(config: PerturbConfig) -> Perturbed:

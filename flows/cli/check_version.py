@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from evaluators.errors import UsageError
 from flows.cli.events import read_settings
-from flows.cli.options import FAIL_ON
+from flows.cli.options import FAIL_ON, refusals
 from flows.cli.output import clean, print_json, print_table
 from flows.cli.running import on_an_api, stoppable
 from flows.cli.session import Session, say, session_options
@@ -89,8 +88,6 @@ def versions(session: Session, /, model: str | None, as_json: bool) -> None:
 
 
 def _config(session: Session, options: dict[str, Any]) -> ModelVersionConfig:
-    from pydantic import ValidationError
-
     from flows.version_config import ModelVersionConfig
 
     given = read_settings(options["settings"])
@@ -106,13 +103,8 @@ def _config(session: Session, options: dict[str, Any]) -> ModelVersionConfig:
         given["again"] = True
     if session.store is not None:
         given["store"] = session.store
-    try:
+    with refusals("check-version"):
         return ModelVersionConfig.model_validate(given)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        said = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{where}: {said}.", hint="See: leadline check-version --help") from None
 
 
 def _check(config: ModelVersionConfig) -> None:

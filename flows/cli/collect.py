@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from evaluators.errors import UsageError
-from flows.cli.options import FORMATS
+from flows.cli.options import FORMATS, refusals
 from flows.cli.output import clean, print_json
 from flows.cli.running import on_an_api, stoppable
 from flows.cli.session import Session, say, session_options
@@ -62,18 +61,11 @@ def collect(session: Session, /, as_json: bool, **options: Any) -> int:
 
 
 def _config(session: Session, options: dict[str, Any]) -> CollectConfig:
-    from pydantic import ValidationError
-
     from flows.config import DatasetFormat
     from flows.version_config import CollectConfig
 
-    try:
+    with refusals("collect"):
         return CollectConfig(**options | {"format": DatasetFormat(options["format"]), "store": session.store})
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        said = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{where}: {said}.", hint="See: leadline collect --help") from None
 
 
 def _check(config: CollectConfig) -> None:

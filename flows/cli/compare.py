@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from evaluators.errors import UsageError
+from flows.cli.options import refusals
 from flows.cli.output import clean, number, print_json, print_table
 from flows.cli.session import Session, relay_warnings, say, session_options
 
@@ -84,8 +85,6 @@ def compare(session: Session, /, sides: tuple[str, ...], fail_on: str, as_json: 
 
 
 def _config(session: Session, sides: Sequence[str], options: dict[str, Any]) -> CompareConfig:
-    from pydantic import ValidationError
-
     from flows.comparing import CompareConfig
 
     baseline, versions = options.pop("baseline"), options.pop("versions")
@@ -98,7 +97,7 @@ def _config(session: Session, sides: Sequence[str], options: dict[str, Any]) -> 
     if not baseline and not versions:
         named = {"baseline": sides[0], "candidate": sides[1] if len(sides) > 1 else "latest"}
     general, margins = _margins(options.pop("margins"))
-    try:
+    with refusals("compare"):
         return CompareConfig(
             **named,
             **{key: value for key, value in options.items() if key != "mapping"},
@@ -108,11 +107,6 @@ def _config(session: Session, sides: Sequence[str], options: dict[str, Any]) -> 
             model_map=dict(_pair(text, "--map OLD=NEW") for text in options["mapping"]),
             store=session.store,
         )
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{where}: {message}." if where else f"{message[0].upper()}{message[1:]}.") from None
 
 
 def _margins(texts: Iterable[str]) -> tuple[float | None, dict[str, float]]:

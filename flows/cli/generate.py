@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from evaluators.errors import UsageError
+from flows.cli.options import refusals
 from flows.cli.output import clean, print_json
 from flows.cli.running import on_an_api, stoppable
 from flows.cli.session import Session, say, session_options
@@ -100,8 +100,6 @@ def generate(session: Session, /, as_json: bool, dry_run: bool, **options: Any) 
 
 
 def _config(session: Session, options: dict[str, Any]) -> GenerateConfig:
-    from pydantic import ValidationError
-
     from flows.config import Judges, Models
     from flows.generate_config import GenerateConfig
 
@@ -109,15 +107,10 @@ def _config(session: Session, options: dict[str, Any]) -> GenerateConfig:
     models = {name: options.pop(name) for name in _MODELS}
     if options["overlap"] is None:
         options["overlap"] = options["chunk_size"] // 10
-    try:
+    with refusals("generate"):
         return GenerateConfig(
             **options | {"judges": Judges(**judges), "models": Models(**models), "store": session.store}
         )
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        said = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{where}: {said}." if where else f"{said}.", hint="See: leadline generate --help") from None
 
 
 def _check(config: GenerateConfig) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -120,19 +121,36 @@ def evaluation_options(command: F) -> F:
     return command
 
 
+@contextmanager
+def refusals(command: str) -> Iterator[None]:
+    """Turn what a flow's parameters refuse into a usage error, which says the first fault.
+
+    Args:
+        command: The command whose help says more.
+    """
+    from pydantic import ValidationError
+
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        said = first["msg"].removeprefix("Value error, ")
+        sentence = f"{where}: {said}." if where else f"{said[:1].upper()}{said[1:]}."
+        raise UsageError(sentence, hint=f"See: leadline {command} --help") from None
+
+
 def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
     """Turn options into the flow's parameters.
 
     Raises:
         UsageError: A value is not what it should be.
     """
-    from pydantic import ValidationError
-
     from flows.config import DatasetFormat, EvaluateConfig, FailOn, Judges, Models
 
     judges = {field: options.pop(option) for option, field in _JUDGES.items() if option in options}
     models = {name: options.pop(name) for name in Models.model_fields if name in options}
-    try:
+    with refusals("evaluate"):
         return EvaluateConfig(
             **options
             | {
@@ -145,10 +163,6 @@ def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
                 "store": session.store,
             }
         )
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{where}: {first['msg']}.", hint="See: leadline evaluate --help") from None
 
 
 def parse_params(texts: Iterable[str]) -> dict[str, dict[str, Any]]:

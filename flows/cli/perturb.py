@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evaluators.errors import UsageError
-from flows.cli.options import FORMATS
+from flows.cli.options import FORMATS, refusals
 from flows.cli.output import clean, print_json, print_table
 from flows.cli.session import Session, say, session_options
 
@@ -80,15 +80,13 @@ def perturb(
 
 
 def _config(session: Session, suite: str, recipes: Sequence[str], options: dict[str, Any]) -> PerturbConfig:
-    from pydantic import ValidationError
-
     from flows.config import DatasetFormat, Judges
     from flows.perturb_config import PerturbConfig
 
     judges = {"judge": "model", "judge_api_base": "api_base", "judge_config": "config"}
     chosen = {field: options.pop(option) for option, field in judges.items()}
     chosen |= {name: options.pop(name) for name in ("max_calls", "max_cost")}
-    try:
+    with refusals("perturb"):
         return PerturbConfig(
             suite=suite,
             recipes=tuple(recipes),
@@ -97,7 +95,3 @@ def _config(session: Session, suite: str, recipes: Sequence[str], options: dict[
             format=DatasetFormat(options.pop("format")),
             **options,
         )
-    except ValidationError as error:
-        first = error.errors()[0]
-        said = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{'.'.join(map(str, first['loc']))}: {said}.", hint="See: leadline perturb --help") from None

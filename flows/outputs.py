@@ -1,0 +1,27 @@
+"""Where commands write their file: never over what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from evaluators.errors import UsageError
+
+
+def output_file(given: str | None, default: str, *, sources: Sequence[str]) -> Path:
+    """Return the file to write.
+
+    Args:
+        given: What the user named, if anything.
+        default: Its name otherwise, in the working directory.
+        sources: What is read.
+
+    Raises:
+        UsageError: It is a folder, or one of the sources.
+    """
+    output = Path(given or default)
+    if output.is_dir():
+        raise UsageError(f"{output} is a folder.", hint="Name a file: -o FILE")
+    if output.exists() and any(output.resolve() == Path(name).expanduser().resolve() for name in sources):
+        raise UsageError(f"{output} is what is read.", hint="Write elsewhere: -o FILE")
+    return output
