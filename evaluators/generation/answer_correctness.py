@@ -23,9 +23,9 @@ from evaluators.ragas import (
     verbatim_spans,
 )
 from evaluators.registry import register
+from evaluators.statements import STATEMENTS, statements_of
 from evaluators.toolbox import Toolbox
 from evaluators.types import Field, Reason, Row, RowScore, Source, clip
-from evaluators.valor import STATEMENTS, statements_of
 from evaluators.verdicts import AT_ONCE, Verdict, Verdicts, one_each
 
 

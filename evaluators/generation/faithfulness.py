@@ -7,9 +7,9 @@ from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
 from evaluators.metrics import Metric
 from evaluators.ragas import SOURCE, Measured, as_evidence, context_of, is_yes, verbatim_spans, verdicts_on
 from evaluators.registry import register
+from evaluators.statements import STATEMENTS, statements_of
 from evaluators.toolbox import Toolbox
 from evaluators.types import Field, Row, RowScore, Source
-from evaluators.valor import STATEMENTS, statements_of
 
 
 @register

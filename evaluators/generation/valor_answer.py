@@ -11,9 +11,9 @@ from evaluators.judge.errors import JudgeUnparseable
 from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
 from evaluators.metrics import Metric
 from evaluators.registry import register
+from evaluators.statements import SOURCE, STATEMENTS, share, statements_of
 from evaluators.toolbox import Toolbox
 from evaluators.types import Evidence, Field, Json, Reason, Row, RowScore
-from evaluators.valor import SOURCE, STATEMENTS, share, statements_of
 from evaluators.verdicts import StrictReply, VerdictsOrIdk, as_json, count_of, one_each
 
 

@@ -6,9 +6,9 @@ from evaluators.base import Spec
 from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
 from evaluators.metrics import Metric
 from evaluators.registry import register
+from evaluators.statements import SOURCE, filled, share
 from evaluators.toolbox import Toolbox
 from evaluators.types import Evidence, Field, Row, RowScore
-from evaluators.valor import SOURCE, filled, share
 from evaluators.verdicts import StrictReply, Verdicts, as_json, chunk_spans, count_of, one_each
 
 

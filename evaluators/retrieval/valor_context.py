@@ -9,9 +9,9 @@ from evaluators.base import Spec
 from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
 from evaluators.metrics import Metric
 from evaluators.registry import register
+from evaluators.statements import SOURCE, STATEMENTS, statements_of
 from evaluators.toolbox import Toolbox
 from evaluators.types import Evidence, Field, Reason, Row, RowScore
-from evaluators.valor import SOURCE, STATEMENTS, statements_of
 from evaluators.verdicts import Verdicts, as_json, chunk_spans, count_of, one_each
 
 

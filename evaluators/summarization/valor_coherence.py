@@ -8,9 +8,9 @@ from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
 from evaluators.judge.replies import read_number
 from evaluators.metrics import Metric
 from evaluators.registry import register
+from evaluators.statements import SOURCE
 from evaluators.toolbox import Toolbox
 from evaluators.types import Field, Row, RowScore
-from evaluators.valor import SOURCE
 
 
 def rating(text: str) -> float:

@@ -1,4 +1,4 @@
-"""What Valor's judge evaluators of several families share: the statements of a text."""
+"""The statements of a text: what judge evaluators of several families take texts apart into."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from evaluators.judge.evaluator import Judge, here
 from evaluators.verdicts import StrictReply
 
-STATEMENTS: Final = here(__file__, "valor_statements.jinja")
+STATEMENTS: Final = here(__file__, "statements.jinja")
 """The prompt that takes a text apart; equal texts are taken apart once, whichever evaluators need them."""
 
 SOURCE: Final = "Striveworks Valor, metrics reference, text generation metrics (LLM-guided)"
