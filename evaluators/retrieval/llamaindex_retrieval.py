@@ -19,6 +19,9 @@ from evaluators.types import Chunk, Evidence, Field, Row, RowScore, clip
 class RetrievalParams(Params):
     """Parameters of ranked retrieval."""
 
+    k: Annotated[
+        int | None, Key(ge=1, description="Only the first k distinct documents count (precision at k, …); empty: all.")
+    ] = None
     granular_hit_rate: Annotated[
         bool, Key(description="Hit rate is the share of expected documents found, instead of whether any was.")
     ] = False
@@ -62,7 +65,7 @@ def average_precision(ranks: Sequence[int], n_expected: int) -> float:
 
 
 def ndcg(ranks: Sequence[int], n_expected: int) -> float:
-    """Return the discounted gain with binary relevance, divided by that of all expected documents standing on top."""
+    """Return the discounted gain with binary relevance, divided by that of ``n_expected`` documents standing on top."""
     ideal = math.fsum(1 / math.log2(rank + 1) for rank in range(1, n_expected + 1))
     return math.fsum(1 / math.log2(rank + 1) for rank in ranks) / ideal
 
@@ -83,6 +86,9 @@ class LlamaIndexRetrieval(RowEvaluator):
     * ap: sum over the hits of (hits so far / rank), divided by n.
     * ndcg: sum over the hits of 1 / log2(rank + 1), divided by the same sum over the ranks 1 to n (not over the
       ranks that were retrieved). Relevance is binary, so that linear and exponential gain are equal.
+
+    With ``k`` only the first k distinct documents count. Precision is then over those that there are among them, recall
+    and ap still over all n, and the best order that ndcg compares with has min(n, k) hits, as is usual for NDCG at k.
 
     **Edge cases.**
 
@@ -116,7 +122,7 @@ class LlamaIndexRetrieval(RowEvaluator):
 
     def score_row(self, row: Row, tools: Toolbox) -> RowScore:
         """Score one row."""
-        expected, retrieved = frozenset(row.expected_documents), ranked(row.retrieved_context)
+        expected, retrieved = frozenset(row.expected_documents), ranked(row.retrieved_context)[: self.params.k]
         if not expected or not any(document is not None for document in retrieved):
             return RowScore.not_applicable(self.row_metrics, "There is no expected or no retrieved document.")
         ranks, n = ranks_of(expected, retrieved), len(expected)
@@ -127,7 +133,7 @@ class LlamaIndexRetrieval(RowEvaluator):
                 "precision": len(ranks) / len(retrieved),
                 "recall": len(ranks) / n,
                 "ap": clip(average_precision(ranks, n), 0.0, 1.0),
-                "ndcg": clip(ndcg(ranks, n), 0.0, 1.0),
+                "ndcg": clip(ndcg(ranks, min(n, self.params.k or n)), 0.0, 1.0),
             },
             Evidence(f"{len(ranks)} of {n} expected documents were retrieved.", data={"ranks": ranks}),
         )
