@@ -151,7 +151,9 @@ class Service:
         names = ("PREFECT_API_URL", "PREFECT_HOME", "LEADLINE_STORE", "LEADLINE_LEDGER")
         file = self.folder / "env"
         file.touch(mode=0o600)
-        file.write_text("".join(f"export {name}='{environment[name]}'\n" for name in names), encoding="utf-8")
+        lines = [f"export {name}='{environment[name]}'\n" for name in names]
+        lines.append(f"export PATH='{Path(sys.executable).parent}':\"$PATH\"\n")  # leadline and prefect
+        file.write_text("".join(lines), encoding="utf-8")
 
     def _deploy(self, environment: Mapping[str, str]) -> None:
         import subprocess

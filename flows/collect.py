@@ -18,7 +18,7 @@ from flows.progress import report
 from flows.version_config import CollectConfig, CollectResult
 from tasks.collect import Collected, Target, find_targets
 from tasks.collect import collect as ask_models
-from tasks.ledger.place import open_ledger
+from tasks.ledger.place import open_ledger, read_ledger
 from tasks.load import LoadedDataset, load_dataset
 from tasks.store import Store
 
@@ -91,8 +91,9 @@ def collect_loaded(
         limits=limits,
         progress=lambda model, finished, total: report("collect", model, finished, total),
     )
+    spent = read_ledger(store).total(name)  # replies without an answer were paid for as well
     log = get_run_logger()
-    log.info("%d answers, %d errors, %d calls", done.answered, done.failed, done.calls)
+    log.info("%d answers, %d errors, %d calls", done.answered, done.failed, spent.answered)
     for error, count in done.commonest_errors().items():
         log.warning("%d rows have an error instead of an answer: %s", count, error)
     result = CollectResult(
@@ -104,10 +105,10 @@ def collect_loaded(
         failed=done.failed,
         truncated=done.truncated,
         unasked=done.unasked,
-        calls=done.calls,
+        calls=spent.answered,
         reused=done.reused,
-        cost_usd=done.cost_usd,
-        unknown_price=done.unknown_price,
+        cost_usd=spent.cost_usd,
+        unknown_price=spent.unknown_price,
         seconds=round(time.monotonic() - started, 2),
         errors=done.commonest_errors(),
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from evaluators.errors import UsageError
-from flows.config import Gate
+from flows.config import Gate, StorePlace
 
 if TYPE_CHECKING:
     from tasks.compare import Comparison
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class CompareConfig(BaseModel):
     """Who is compared with whom, how much worse the candidate may be, and what is compared."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     baseline: str = Field(
         "",
@@ -87,7 +87,7 @@ class CompareConfig(BaseModel):
         json_schema_extra={"position": 11},
     )
     output: str | None = Field(None, description="Copy the files to this folder.", json_schema_extra={"position": 12})
-    store: str | None = Field(
+    store: StorePlace = Field(
         None, description="The store; empty: $LEADLINE_STORE or ./.leadline.", json_schema_extra={"position": 13}
     )
 

@@ -7,12 +7,23 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from evaluators.judge.config import address_without_secrets
 from tasks.load.formats import DatasetFormat as DatasetFormat
+
+
+def _without_credentials(place: str | None) -> str | None:
+    if place and "://" in place and "@" in urlsplit(place).netloc:
+        raise ValueError("must hold no credentials: they come from the environment")
+    return place
+
+
+StorePlace: TypeAlias = Annotated[str | None, AfterValidator(_without_credentials)]
+"""Where a store is: a folder or an address, which Prefect keeps with a run's parameters, so without credentials."""
 
 
 class FailOn(StrEnum):
@@ -34,7 +45,7 @@ class Dispatch(StrEnum):
 class Models(BaseModel):
     """Local models and text handling."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     embedder: str | None = Field(
         None,
@@ -70,7 +81,7 @@ class Models(BaseModel):
 class Judges(BaseModel):
     """Who judges, how often, and what it may cost. API keys come from the environment of whoever asks."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     model: str | None = Field(
         None,
@@ -116,7 +127,7 @@ class Judges(BaseModel):
 class EvaluateConfig(BaseModel):
     """What to evaluate, with which evaluators, and what makes the gate fail."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     dataset: str = Field(
         description="File with the cases and the models' answers.", min_length=1, json_schema_extra={"position": 0}
@@ -169,7 +180,7 @@ class EvaluateConfig(BaseModel):
         json_schema_extra={"position": 10},
     )
     output: str | None = Field(None, description="Copy the results to this folder.", json_schema_extra={"position": 11})
-    store: str | None = Field(
+    store: StorePlace = Field(
         None, description="The store; empty: $LEADLINE_STORE or ./.leadline.", json_schema_extra={"position": 12}
     )
     name: str = Field("", max_length=200, description="A name for the run.", json_schema_extra={"position": 13})

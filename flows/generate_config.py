@@ -8,13 +8,13 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from flows.config import Judges, Models
+from flows.config import Judges, Models, StorePlace
 
 
 class GenerateConfig(BaseModel):
     """Which documents are asked about, how they are cut, who is asked, and what that may cost."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     documents: tuple[str, ...] = Field(
         min_length=1,
@@ -80,7 +80,7 @@ class GenerateConfig(BaseModel):
         description="The dataset to write; empty: DOCUMENT.questions.jsonl here.",
         json_schema_extra={"position": 14},
     )
-    store: str | None = Field(
+    store: StorePlace = Field(
         None, description="The store; empty: $LEADLINE_STORE or ./.leadline.", json_schema_extra={"position": 15}
     )
 

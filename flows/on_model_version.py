@@ -25,9 +25,11 @@ from flows.comparing import CompareConfig, CompareResult
 from flows.config import EvaluateConfig, EvaluateResult, FailOn, Gate
 from flows.evaluate import evaluate
 from flows.judging import judges_of
+from flows.planning import settings_of
 from flows.version_config import CollectResult, ModelVersionResult, TargetChoice
 from flows.version_config import ModelVersionConfig as ModelVersionConfig
 from tasks.collect import Target, find_targets, read_targets
+from tasks.jobs import choose
 from tasks.load import LoadedDataset, load_dataset
 from tasks.runs import find_run
 from tasks.store import Store
@@ -71,18 +73,40 @@ def on_model_version(config: ModelVersionConfig) -> ModelVersionResult:
     given = _given(store, config)
     target = None if given else target_of(config)
     subject = subject_of(config, suite, target, given)
+    _check(store, config, subject)
     taken = claim(store, subject, owner={"flow_run": str(flow_run.id or "")}, again=config.again)
     if not isinstance(taken, Claim):
         result = _known(taken)
         get_run_logger().info("%s %s: %s", config.model, config.version, result.reason)
         return result
     with held(taken):
-        result = _evaluated(store, config, suite, subject, target)
+        result, unscored = _evaluated(store, config, suite, subject, target)
         outcome = result.model_dump(mode="json", exclude={"model", "version", "standing", "asked"})
-        complete = result.decision != "inconclusive" or not result.failed
+        # what an instrument or a host could not do is no result: the next event tries again
+        complete = result.decision != "inconclusive" or not (result.failed or unscored)
         taken.finish("done" if complete else "incomplete", outcome)
     create_markdown_artifact(_summary(result), key="leadline-model-version", description=f"{config.model}")
     return result
+
+
+def _check(store: Store, config: ModelVersionConfig, subject: Subject) -> None:
+    """Refuse what could not be evaluated or compared, before anything is claimed or asked.
+
+    Raises:
+        UsageError: An evaluator, a parameter, a judge's key, a baseline or a margin's evaluator is missing.
+    """
+    settings = settings_of(_evaluation(config, None))
+    choice = choose(config.evaluator_suite, config.evaluators, config.params, settings)
+    for judge in settings.judges[:1]:
+        judge.api_key()
+    _baseline(store, config, subject)
+    running = {evaluator.spec.id for evaluator in choice.evaluators}
+    for metric in config.margins:
+        if not any(metric == name or metric.startswith(f"{name}.") for name in running):
+            raise UsageError(
+                f"A margin is given for {metric}, whose evaluator does not run.",
+                hint=f"Those that run: {', '.join(sorted(running))}.",
+            )
 
 
 def _given(store: Store, config: ModelVersionConfig) -> LoadedDataset | None:
@@ -147,12 +171,17 @@ def subject_of(
             "own": _own_evaluators(config.evaluators_dir),
             "judges": [judge.identity() for judge in judges_of(config.judges)],
             "trials": config.judges.trials,
+            "canaries": _content(config.judges.canaries),
         },
         "decided": config.model_dump(mode="json", include=_DECIDED),
-        "target": target.identity() if target else None,
+        "target": target.identity() | {"reply": target.reply.model_dump(mode="json")} if target else None,
         "answers": given.digest if given else None,
     }
     return Subject(config.model, config.version, suite.name, suite.digest, configuration)
+
+
+def _content(file: str | None) -> str | None:
+    return hashlib.sha256(Path(file).expanduser().read_bytes()).hexdigest()[:16] if file else None
 
 
 def _own_evaluators(folder: str | None) -> dict[str, str]:
@@ -163,8 +192,8 @@ def _own_evaluators(folder: str | None) -> dict[str, str]:
 
 def _evaluated(
     store: Store, config: ModelVersionConfig, suite: LoadedDataset, subject: Subject, target: Target | None
-) -> ModelVersionResult:
-    """Collect, evaluate, compare and decide."""
+) -> tuple[ModelVersionResult, int]:
+    """Collect, evaluate, compare and decide; also returns how many scores could not be had."""
     collected = _collected(store, config, suite, subject, target) if target else None
     run = evaluate(_evaluation(config, collected))
     baseline, version = _baseline(store, config, subject)
@@ -172,7 +201,7 @@ def _evaluated(
     decision, reason = decide(run, compared, version or baseline, fail_on=config.fail_on)
     if decision == "pass":
         set_tag(store, store.run(run.run), tag_of(subject))
-    return ModelVersionResult(
+    result = ModelVersionResult(
         model=config.model,
         version=config.version,
         standing="evaluated",
@@ -189,6 +218,7 @@ def _evaluated(
         asked=collected.calls if collected else 0,
         failed=collected.failed if collected else 0,
     )
+    return result, run.unscored
 
 
 def _collected(
@@ -273,7 +303,9 @@ def decide(
     decision: Gate = "fail" if "fail" in found else "inconclusive" if "inconclusive" in found else "pass"
     if fail_on is FailOn.NEVER:
         gate = f"The gate, which does not count here, says {run.gate}."
-    return decision, f"Compared with {baseline}: {compared.reason.rstrip('.')}. {gate}"
+    comparison = f"Compared with {baseline}: {compared.reason.rstrip('.')}."
+    first = compared.verdict == decision or fail_on is FailOn.NEVER  # what decided is said first
+    return decision, f"{comparison} {gate}" if first else f"{gate} {comparison}"
 
 
 def _known(record: Mapping[str, Any]) -> ModelVersionResult:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 
 from evaluators.toolbox import Settings, Toolbox
-from flows.config import DatasetFormat, Judges
+from flows.config import DatasetFormat, Judges, StorePlace
 from flows.judging import judges_of, limits_of
 from flows.outputs import output_file
 from tasks.ledger.place import open_ledger
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class PerturbConfig(BaseModel):
     """Which copies to make of which cases."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     suite: str = Field(description="File with the cases; answers in it are ignored.", json_schema_extra={"position": 0})
     recipes: tuple[str, ...] = Field(
@@ -44,7 +44,7 @@ class PerturbConfig(BaseModel):
     format: DatasetFormat = Field(
         DatasetFormat.AUTO, description="How the suite is read.", json_schema_extra={"position": 5}
     )
-    store: str | None = Field(
+    store: StorePlace = Field(
         None, description="The store; empty: $LEADLINE_STORE or ./.leadline.", json_schema_extra={"position": 6}
     )
     judges: Judges = Field(

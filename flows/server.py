@@ -71,7 +71,7 @@ def ensure_api(
         with _using(Api(kept.api, "kept")) as api:
             yield api
         return
-    say("Starting Prefect's ephemeral server (3 to 20 s; `leadline server start` keeps one)…")
+    say("Starting a temporary Prefect server (3 to 20 s; `leadline server start` keeps one)…")
     with TemporaryServer(_server_environment()) as server:
         meanwhile()
         try:

@@ -11,14 +11,19 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from evaluators.judge.config import address_without_secrets
-from flows.config import DatasetFormat, Dispatch, FailOn, Gate, Judges, Models
+from flows.config import DatasetFormat, Dispatch, FailOn, Gate, Judges, Models, StorePlace
 from tasks.collect.targets import VERSION_PATTERN
+
+
+def _without_secrets(model: str) -> str:
+    """Refuse a model's address that could hold a key, before Prefect keeps it."""
+    return address_without_secrets(model) if model.startswith(("http://", "https://")) else model
 
 
 class TargetChoice(BaseModel):
     """How the model or application under test is asked. API keys come from the environment of whoever asks."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     file: str | None = Field(
         None,
@@ -50,6 +55,11 @@ class TargetChoice(BaseModel):
     def _check_address(cls, value: str | None) -> str | None:
         return None if value is None else address_without_secrets(value)
 
+    @field_validator("model")
+    @classmethod
+    def _check_model(cls, value: str | None) -> str | None:
+        return None if value is None else _without_secrets(value)
+
     @model_validator(mode="after")
     def _check_one(self) -> TargetChoice:
         if self.file and self.model:
@@ -60,7 +70,7 @@ class TargetChoice(BaseModel):
 class CollectConfig(BaseModel):
     """Which models answer which questions, and what that may cost."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     suite: str = Field(min_length=1, description="File with the cases; answers in it are ignored.")
     format: DatasetFormat = Field(DatasetFormat.AUTO, description="How the file is read.")
@@ -85,7 +95,12 @@ class CollectConfig(BaseModel):
     max_calls: int | None = Field(None, ge=0, description="Calls that may be made; empty: no limit.")
     max_cost: float | None = Field(None, ge=0, description="US dollars that may be spent; empty: no limit.")
     output: str | None = Field(None, description="The dataset to write; empty: SUITE.answers.jsonl here.")
-    store: str | None = Field(None, description="The store; empty: $LEADLINE_STORE or ./.leadline.")
+    store: StorePlace = Field(None, description="The store; empty: $LEADLINE_STORE or ./.leadline.")
+
+    @field_validator("models")
+    @classmethod
+    def _check_models(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(_without_secrets, value))
 
 
 class ModelVersionConfig(BaseModel):
@@ -95,7 +110,7 @@ class ModelVersionConfig(BaseModel):
     ``answers``) says the rest.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     model: str = Field(
         min_length=1,
@@ -155,7 +170,7 @@ class ModelVersionConfig(BaseModel):
     baseline: str | None = Field(
         None,
         description="What to compare with: a version of the model, a tag, or a run. Empty: the last version before "
-        "this one that did not fail.",
+        "this one that passed.",
         json_schema_extra={"position": 13},
     )
     margin: float = Field(
@@ -200,7 +215,7 @@ class ModelVersionConfig(BaseModel):
     output: str | None = Field(
         None, description="Copy the results and the comparison to this folder.", json_schema_extra={"position": 21}
     )
-    store: str | None = Field(
+    store: StorePlace = Field(
         None, description="The store; empty: $LEADLINE_STORE or ./.leadline.", json_schema_extra={"position": 22}
     )
 

@@ -31,7 +31,12 @@ def overview(store: Store, run: Run) -> dict[str, Any]:
     """
     with open_run(store, run, read_only=True) as connection:
         names = ("board", "trial_spread", "problems", "insights")
-        found = {name: _decoded(records(connection, _statements()[name])) for name in names}
+        known = {table for (table,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+        found = {
+            # a run of an earlier version has no table of trials
+            name: _decoded(records(connection, _statements()[name])) if name != "trial_spread" or name in known else []
+            for name in names
+        }
     return summary(run) | found
 
 

@@ -11,6 +11,7 @@ the last of those that claim at once wins, and each waits a little to see whethe
 from __future__ import annotations
 
 import json
+import logging
 import re
 import secrets
 import threading
@@ -28,6 +29,8 @@ from tasks.locks import locked
 from tasks.store import Store, digest, write_json
 
 State: TypeAlias = Literal["running", "done", "incomplete", "failed"]
+
+log = logging.getLogger("leadline.versions")
 
 BEAT_S: Final = 30.0
 """How often the owner of a claim says that it lives."""
@@ -152,7 +155,10 @@ def held(held_claim: Claim) -> Iterator[Claim]:
 
     def beat() -> None:
         while not over.wait(BEAT_S):
-            held_claim.beat()
+            try:
+                held_claim.beat()
+            except Exception as error:  # the store may be back for the next beat
+                log.warning("The claim could not be renewed: %s", error)
 
     threading.Thread(target=beat, name="leadline-claim", daemon=True).start()
     try:
@@ -175,11 +181,11 @@ def records(store: Store) -> list[dict[str, Any]]:
 
 
 def previous(store: Store, subject: Subject) -> dict[str, Any] | None:
-    """Return the record of the version to compare a new one with: the last other one that did not fail.
+    """Return the record of the version to compare a new one with: the last other one that passed.
 
     It must have been evaluated on a suite of the same name; one that was measured in the same way is taken before
-    others. A version that failed is no measure, or one bad version would excuse the next; only where all have failed,
-    the last of them is taken.
+    others. A version that failed is no measure, or one bad version would excuse the next, and neither is an undecided
+    one. Only where none has passed the last that did not fail is taken, and the last of all where all have failed.
     """
     others = [
         record
@@ -191,8 +197,9 @@ def previous(store: Store, subject: Subject) -> dict[str, Any] | None:
     ]
     alike = [record for record in others if _measured(record["configuration"]) == _measured(subject.configuration)]
     found = alike or others
+    passed = [record for record in found if record.get("decision") == "pass"]
     accepted = [record for record in found if record.get("decision") != "fail"]
-    return (accepted or found)[-1] if found else None
+    return (passed or accepted or found)[-1] if found else None
 
 
 def of_version(store: Store, subject: Subject, version: str) -> dict[str, Any] | None:
@@ -215,9 +222,14 @@ def versions_in(dataset: Path) -> dict[str, str | None]:
 
 
 def tag_of(subject: Subject) -> str:
-    """Return the tag of the run of a model's last version that passed: ``<model>.<suite>.accepted``."""
-    parts = (_NO_TAG.sub("-", part).strip("-_") or "x" for part in (subject.model, subject.suite))
-    return f"{'.'.join(part[:40] for part in parts)}.accepted"
+    """Return the tag of the run of a model's last version that passed: ``<model>.<suite>.accepted``.
+
+    Where a name cannot stand in a tag as it is, six digits tell it from others that would look the same.
+    """
+    names = (subject.model, subject.suite)
+    parts = [(_NO_TAG.sub("-", name).strip("-_") or "x")[:40] for name in names]
+    apart = [] if parts == list(names) else [digest(list(names))[:6]]
+    return ".".join([*parts, *apart, "accepted"])
 
 
 def file_name(suite: str) -> str:

@@ -76,7 +76,9 @@ def place_of(name: str) -> Place:
     tool, rest = (named[1], name[: named.start()]) if named else ("", name)
     place = _stdio(rest.removeprefix(_STDIO), tool) if rest.startswith(_STDIO) else _http(rest, tool)
     if find_spec("mcp") is None:
-        raise UsageError("The search tool needs the package mcp.", hint='Install it: pip install "leadline[mcp]"')
+        raise UsageError(
+            "The search tool needs the package mcp.", hint="Install it: pip install -c constraints.txt -e '.[mcp]'"
+        )
     return place
 
 

@@ -111,7 +111,9 @@ def litellm() -> ModuleType:
     try:
         import litellm as module
     except ImportError as error:
-        raise JudgeRefused(f"LiteLLM cannot be imported: {error}.", hint="Install it: pip install litellm") from None
+        raise JudgeRefused(
+            f"LiteLLM cannot be imported: {error}.", hint="Install it: pip install -c constraints.txt -e '.[judge]'"
+        ) from None
 
     module.suppress_debug_info = True
     module.telemetry = False

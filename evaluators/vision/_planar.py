@@ -23,7 +23,7 @@ def _shapely() -> Any:
     except ModuleNotFoundError:
         raise UsageError(
             "Polygons and rotated boxes need the package shapely.",
-            hint="Install it with: pip install 'leadline[vision]'.",
+            hint="Install it with: pip install -c constraints.txt -e '.[vision]'.",
         ) from None
     return shapely
 

@@ -153,7 +153,7 @@ class ObjectDetection(Evaluator):
 
     Geometries: axis-aligned and rotated boxes, polygons and masks. In an image with several types everything is
     converted to the least detailed one: masks become the outline of their pixels, polygons and masks the box around
-    them. An IoU with an empty union is 0. Rotated boxes and polygons need shapely (``pip install 'leadline[vision]'``).
+    them. An IoU with an empty union is 0. Rotated boxes and polygons need shapely (the extra ``vision``).
 
     Edge cases: a label without ground truth has no AP and no AR and enters no mean, yet its predictions appear in
     the curves; a label without predictions has AP and AR 0; predictions on an image without their label count as false.

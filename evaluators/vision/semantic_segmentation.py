@@ -43,7 +43,7 @@ class SemanticSegmentation(RowEvaluator):
 
     Masks are compared as runs of pixels and never decoded; only counts are kept of an image, so that a dataset of any
     size can be measured. Where an image has polygons, its masks become the outlines of their pixels and exact areas
-    are compared, which needs shapely (``pip install 'leadline[vision]'``). Boxes are no regions and are left out.
+    are compared, which needs shapely (the extra ``vision``). Boxes are no regions and are left out.
 
     Edge cases: a label that is predicted but never in the ground truth has no IoU and enters no mean; one in the ground
     truth that is never predicted has 0. A row's values are those of its image alone; an image without a region in its

@@ -43,7 +43,7 @@ _SAME: Final = ("answers", "evaluator_suite", "fail_on", "margin", "baseline", "
 @click.option(
     "--margin", type=click.FloatRange(0, 1), help="How much worse it may be, of a metric's range.  [default: 0.05]"
 )
-@click.option("--baseline", metavar="B", help="A version, tag or run.  [default: the last version that did not fail]")
+@click.option("--baseline", metavar="B", help="A version, tag or run.  [default: the last version that passed]")
 @click.option(
     "--set", "settings", multiple=True, metavar="FIELD=VALUE", help="Another field of the flow's form; repeatable."
 )
@@ -56,7 +56,7 @@ def check_version(session: Session, /, as_json: bool, **options: Any) -> int:
     """Evaluate VERSION of MODEL on the cases of SUITE, compare it with the version before, and decide.
 
     The same model version, suite and configuration is evaluated once: repeating the command prints what was found.
-    Leaves with 0 when the version passes, else with 1.
+    Leaves with 0 when the version passes, else with 1; also when another process is still at it.
     """
     config = _config(session, options)
     with stoppable(_KEPT):
@@ -65,7 +65,7 @@ def check_version(session: Session, /, as_json: bool, **options: Any) -> int:
         print_json(result.model_dump(mode="json"))
     else:
         print_result(result)
-    return 0 if result.decision == "pass" or result.standing == "in_progress" else REJECTED
+    return 0 if result.decision == "pass" else REJECTED
 
 
 @click.command()

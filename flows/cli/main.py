@@ -20,6 +20,7 @@ from evaluators.errors import LeadlineError
 from flows.cli.session import Session, say, session_options
 
 INTERRUPTED: Final = 130
+MISUSED: Final = 2
 FAILED: Final = 3
 BROKEN_PIPE: Final = 141
 
@@ -107,7 +108,7 @@ def main() -> None:
     if "_LEADLINE_COMPLETE" in os.environ:
         cli.main(prog_name="leadline")  # a shell asks how to complete a command line
     code = run(sys.argv[1:])
-    if code == FAILED:
+    if code in (MISUSED, FAILED):
         # A traceback still holds what failed; DuckDB's binding would list all of that as leaked on the way out.
         logging.shutdown()
         sys.stdout.flush()

@@ -14,6 +14,7 @@ from flows.cli.session import Session, say, session_options
 
 if TYPE_CHECKING:
     from tasks.rgb.tables import Table
+    from tasks.store import Run, Store
 
 
 @click.group()
@@ -23,7 +24,7 @@ def rgb() -> None:
 
 
 @rgb.command()
-@click.argument("data", nargs=-1, required=True, type=click.Path(exists=True), metavar="DATA…")
+@click.argument("data", nargs=-1, required=True, type=click.Path(), metavar="DATA…")
 @click.option(
     "--noise",
     default="0,0.2,0.4,0.6,0.8",
@@ -71,9 +72,7 @@ def build(
 @click.option(
     "--scorer",
     type=click.Choice(("space", "official")),
-    default="space",
-    show_default=True,
-    help="For files: the application's rules or the paper's.",
+    help="For files: the application's rules or the paper's.  [default: space]",
 )
 @click.option("--model", metavar="NAME", help="For the benchmark's own files: the model, if their names lack it.")
 @click.option("--testbed", metavar="NAME", help="For the benchmark's own files: en, zh_refine, en_int, …")
@@ -84,7 +83,7 @@ def table(
     session: Session,
     /,
     what: Sequence[str],
-    scorer: str,
+    scorer: str | None,
     model: str | None,
     testbed: str | None,
     as_json: bool,
@@ -95,24 +94,46 @@ def table(
     program wrote (prediction_….json).
     """
     from tasks.rgb.tables import tables
-    from tasks.runs import find_run
 
     store = session.open_store()
     paths = [name for name in what if Path(name).exists()]
     if not paths and len(what) == 1:
-        run = find_run(store, what[0])
+        if scorer or model or testbed:
+            raise UsageError(
+                "A run has its scorer, models and testbeds already.", hint="Give the file of answers to score it anew."
+            )
+        run = _run_called(store, what[0])
     elif len(paths) < len(what):
         absent = next(name for name in what if name not in paths)
         raise UsageError(f"There is no file {absent!r}.", hint="Give one run, or files.")
     else:
-        run = store.run(_evaluated(session, _dataset(session, paths, model, testbed), scorer))
+        run = store.run(_evaluated(session, _dataset(session, paths, model, testbed), scorer or "space"))
     found = tables(store, run)
     if as_json:
         print_json({"run": run.id, "tables": [each.to_json() for each in found]})
         return
     for each in found:
         _print(each)
-    say(f"Run {run.id}. Per cent, with 95 % intervals.")
+    say(f"Run {run.id}, scorer {_scorer(run)}. Per cent, with 95 % intervals.")
+
+
+def _run_called(store: Store, name: str) -> Run:
+    from tasks.runs import find_run
+
+    try:
+        return find_run(store, name)
+    except UsageError as error:
+        raise UsageError(f"There is no file {name!r}, and no such run: {error.message}", hint=error.hint) from None
+
+
+def _scorer(run: Run) -> str:
+    """Return by which rules a run's RGB evaluators read answers."""
+    scorers = {
+        str(identity.get("params", {}).get("scorer"))
+        for name, identity in run.read().get("identities", {}).items()
+        if name.startswith("rgb.")
+    }
+    return " and ".join(sorted(scorers))
 
 
 def _levels(text: str) -> tuple[float, ...]:

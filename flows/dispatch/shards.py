@@ -197,6 +197,7 @@ class Shards:
                 self._answered = time.monotonic()
             except (httpx.HTTPError, PrefectException) as error:
                 self._heartbeats.excuse(open_)  # what the API missed, nobody can tell
+                self._online = dict.fromkeys(self._online, time.monotonic())
                 silent = time.monotonic() - self._answered
                 log.warning("Prefect's API does not answer since %.0f s: %s", silent, error)
                 if silent > self._patience.api:

@@ -136,10 +136,17 @@ async def _ask_all(askers: Sequence[Asker], cases: Path, sheet: Sheet, done: Col
             for number, asker in enumerate(askers):
                 group.create_task(_Interview(asker, number, len(askers), cases, sheet, done, progress).hold())
     except* LeadlineError as errors:
-        raise errors.exceptions[0] from None
+        raise _first(errors) from None
     finally:
         for asker in askers:
             await asker.aclose()
+
+
+def _first(error: BaseException) -> BaseException:
+    """Return the first error in a group of groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 class _Interview:

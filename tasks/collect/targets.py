@@ -24,9 +24,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -121,6 +122,9 @@ class Target(BaseModel):
     @classmethod
     def _check_templates(cls, value: Any) -> Any:
         check_template(value)
+        for name, text in _leaves("", value):
+            if looks_secret(text) or (_NEEDS_VARIABLE.search(name) and "{{" not in text):
+                raise ValueError(f"{name or 'it'}: a key does not belong here; send it as a header, ${{NAME}}")
         return value
 
     @model_validator(mode="after")
@@ -220,6 +224,12 @@ def find_targets(
             if target.key in known:
                 raise UsageError(f"{file}: there are two models {target.key!r}.", hint="Keys tell models apart.")
             known[target.key] = target
+    for name in names if known else ():
+        if name not in known and not any(mark in name for mark in ("/", PYTHON)):
+            raise UsageError(
+                f"There is no model {name!r} in {', '.join(map(str, files))}.",
+                hint=f"There: {', '.join(known)}. Others: PROVIDER/MODEL, http://… or {PYTHON}module:function.",
+            )
     chosen = {name: known.get(name) or _of_address(name, defaults or {}) for name in names} or known
     if not chosen:
         raise UsageError("No model was named.", hint="Add: --model MODEL or --targets FILE")
@@ -242,6 +252,18 @@ def read_targets(file: Path) -> tuple[Target, ...]:
     return tuple(_target(table, f"{file}, model {number}") for number, table in enumerate(tables, 1))
 
 
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the texts in a template with the names that they stand under."""
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for inner, each in value.items():
+            yield from _leaves(str(inner), each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _leaves(name, each)
+
+
 def _document(file: Path) -> Any:
     try:
         if file.stat().st_size > _LARGEST:
@@ -257,12 +279,10 @@ def _document(file: Path) -> Any:
 def _of_address(name: str, defaults: Mapping[str, Any]) -> Target:
     """Return the target that a name such as ``openai/gpt-4o-mini`` stands for."""
     if name.startswith(("http://", "https://")):
-        way = {"url": name}
-    elif name.startswith(PYTHON):
-        way = {"function": name.removeprefix(PYTHON)}
-    else:
-        return _target({"key": name, "model": name, **defaults}, f"--model {name}")
-    return _target({"key": name, **way}, f"--model {name}")
+        return _target({"key": name, "url": name}, f"--model http(s)://{urlsplit(name).hostname}/…")
+    if name.startswith(PYTHON):
+        return _target({"key": name, "function": name.removeprefix(PYTHON)}, f"--model {name}")
+    return _target({"key": name, "model": name, **defaults}, f"--model {name}")
 
 
 def _target(values: Mapping[str, Any], where: str) -> Target:

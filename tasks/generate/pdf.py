@@ -27,7 +27,7 @@ def read_pages(path: Path) -> Iterator[tuple[str, int, tuple[str, ...]]]:
     try:
         import pypdf
     except ImportError:
-        raise Unreadable("PDF needs the package pypdf: pip install 'leadline[generate]'") from None
+        raise Unreadable("PDF needs the package pypdf: pip install -c constraints.txt -e '.[generate]'") from None
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     with path.open("rb") as file:
         if b"%PDF-" not in file.read(1024):

@@ -18,7 +18,7 @@ from tasks.ledger.processes import is_gone
 
 T = TypeVar("T")
 
-WAIT_FOR_OTHERS_S: Final = 60.0
+WAIT_FOR_OTHERS_S: Final = 360.0
 """How long a call is left to another process; one that was not answered by then may have been given up."""
 
 

@@ -252,6 +252,6 @@ def _psycopg() -> Any:
         import psycopg.rows
     except ImportError as error:
         raise UsageError(
-            "A ledger in PostgreSQL needs psycopg.", hint='Install it: pip install "leadline[service]"'
+            "A ledger in PostgreSQL needs psycopg.", hint="Install it: pip install -c constraints.txt -e '.[service]'"
         ) from error
     return psycopg

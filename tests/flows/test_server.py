@@ -224,7 +224,7 @@ def history(home: Path) -> tuple[dict[str, int], int, list[str]]:
 def test_a_temporary_server_has_the_whole_history_when_it_ends(home: Path, tmp_path: Path) -> None:
     done = python(FLOW)
     assert done.stdout.split()[:2] == ["temporary", "50"]
-    assert "Starting Prefect's ephemeral server" in done.stderr
+    assert "Starting a temporary Prefect server" in done.stderr
     assert history(home) == ({"COMPLETED": 50}, 150, ["COMPLETED"])
     assert list((tmp_path / "state" / "leadline" / "logs").iterdir()) == []
     with sqlite3.connect(home / "prefect.db") as database:

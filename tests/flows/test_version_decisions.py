@@ -46,7 +46,8 @@ def compared(verdict: Verdict) -> CompareResult:
 def test_the_worse_of_gate_and_comparison_decides(gate: Verdict, comparison: Verdict, decision: Verdict) -> None:
     found, reason = decide(run(gate), compared(comparison), "v1")
     assert found == decision
-    assert reason == "Compared with v1: It is so. Gate: Because."
+    said = ["Compared with v1: It is so.", "Gate: Because."]
+    assert reason == " ".join(said if decision == comparison else reversed(said)), "what decided is said first"
 
 
 @pytest.mark.parametrize("gate", ["pass", "fail", "inconclusive"])
@@ -139,3 +140,17 @@ def test_how_and_where_makes_no_other_evaluation_and_everything_else_does() -> N
         {"judges": {"trials": 2}},
     )
     assert len({base, *(identity(**other) for other in others)}) == len(others) + 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"store": "s3://KEY:hunter2secret@bucket/p"},
+        {"target": {"model": "http://user:hunter2secret@host/ask"}},
+        {"target": {"model": "https://host/ask?api_key=hunter2secret"}},
+    ],
+)
+def test_parameters_that_prefect_keeps_hold_no_secrets(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        config(**changes)
+    assert "hunter2secret" not in str(caught.value)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 from evaluators.errors import StoreError, UsageError
 from evaluators.toolbox import Settings
@@ -129,7 +130,13 @@ def test_kill_9_loses_nothing_that_was_finished(s3: S3, tmp_path: Path) -> None:
         result = json.loads(done.stdout)
         whole = evaluate(Store.open(tmp_path / "local"), rows, [judge_at(endpoint.url)])
     assert result["scores"] == whole["scores"]
-    assert 0 < result["to_compute"] <= 240 - 50 * len(finished) / 2
+    kept = sum(
+        parquet.read_metadata(path).num_rows
+        for path in (tmp_path / "killed").rglob("*.parquet")
+        if any(name.endswith(f"/{path.parent.name}/{path.name}") for name in finished)
+    )
+    assert 0 < kept < 240
+    assert result["to_compute"] == 240 - kept
     assert set(finished) <= set(s3.names("scores/"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -125,7 +126,7 @@ def test_who_lost_its_claim_says_nothing_any_more(store: Store) -> None:
     assert json.loads(path.read_text())["state"] == "running"
 
 
-def test_the_version_before_is_the_last_that_did_not_fail(store: Store) -> None:
+def test_the_version_before_is_the_last_that_passed(store: Store) -> None:
     assert previous(store, subject("3")) is None
     finish(store, subject("1"))
     finish(store, subject("2"), "fail")
@@ -137,7 +138,34 @@ def test_the_version_before_is_the_last_that_did_not_fail(store: Store) -> None:
     finish(store, subject("1b"), "inconclusive")
     found = previous(store, subject("3"))
     assert found is not None
-    assert found["version"] == "1b"
+    assert found["version"] == "1", "an undecided version is no measure either"
+
+
+def test_where_none_has_passed_an_undecided_version_is_the_measure(store: Store) -> None:
+    finish(store, subject("1"), "inconclusive")
+    finish(store, subject("2"), "fail")
+    found = previous(store, subject("3"))
+    assert found is not None
+    assert found["version"] == "1"
+
+
+def test_a_beat_that_fails_is_tried_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.versions.BEAT_S", 0.01)
+    taken = claim(store, subject(), owner=OWNER)
+    assert isinstance(taken, Claim)
+    beats: list[int] = []
+
+    def beat(self: Claim) -> None:
+        beats.append(len(beats))
+        if len(beats) == 1:
+            raise OSError("the bucket does not answer")
+
+    monkeypatch.setattr(Claim, "beat", beat)
+    deadline = time.monotonic() + 10
+    with held(taken):
+        while len(beats) < 3:
+            assert time.monotonic() < deadline, "the thread died with the first failure"
+            time.sleep(0.01)
 
 
 def test_where_all_failed_the_last_one_is_the_measure(store: Store) -> None:
@@ -165,8 +193,13 @@ def test_a_version_is_found_by_its_name(store: Store) -> None:
 
 
 def test_names_of_tags_and_files_are_made_of_what_is_allowed_in_them() -> None:
-    assert tag_of(subject(model="org/harbour rag", suite="Tides & berths")) == "org-harbour-rag.Tides-berths.accepted"
-    assert tag_of(subject(model="潮", suite="")) == "x.x.accepted"
+    assert tag_of(subject(model="harbour-rag", suite="berths")) == "harbour-rag.berths.accepted"
+    assert re.fullmatch(
+        r"org-harbour-rag\.Tides-berths\.[0-9a-f]{6}\.accepted",
+        tag_of(subject(model="org/harbour rag", suite="Tides & berths")),
+    )
+    assert tag_of(subject(model="org/x")) != tag_of(subject(model="org-x"))
+    assert re.fullmatch(r"x\.x\.[0-9a-f]{6}\.accepted", tag_of(subject(model="潮", suite="")))
     assert file_name("../../etc/passwd") == "etc-passwd.jsonl"
     assert file_name("") == "answers.jsonl"
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from evaluators.errors import UsageError
 from tasks.collect.targets import KEY_VARIABLE, Target, find_targets, read_targets
@@ -105,3 +107,38 @@ def test_the_server_of_a_model_under_test_never_gets_the_judges_key(monkeypatch:
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="There is no file"):
         read_targets(tmp_path / "targets.toml")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"query": {"api_key": "plain-text-key"}},
+        {"query": {"q": "sk-abcdefghijk0123456789"}},
+        {"body": {"auth": {"token": "plain-text-key"}, "q": "{{ question }}"}},
+    ],
+)
+def test_a_key_in_a_query_or_a_body_is_refused_without_being_told(values: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Target(key="m", url="http://localhost/ask", **values)
+    said = caught.value.errors()[0]["msg"]
+    assert "header" in said
+    assert "plain-text-key" not in said
+    assert "sk-abc" not in said
+
+
+def test_a_template_may_take_what_a_case_calls_a_key() -> None:
+    assert Target(key="m", url="http://localhost/ask", query={"key": "{{ case.key }}"}).query
+
+
+def test_a_refused_address_is_not_repeated() -> None:
+    with pytest.raises(UsageError) as caught:
+        find_targets([], ["http://user:hunter2secret@host/x"])
+    assert "hunter2secret" not in str(caught.value)
+
+
+def test_a_misspelt_model_of_a_targets_file_is_no_litellm_name(tmp_path: Path) -> None:
+    file = tmp_path / "targets.toml"
+    file.write_text('[[model]]\nkey = "keyword-search"\nmodel = "openai/x"\n', encoding="utf-8")
+    with pytest.raises(UsageError, match="keyword-serch") as caught:
+        find_targets([str(file)], ["keyword-serch"])
+    assert "keyword-search" in caught.value.hint
