@@ -175,7 +175,7 @@ def test_credentials_stand_in_no_error(
 
 def test_without_psycopg_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(UsageError, match=r"leadline\[service\]"):
+    with pytest.raises(UsageError, match=r"\.\[service\]"):
         ledger_at("postgresql://nobody@nowhere/x", "run1")
 
 

@@ -161,5 +161,5 @@ def test_only_polygons_and_rotated_boxes_need_shapely(monkeypatch):
     monkeypatch.setitem(sys.modules, "shapely", None)
     assert convert(annotation("cat", box=[0.0, 0.0, 1.0, 1.0]), "box") == ([0.0, 0.0, 1.0, 1.0], None)
     assert convert(annotation("cat", raster=raster(np.ones((2, 2), dtype=bool))), "raster")[0] == (0, 0, 2, 2)
-    with pytest.raises(UsageError, match=r"pip install 'leadline\[vision\]'"):
+    with pytest.raises(UsageError, match=r"pip install -c constraints.txt -e '\.\[vision\]'"):
         convert(annotation("cat", polygon=[[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]), "polygon")
