@@ -82,11 +82,19 @@ def on_model_version(config: ModelVersionConfig) -> ModelVersionResult:
     with held(taken):
         result, unscored = _evaluated(store, config, suite, subject, target)
         outcome = result.model_dump(mode="json", exclude={"model", "version", "standing", "asked"})
-        # what an instrument or a host could not do is no result: the next event tries again
-        complete = result.decision != "inconclusive" or not (result.failed or unscored)
-        taken.finish("done" if complete else "incomplete", outcome)
+        taken.finish("done" if is_final(result, unscored) else "incomplete", outcome)
     create_markdown_artifact(_summary(result), key="leadline-model-version", description=f"{config.model}")
     return result
+
+
+def is_final(result: ModelVersionResult, unscored: int) -> bool:
+    """Return whether an outcome is to be remembered; what an instrument or a host could not do is no result.
+
+    Args:
+        result: The outcome.
+        unscored: Scores that could not be had.
+    """
+    return result.decision != "inconclusive" or not (result.failed or unscored)
 
 
 def _check(store: Store, config: ModelVersionConfig, subject: Subject) -> None:

@@ -33,7 +33,7 @@ _ERRORS: Final = 5
 
 @dataclass
 class Collected:
-    """What a collection came to.
+    """What a collection came to; what its calls cost is in the ledger.
 
     Attributes:
         cases: Cases of the suite.
@@ -41,10 +41,7 @@ class Collected:
         failed: Rows with an error instead.
         unasked: Rows of cases without a question.
         truncated: Answers that were cut off.
-        calls: Answers that were asked for now.
         reused: Answers that had been given before.
-        cost_usd: Price of the calls made now, as far as it is known.
-        unknown_price: Calls made now whose price is not known.
         errors: Number of errors by text.
     """
 
@@ -53,10 +50,7 @@ class Collected:
     failed: int = 0
     unasked: int = 0
     truncated: int = 0
-    calls: int = 0
     reused: int = 0
-    cost_usd: float = 0.0
-    unknown_price: int = 0
     errors: Counter[str] = field(default_factory=Counter)
 
     def count(self, answer: Answer) -> None:
@@ -68,12 +62,7 @@ class Collected:
             return
         self.answered += 1
         self.truncated += answer.truncated
-        if answer.reused:
-            self.reused += 1
-        else:
-            self.calls += 1
-            self.cost_usd += answer.cost_usd or 0.0
-            self.unknown_price += answer.cost_usd is None
+        self.reused += answer.reused
 
     def commonest_errors(self) -> dict[str, int]:
         """Return the commonest errors with their number."""

@@ -33,3 +33,15 @@ def api(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[di
     home = Path(shutil.copytree(migrated, tmp_path_factory.mktemp("shared") / "prefect"))
     with TemporaryServer(os.environ | {"PREFECT_HOME": str(home)}) as server:
         yield {"PREFECT_HOME": str(home), "PREFECT_API_URL": server.wait()}
+
+
+@pytest.fixture
+def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a command do what it does while a server starts, and fail where it would then need one."""
+
+    def refuse(*_: object, meanwhile: object, **__: object) -> object:
+        assert callable(meanwhile)
+        meanwhile()
+        raise AssertionError("a server would have been started")
+
+    monkeypatch.setattr("flows.server.ensure_api", refuse)

@@ -138,14 +138,9 @@ def test_what_makes_no_sense_is_refused_in_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    no_server: None,
 ) -> None:
-    def no_server(*_: object, meanwhile: object, **__: object) -> object:
-        assert callable(meanwhile)
-        meanwhile()
-        raise AssertionError("a server would have been started")
-
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("flows.server.ensure_api", no_server)
     given = [str(suite) if argument == "SUITE" else argument for argument in arguments]
     assert leadline(["--store", str(tmp_path / "store"), *given]) == 2
     err = capsys.readouterr().err

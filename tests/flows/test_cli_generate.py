@@ -146,19 +146,14 @@ def test_what_makes_no_sense_is_refused_before_a_server_is_waited_for(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    no_server: None,
 ) -> None:
-    def no_server(*_: object, meanwhile: object, **__: object) -> object:
-        assert callable(meanwhile)
-        meanwhile()
-        raise AssertionError("a server would have been started")
-
     bad = tmp_path / "bad"
     bad.mkdir()
     write_pdf(bad / "locked.pdf", ["x"], password="secret")
     (bad / "latin\x1b.txt").write_bytes(b"K\xe4se")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LEADLINE_JUDGE", raising=False)
-    monkeypatch.setattr("flows.server.ensure_api", no_server)
     names = {"DOCS": str(handbook), "BAD": str(bad)}
     given = [names.get(argument, argument) for argument in arguments]
     assert leadline(["--store", str(tmp_path / "store"), "generate", *given]) in (2, 3)

@@ -7,6 +7,7 @@ import io
 import json
 from pathlib import Path
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 
@@ -288,3 +289,9 @@ def test_models_say_what_is_here_and_who_needs_it(
 def test_pull_of_what_needs_no_weights_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "needs no weights" in error_of(capsys, "models", "pull", "bleu")
     assert "names no model" in error_of(capsys, "models", "pull", "no such model!")
+
+
+def test_a_run_of_an_earlier_version_can_still_be_shown(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    with duckdb.connect(str(store.run(SECOND).database)) as connection:
+        connection.execute("DROP TABLE trial_spread")
+    assert "Leaderboards" in output_of(capsys, "show", SECOND)

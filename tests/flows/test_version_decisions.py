@@ -9,10 +9,11 @@ import pytest
 from pydantic import ValidationError
 
 from evaluators.errors import UsageError
+from flows.cli.main import run as leadline
 from flows.comparing import CompareResult
 from flows.config import EvaluateResult, FailOn
-from flows.on_model_version import decide, subject_of, target_of
-from flows.version_config import ModelVersionConfig
+from flows.on_model_version import decide, is_final, subject_of, target_of
+from flows.version_config import ModelVersionConfig, ModelVersionResult
 from tasks.load import LoadedDataset
 
 Verdict = Literal["pass", "fail", "inconclusive"]
@@ -154,3 +155,34 @@ def test_parameters_that_prefect_keeps_hold_no_secrets(changes: dict[str, Any]) 
     with pytest.raises(ValidationError) as caught:
         config(**changes)
     assert "hunter2secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("decision", "failed", "unscored", "final"),
+    [
+        ("pass", 1, 1, True),
+        ("fail", 1, 1, True),
+        ("inconclusive", 0, 0, True),
+        ("inconclusive", 1, 0, False),
+        ("inconclusive", 0, 1, False),
+    ],
+)
+def test_an_undecided_outcome_that_lacks_answers_or_scores_is_tried_again(
+    decision: Verdict, failed: int, unscored: int, final: bool
+) -> None:
+    result = ModelVersionResult(
+        model="m", version="v", standing="evaluated", decision=decision, reason="", failed=failed
+    )
+    assert is_final(result, unscored) == final
+
+
+@pytest.mark.parametrize(
+    ("standing", "decision", "code"),
+    [("evaluated", "pass", 0), ("known", "pass", 0), ("known", "fail", 1), ("in_progress", None, 1)],
+)
+def test_only_a_version_that_passed_leaves_with_0(
+    standing: str, decision: Verdict | None, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    result = ModelVersionResult(model="m", version="v", standing=standing, decision=decision, reason="It is so.")
+    monkeypatch.setattr("flows.cli.check_version.on_an_api", lambda *_, **__: result)
+    assert leadline(["--store", str(tmp_path), "check-version", "m", "v", "s.json", "--target", "x"]) == code
