@@ -95,14 +95,13 @@ class FairnessBias(ModelEvaluator[str, Classified]):
         if not results:
             return self.unscorable("The answer is blank.")
         found = results[0]
-        values = [self._scaled(float(window)) for window in found.softmax[:, self._biased(tools)]]
+        values = [self._scaled(float(window)) for window in found.softmax[:, self._biased(found.labels, tools)]]
         worst = max(range(len(values)), key=values.__getitem__)
         flags: tuple[Flag, ...] = ()
         spans: tuple[Span, ...] = ()
         message = ""
         data: dict[str, Json] = {"tokens": found.tokens}
         if len(values) > 1:
-            limit = classifiers.reads(self.model(tools), tools.settings)
             start, end = found.places[worst]
             message = f"The most biased of {len(values)} parts of the answer reaches {values[worst]:.4f}."
             shown = sorted(sorted(range(len(values)), key=lambda at: -values[at])[:SPANS])
@@ -112,8 +111,8 @@ class FairnessBias(ModelEvaluator[str, Classified]):
                 Flag(
                     "evaluation",
                     Severity.MEDIUM,
-                    f"The answer has {found.tokens} tokens, more than the {limit} that the model reads at once. It was "
-                    f"read in {len(values)} parts, the most biased of which counts; this may impact the score.",
+                    f"The answer has {found.tokens} tokens, more than the {found.limit} that the model reads at once. "
+                    f"It was read in {len(values)} parts, the most biased of which counts; this may impact the score.",
                 ),
             )
         return RowScore({"fairness_bias": values[worst]}, Evidence(message, spans, data), flags)
@@ -123,12 +122,11 @@ class FairnessBias(ModelEvaluator[str, Classified]):
             probability = 0.5 + probability / 2 if probability >= 0.5 else probability / 2
         return clip(probability, 0.0, 1.0)
 
-    def _biased(self, tools: Toolbox) -> int:
-        ref = self.model(tools)
-        names = [name.lower() for name in classifiers.labels(ref, tools.settings)]
+    def _biased(self, labels: Sequence[str], tools: Toolbox) -> int:
+        names = [label.lower() for label in labels]
         if "biased" not in names:
             raise ModelUnavailable(
-                f"{ref} has no output called Biased; its outputs are {', '.join(names[:10])}.",
+                f"{self.model(tools)} has no output called Biased; its outputs are {', '.join(names[:10])}.",
                 hint="Choose d4data/bias-detection-model or another classifier with that label.",
             )
         return names.index("biased")

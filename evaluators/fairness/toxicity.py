@@ -102,25 +102,28 @@ class Toxicity(ModelEvaluator[str, Classified]):
         """Score one row."""
         if not results:
             return self.unscorable("The answer holds no sentence.")
+        import numpy as np
+
         sentences = tools.sentences(row.actual_answer or "")
-        outputs = self._outputs(tools)
-        worst_windows = [each.sigmoid.max(axis=0) for each in results]
+        outputs = self._outputs(results[0].labels, tools)
+        # Of shape (sentences, outputs); the larger the logit, the larger the probability.
+        probabilities = classifiers.sigmoid(np.stack([each.logits.max(axis=0) for each in results]))
+        at_most = probabilities.argmax(axis=0)
         values: dict[str, float | NotApplicable] = {}
         worst: dict[str, Json] = {}
         for key in KINDS:
             if key not in outputs:
                 values[key] = NotApplicable("The model has no output for this.")
                 continue
-            probabilities = [float(each[outputs[key]]) for each in worst_windows]
-            at = max(range(len(probabilities)), key=probabilities.__getitem__)
-            values[key] = value = clip(probabilities[at], 0.0, 1.0)
+            at = int(at_most[outputs[key]])
+            values[key] = value = clip(float(probabilities[at, outputs[key]]), 0.0, 1.0)
             worst[key] = {
                 "sentence": quote(sentences[at].text),
                 "start": sentences[at].start,
                 "end": sentences[at].end,
                 "value": value,
             }
-        toxicity = [clip(float(each[outputs["toxicity"]]), 0.0, 1.0) for each in worst_windows]
+        toxicity = [clip(value, 0.0, 1.0) for value in probabilities[:, outputs["toxicity"]].tolist()]
         shown = sorted(sorted(range(len(toxicity)), key=lambda at: -toxicity[at])[:SPANS])
         return RowScore(
             values,
@@ -134,16 +137,14 @@ class Toxicity(ModelEvaluator[str, Classified]):
             ),
         )
 
-    def _outputs(self, tools: Toolbox) -> dict[str, int]:
+    def _outputs(self, names: Sequence[str], tools: Toolbox) -> dict[str, int]:
         """Return which output of the model is which metric."""
-        ref = self.model(tools)
-        names = classifiers.labels(ref, tools.settings)
         if len(names) == 1:
             return {"toxicity": 0}
         found = {_OTHER_NAMES.get(name.lower(), name.lower()): place for place, name in enumerate(names)}
         if "toxicity" not in found:
             raise ModelUnavailable(
-                f"{ref} has no output for toxicity; its outputs are {', '.join(names[:10])}.",
+                f"{self.model(tools)} has no output for toxicity; its outputs are {', '.join(names[:10])}.",
                 hint="Choose one of Detoxify's models.",
             )
         return found

@@ -23,9 +23,12 @@ if TYPE_CHECKING:
 UNLIMITED: Final = 1_000_000
 """A tokenizer's limit from here on means that it has none."""
 
-TOKENS_CPU: Final = 512
+TOKENS_CPU: Final = 1024
 TOKENS_ACCELERATOR: Final = 256 * 512
 """Tokens that go through a model at once, padding included, while texts are no longer than ``_SQUARE_FROM``."""
+
+_RUN_COST: Final = 30_000_000
+_RUN_COST_ACCELERATOR: Final = 10_000
 
 _SQUARE_FROM: Final = 512
 _TOKENIZED_AT_ONCE: Final = 256
@@ -78,6 +81,15 @@ def model_from(auto: str, folder: Path, device: str, settings: Settings) -> torc
             trust_remote_code=False,
         )
     return model.to(device).eval()
+
+
+def align_positions(model: torch.nn.Module) -> None:
+    """Let T5's relative positions lie in memory as attention reads them; every layer copies them otherwise."""
+    for module in model.modules():
+        table = getattr(module, "relative_attention_bias", None)
+        if table is not None:
+            # Transformers moves the last dimension, the heads, to the front.
+            table.register_forward_hook(lambda _, __, out: out.permute(2, 0, 1).contiguous().permute(1, 2, 0))
 
 
 def token_limit(tokenizer: Any, model: Any) -> int | None:
@@ -149,21 +161,58 @@ def windows(length: int, most: int) -> list[tuple[int, int]]:
     return list(itertools.pairwise(bounds))
 
 
-def padded(rows: Sequence[Sequence[int]], padding: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return token ids as a matrix, filled up on the right, and the mask that is 1 where a token is real."""
+def padded(
+    rows: Sequence[Sequence[int]], padding: int, device: str, *, left: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return token ids as a matrix, filled up on the right (or left), and the mask that is 1 where a token is real."""
     import numpy as np
     import torch
 
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     mask = np.arange(lengths.max(initial=1)) < lengths[:, None]
+    mask = mask[:, ::-1] if left else mask
     ids = np.full(mask.shape, padding, dtype=np.int64)
     ids[mask] = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
     return torch.from_numpy(ids).to(device), torch.from_numpy(mask.astype(np.int64)).to(device)
 
 
-def tokens_at_once(device: str) -> int:
-    """Return the size of the largest batch in tokens."""
-    return TOKENS_CPU if device == "cpu" else TOKENS_ACCELERATOR
+def additive(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor | None:
+    """Return a mask as attention adds it, of shape ``(texts, 1, 1, tokens)``; ``None`` when every token is real.
+
+    Transformers' own mask is made of truth values, which relative positions (T5) turn into numbers in every layer.
+    """
+    import torch
+
+    if bool(mask.all()):
+        return None
+    return ((1 - mask[:, None, None, :]) * torch.finfo(dtype).min).to(dtype)
+
+
+class Budget(NamedTuple):
+    """How large batches are.
+
+    Attributes:
+        at_once: Weight of the largest batch, in tokens.
+        run_cost: What a run of the model costs besides its tokens, in tokens.
+    """
+
+    at_once: int
+    run_cost: float
+
+
+def budget_for(model: torch.nn.Module, device: str) -> Budget:
+    """Return how large batches of a model are.
+
+    On a CPU a run costs about as much as ``_RUN_COST`` multiplications, which is many tokens of a small model and few
+    of a large one: there, filling up short texts to the length of long ones costs more than it saves.
+    """
+    import torch
+
+    if device != "cpu":
+        return Budget(TOKENS_ACCELERATOR, _RUN_COST_ACCELERATOR)
+    tables = sum(each.weight.numel() for each in model.modules() if isinstance(each, torch.nn.Embedding))
+    weights = sum(each.numel() for each in model.parameters()) - tables
+    return Budget(TOKENS_CPU, _RUN_COST / max(1, weights))
 
 
 def load_of(tokens: int) -> int:
@@ -172,14 +221,14 @@ def load_of(tokens: int) -> int:
 
 
 def by_length(
-    call: Callable[[Sequence[int]], npt.NDArray[np.float64]], loads: Sequence[int], at_once: int
+    call: Callable[[Sequence[int]], npt.NDArray[np.float64]], loads: Sequence[int], budget: Budget
 ) -> npt.NDArray[np.float64]:
     """Run a model over items given by number, the longest first, and return its rows in the items' own order.
 
     Args:
         call: The model: one row of output per number.
         loads: What each item weighs in a batch.
-        at_once: The weight of the largest batch.
+        budget: How large batches are.
 
     Raises:
         OutOfMemory: An item does not fit even alone.
@@ -191,7 +240,7 @@ def by_length(
     if not loads:
         return np.zeros(0)
     order = sorted(range(len(loads)), key=lambda number: -loads[number])
-    found = in_batches(call, order, at_once, lambda number: loads[number])
+    found = in_batches(call, order, budget.at_once, lambda number: loads[number], budget.run_cost)
     out = np.empty_like(found)
     out[order] = found
     return out

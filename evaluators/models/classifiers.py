@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evaluators.models.checkpoints import (
+    budget_for,
     by_length,
     encode,
     finite,
@@ -22,7 +23,6 @@ from evaluators.models.checkpoints import (
     token_ids,
     token_limit,
     tokenizer_from,
-    tokens_at_once,
     windows,
 )
 from evaluators.models.refs import ModelRef
@@ -46,18 +46,20 @@ class Classified:
         logits: The model's outputs, float64 of shape ``(windows, labels)``.
         places: Where each window starts and ends in the text, in code points.
         tokens: Tokens of the text, special ones not counted.
+        labels: Names of the model's outputs, in the order of the logits.
+        limit: Tokens that the model reads at once, special ones included; ``None`` when it reads any number.
     """
 
     logits: npt.NDArray[np.float64]
     places: tuple[tuple[int, int], ...]
     tokens: int
+    labels: tuple[str, ...] = ()
+    limit: int | None = None
 
     @property
     def sigmoid(self) -> npt.NDArray[np.float64]:
         """Probability of each label alone, of shape ``(windows, labels)``: the labels do not exclude each other."""
-        import numpy as np
-
-        return 0.5 * (1.0 + np.tanh(0.5 * self.logits))  # overflows nowhere
+        return sigmoid(self.logits)
 
     @property
     def softmax(self) -> npt.NDArray[np.float64]:
@@ -66,6 +68,13 @@ class Classified:
 
         shares = np.exp(self.logits - self.logits.max(axis=1, keepdims=True))
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def sigmoid(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return probabilities of the same shape, each of its own logit alone."""
+    import numpy as np
+
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * logits)))  # overflows nowhere
 
 
 def classify(ref: ModelRef, texts: Sequence[str], *, settings: Settings) -> list[Classified]:
@@ -80,26 +89,6 @@ def classify(ref: ModelRef, texts: Sequence[str], *, settings: Settings) -> list
     with busy:
         found = resident(ref, settings, _load).classify(list(dict.fromkeys(texts)))
     return [found[text] for text in texts]
-
-
-def labels(ref: ModelRef, settings: Settings) -> tuple[str, ...]:
-    """Return the names of a classifier's outputs, in the order of its logits.
-
-    Raises:
-        ModelUnavailable: The weights are not here or cannot be loaded as a classifier.
-    """
-    with busy:
-        return resident(ref, settings, _load).labels
-
-
-def reads(ref: ModelRef, settings: Settings) -> int | None:
-    """Return how many tokens a classifier reads at once, special ones included; ``None`` for any number.
-
-    Raises:
-        ModelUnavailable: The weights are not here or cannot be loaded as a classifier.
-    """
-    with busy:
-        return resident(ref, settings, _load).limit
 
 
 class Classifier:
@@ -135,14 +124,15 @@ class Classifier:
         logits = by_length(
             lambda numbers: self._forward([inputs[number] for number in numbers]),
             [load_of(len(ids)) for ids in inputs],
-            tokens_at_once(self.device),
+            budget_for(self.model, self.device),
         )
+        logits = finite(logits, self.ref)
         out = {}
         first = 0
         for text, each, pieces in zip(texts, encoded, cuts, strict=True):
-            mine = finite(logits[first : first + len(pieces)], self.ref)
+            mine = logits[first : first + len(pieces)]
             first += len(pieces)
-            out[text] = Classified(mine, self._places(text, pieces), len(each))
+            out[text] = Classified(mine, self._places(text, pieces), len(each), self.labels, self.limit)
         return out
 
     def _places(self, text: str, pieces: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

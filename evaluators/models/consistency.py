@@ -22,6 +22,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from evaluators.errors import ModelUnavailable
 from evaluators.models import files
 from evaluators.models.checkpoints import (
+    additive,
+    align_positions,
+    budget_for,
     by_length,
     encode,
     finite,
@@ -29,7 +32,6 @@ from evaluators.models.checkpoints import (
     padded,
     token_ids,
     tokenizer_from,
-    tokens_at_once,
     windows,
 )
 from evaluators.models.refs import ModelRef
@@ -108,6 +110,8 @@ class SupportModel:
         self.ref = ref
         self.model = model
         self.device = device
+        align_positions(model)
+        self._dtype = next(model.parameters()).dtype
         self._tokenizer = tokenizer
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Support]:
@@ -128,7 +132,7 @@ class SupportModel:
         values = by_length(
             lambda numbers: self._forward([inputs[number] for number in numbers]),
             [load_of(len(ids)) for ids in inputs],
-            tokens_at_once(self.device),
+            budget_for(self.model, self.device),
         )
         scores = iter(finite(values, self.ref).tolist())
         out = {pair: Support(None, count) for pair, count in counts.items()}
@@ -159,7 +163,7 @@ class SupportModel:
 
         ids, mask = padded(batch, self._tokenizer.pad_token_id or 0, self.device)
         with torch.inference_mode():
-            logits = self.model(input_ids=ids, attention_mask=mask).logits[:, 0, :]
+            logits = self.model(input_ids=ids, attention_mask=additive(mask, self._dtype)).logits[:, 0, :]
             values = torch.softmax(logits.float(), dim=-1)[:, _SUPPORTED]
         out: npt.NDArray[np.float64] = values.cpu().double().numpy()
         return out

@@ -21,35 +21,27 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from evaluators.errors import ModelUnavailable
 from evaluators.models.checkpoints import (
-    by_length,
     encode,
     finite,
     frame,
-    load_of,
     model_from,
-    padded,
     token_ids,
     token_limit,
     tokenizer_from,
-    tokens_at_once,
 )
+from evaluators.models.predictor import Predictor, Window
 from evaluators.models.refs import ModelRef
 from evaluators.models.resident import busy, resident
 from evaluators.models.runtime import loading
 from evaluators.models.weights import locate
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import torch
 
     from evaluators.toolbox import Settings
 
 RELATIVE_LIMIT: Final = 1024
 """Tokens that a model without a position table (T5) reads at once, as in GPTScore's own code."""
-
-_TARGET_WEIGHT: Final = 8
-"""What a token whose probability is asked for weighs in a batch: it needs a row as long as the vocabulary."""
 
 
 class Passage(NamedTuple):
@@ -104,20 +96,6 @@ def likelihoods(ref: ModelRef, passages: Sequence[Passage], *, settings: Setting
     return [found[passage] for passage in passages]
 
 
-class _Window(NamedTuple):
-    """One run of the model.
-
-    Attributes:
-        source: What the encoder reads; empty for a causal model.
-        ids: Tokens, each predicted from those before it.
-        first: The first token that is scored; so are all after it.
-    """
-
-    source: tuple[int, ...]
-    ids: list[int]
-    first: int
-
-
 class LanguageModel:
     """A loaded language model.
 
@@ -125,7 +103,6 @@ class LanguageModel:
         ref: Its weights.
         model: The Transformers model.
         limit: Tokens that it reads at once.
-        encodes: Whether it is an encoder-decoder model.
     """
 
     def __init__(self, ref: ModelRef, model: torch.nn.Module, tokenizer: Any, device: str) -> None:
@@ -135,21 +112,18 @@ class LanguageModel:
             raise ModelUnavailable(f"{ref} predicts no tokens.", hint="Choose a language model, such as gpt2-medium.")
         self.ref = ref
         self.model = model
-        self.device = device
-        self.encodes = bool(config.is_encoder_decoder)
         relative = not isinstance(getattr(config, "max_position_embeddings", None), int)
         self.limit = (None if relative else token_limit(tokenizer, model)) or RELATIVE_LIMIT
         self._tokenizer = tokenizer
         self._before, self._after = frame(tokenizer)
-        self._places: tuple[torch.Tensor, torch.Tensor] | None = None
-        head.register_forward_pre_hook(self._pick)
+        self._predictor = Predictor(model, head, tokenizer.pad_token_id or 0, self.limit, device)
 
     def score(self, passages: Sequence[Passage]) -> dict[Passage, Likelihood]:
         """Return how likely distinct passages are."""
         distinct = list(dict.fromkeys(text for passage in passages for text in (passage.target, passage.context)))
         tokens_of = dict(zip(distinct, token_ids(self._tokenizer, distinct), strict=True))
         cut = [list(self._windows(passage, tokens_of)) for passage in passages]
-        nlls = self._nlls([window for windows in cut for window in windows])
+        nlls = finite(self._predictor.nlls([window for windows in cut for window in windows]), self.ref)
         out = {}
         first = 0
         for passage, windows in zip(passages, cut, strict=True):
@@ -162,16 +136,16 @@ class LanguageModel:
         return out
 
     def _fits(self, context: int, target: int) -> bool:
-        if self.encodes:
+        if self._predictor.encodes:
             return context + len(self._before) + len(self._after) <= self.limit and target < self.limit
         return len(self._before) + context + target <= self.limit
 
-    def _windows(self, passage: Passage, tokens_of: Mapping[str, list[int]]) -> Iterator[_Window]:
+    def _windows(self, passage: Passage, tokens_of: Mapping[str, list[int]]) -> Iterator[Window]:
         context, target = tokens_of[passage.context], tokens_of[passage.target]
         kept = 0
         if passage.keep and not self._fits(len(context), len(target)):
             kept = sum(end <= passage.keep for _, end in encode(self._tokenizer, [passage.context])[0].places)
-        if not self.encodes:
+        if not self._predictor.encodes:
             before = [*self._before, *context]
             yield from self._slide((), [*before, *target], len(before), kept + len(self._before))
             return
@@ -183,7 +157,7 @@ class LanguageModel:
         start: int = config.decoder_start_token_id
         yield from self._slide((*self._before, *context, *self._after), [start, *target], 1, 1)
 
-    def _slide(self, source: tuple[int, ...], ids: list[int], first: int, kept: int) -> Iterator[_Window]:
+    def _slide(self, source: tuple[int, ...], ids: list[int], first: int, kept: int) -> Iterator[Window]:
         """Cut a sequence into windows that score every token from ``first`` on once; see the module's text."""
         first = max(1, first)
         kept = min(kept, self.limit // 4)
@@ -191,57 +165,8 @@ class LanguageModel:
         while first < len(ids):
             end = min(len(ids), max(first + step, self.limit))
             start = max(kept, end - (self.limit - kept))
-            yield _Window(source, [*ids[:kept], *ids[start:end]], first - start + kept)
+            yield Window(source, [*ids[:kept], *ids[start:end]], first - start + kept)
             first = end
-
-    def _nlls(self, windows: Sequence[_Window]) -> npt.NDArray[np.float64]:
-        loads = [
-            max(
-                load_of(len(window.ids) + len(window.source)),
-                _TARGET_WEIGHT * (len(window.ids) - window.first),
-            )
-            for window in windows
-        ]
-        nlls = by_length(
-            lambda numbers: self._forward([windows[number] for number in numbers]), loads, tokens_at_once(self.device)
-        )
-        return finite(nlls, self.ref)
-
-    def _forward(self, batch: Sequence[_Window]) -> npt.NDArray[np.float64]:
-        import torch
-        from torch.nn.functional import cross_entropy
-
-        # No mask is needed on the right: no token looks at those after it.
-        ids, mask = padded([window.ids for window in batch], 0, self.device)
-        starts = torch.tensor([window.first for window in batch], device=self.device)[:, None]
-        asked = (mask == 1) & (torch.arange(ids.shape[1], device=self.device) >= starts)
-        rows, columns = asked.nonzero(as_tuple=True)
-        self._places = (rows, columns - 1)
-        try:
-            with torch.inference_mode():
-                logits = self._logits(batch, ids[:, :-1])
-                losses = cross_entropy(logits.float(), ids[rows, columns], reduction="none").cpu().double()
-        finally:
-            self._places = None
-        sums = torch.zeros(len(batch), dtype=torch.float64).index_add_(0, rows.cpu(), losses)
-        out: npt.NDArray[np.float64] = sums.numpy()
-        return out
-
-    def _logits(self, batch: Sequence[_Window], ids: torch.Tensor) -> torch.Tensor:
-        if not self.encodes:
-            logits = self.model(input_ids=ids, use_cache=False).logits
-        else:
-            source, mask = padded([window.source for window in batch], self._tokenizer.pad_token_id or 0, self.device)
-            logits = self.model(input_ids=source, attention_mask=mask, decoder_input_ids=ids, use_cache=False).logits
-        out: torch.Tensor = logits.reshape(-1, logits.shape[-1])
-        return out
-
-    def _pick(self, head: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        """Hand the vocabulary's matrix only the places that are asked for; the others' logits are never computed."""
-        if self._places is None:
-            return inputs
-        rows, columns = self._places
-        return (inputs[0][rows, columns][None], *inputs[1:])
 
 
 def _load(ref: ModelRef, device: str, settings: Settings) -> LanguageModel:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from evaluators.errors import ModelUnavailable
 from evaluators.models.catalogue import VITAMINC_NLI
 from evaluators.models.checkpoints import (
+    budget_for,
     by_length,
     encode,
     finite,
@@ -20,7 +21,6 @@ from evaluators.models.checkpoints import (
     padded,
     token_limit,
     tokenizer_from,
-    tokens_at_once,
     windows,
 )
 from evaluators.models.refs import ModelRef
@@ -112,7 +112,7 @@ class PairClassifier:
         logits = by_length(
             lambda numbers: self._forward([inputs[number] for number in numbers]),
             [load_of(len(ids)) for ids, _ in inputs],
-            tokens_at_once(self.device),
+            budget_for(self.model, self.device),
         )
         logits = finite(logits, self.ref)
         shares = np.exp(logits - logits.max(axis=1, keepdims=True))

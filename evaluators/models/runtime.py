@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,9 @@ T = TypeVar("T")
 Number = TypeVar("Number", bound="np.floating[Any]")
 
 log = logging.getLogger("leadline.models")
+
+FILLING: Final = 0.2
+"""Share of a batch that filling up its shorter texts may take, besides what another run of the model would cost."""
 
 BATCH_CPU: Final = 32
 BATCH_ACCELERATOR: Final = 256
@@ -124,6 +128,7 @@ def in_batches(
     items: Sequence[T],
     size: int,
     load: Callable[[T], int] | None = None,
+    run_cost: float = math.inf,
 ) -> npt.NDArray[Number]:
     """Run a model over items, longest first, in batches that are halved whenever memory runs out.
 
@@ -133,6 +138,7 @@ def in_batches(
         size: The largest batch to try.
         load: How many places of the largest batch an item takes up (1 without it), so that a batch of large items
             is smaller.
+        run_cost: What a further run of the model costs, in places; a batch ends before its filling costs clearly more.
 
     Raises:
         OutOfMemory: An item does not fit even alone.
@@ -142,7 +148,7 @@ def in_batches(
     out = []
     start = 0
     while start < len(items):
-        count = size if load is None else max(1, size // load(items[start]))
+        count = size if load is None else _alike(items[start : start + size], size, load, run_cost)
         try:
             out.append(call(items[start : start + count]))
             start += count
@@ -162,6 +168,17 @@ def in_batches(
         log.warning("Out of memory: going on with batches of %d.", size)
         release_memory()
     return np.concatenate(out)
+
+
+def _alike(items: Sequence[T], size: int, load: Callable[[T], int], run_cost: float) -> int:
+    """Return how many of some items, the largest first, go into a batch, where each takes up as much as the largest."""
+    largest = load(items[0])
+    filling = 0
+    for count in range(1, min(len(items), max(1, size // largest))):
+        filling += largest - load(items[count])
+        if filling > run_cost + FILLING * count * largest:
+            return count
+    return max(1, min(len(items), size // largest))
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -172,11 +172,9 @@ def make_gpt2(folder: Path, size: Size = SMALLEST, seed: int = 8) -> Path:
     """Save a causal model with GPT-2's files."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    tokens = _write_byte_level(folder, ["<|endoftext|>"], size.words)
-    _write(folder, "tokenizer_config.json", {"tokenizer_class": "GPT2Tokenizer", "model_max_length": size.context})
     end = {"bos_token_id": 0, "eos_token_id": 0}
     config = GPT2Config(
-        vocab_size=max(size.vocabulary, tokens),
+        vocab_size=max(size.vocabulary, _write_gpt2_tokenizer(folder, size)),
         n_positions=size.context,
         n_embd=size.width,
         n_layer=size.layers,
@@ -208,6 +206,70 @@ def make_opt(folder: Path, size: Size = SMALLEST, seed: int = 9) -> Path:
     return _save(OPTForCausalLM, config, folder, seed)
 
 
+def make_gptj(folder: Path, size: Size = SMALLEST, seed: int = 10) -> Path:
+    """Save a causal model with GPT-J's files: positions turn its vectors, and its output layer has a bias."""
+    from transformers import GPTJConfig, GPTJForCausalLM
+
+    config = GPTJConfig(
+        vocab_size=max(size.vocabulary, _write_gpt2_tokenizer(folder, size)),
+        n_positions=size.context,
+        n_embd=size.width,
+        n_layer=size.layers,
+        n_head=size.heads,
+        rotary_dim=size.width // size.heads // 2,
+        initializer_range=0.3,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    return _save(GPTJForCausalLM, config, folder, seed)
+
+
+def make_gpt_neo(folder: Path, size: Size = SMALLEST, seed: int = 11) -> Path:
+    """Save a causal model with GPT-Neo's files: every other layer sees the last 16 tokens only."""
+    from transformers import GPTNeoConfig, GPTNeoForCausalLM
+
+    config = GPTNeoConfig(
+        vocab_size=max(size.vocabulary, _write_gpt2_tokenizer(folder, size)),
+        max_position_embeddings=size.context,
+        hidden_size=size.width,
+        num_layers=size.layers,
+        attention_types=[[["global", "local"], size.layers // 2]],
+        num_heads=size.heads,
+        window_size=16,
+        initializer_range=0.3,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    return _save(GPTNeoForCausalLM, config, folder, seed)
+
+
+def make_bart(folder: Path, size: Size = SMALLEST, seed: int = 12) -> Path:
+    """Save an encoder-decoder model with BART's files; it adds numbers to the logits after its output layer."""
+    import torch
+    from transformers import BartConfig, BartForConditionalGeneration
+
+    tokens = _write_byte_level(folder, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"], size.words)
+    _write(folder, "tokenizer_config.json", {"tokenizer_class": "RobertaTokenizer", "model_max_length": size.context})
+    config = BartConfig(
+        vocab_size=max(size.vocabulary, tokens),
+        d_model=size.width,
+        encoder_layers=size.layers,
+        decoder_layers=size.layers,
+        encoder_attention_heads=size.heads,
+        decoder_attention_heads=size.heads,
+        encoder_ffn_dim=2 * size.width,
+        decoder_ffn_dim=2 * size.width,
+        max_position_embeddings=size.context,
+        init_std=0.3,
+    )
+    torch.manual_seed(seed)
+    model = BartForConditionalGeneration(config)
+    _roughen(model)
+    model.final_logits_bias.normal_()
+    model.save_pretrained(str(folder))
+    return folder
+
+
 MAKERS: dict[str, Callable[[Path, Size], Path]] = {
     "bert": make_toxic_bert,
     "roberta": make_toxic_roberta,
@@ -219,6 +281,9 @@ MAKERS: dict[str, Callable[[Path, Size], Path]] = {
     "t5": make_t5,
     "gpt2": make_gpt2,
     "opt": make_opt,
+    "gptj": make_gptj,
+    "gpt-neo": make_gpt_neo,
+    "bart": make_bart,
     "nli": lambda folder, size: make_nli(folder),
     "summac-conv": lambda folder, size: make_conv(folder),
 }
@@ -242,6 +307,13 @@ def checkpoint(root: Path, name: str) -> Path:
     """Return a checkpoint below a folder; it is made when it is not there yet."""
     folder = root / name
     return folder if folder.is_dir() else MAKERS[name](folder, SMALLEST)
+
+
+def _write_gpt2_tokenizer(folder: Path, size: Size) -> int:
+    """Write a tokenizer of GPT-2's kind and return how many tokens it has."""
+    tokens = _write_byte_level(folder, ["<|endoftext|>"], size.words)
+    _write(folder, "tokenizer_config.json", {"tokenizer_class": "GPT2Tokenizer", "model_max_length": size.context})
+    return tokens
 
 
 def _save(kind: Any, config: Any, folder: Path, seed: int) -> Path:

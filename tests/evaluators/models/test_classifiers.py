@@ -32,6 +32,11 @@ TEXTS = (
 LONG = "The pump starts at seven, says the manual. " * 12
 
 
+def labels(model: ModelRef) -> tuple[str, ...]:
+    (found,) = classifiers.classify(model, ["It"], settings=CPU)
+    return found.labels
+
+
 def ref(folder: Path) -> ModelRef:
     return ModelRef("classifier", str(folder))
 
@@ -70,7 +75,7 @@ def test_a_long_text_is_read_in_windows_that_leave_nothing_out(folder: Path) -> 
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     (found,) = classifiers.classify(ref(folder), [LONG], settings=CPU)
-    limit = classifiers.reads(ref(folder), CPU)
+    limit = classifiers.classify(ref(folder), ["It"], settings=CPU)[0].limit
     assert limit == {"bert": 40, "roberta": 38, "bias": 40}[folder.name]
     assert [found.places[0][0], *(end for _, end in found.places)] == [*(at for at, _ in found.places), len(LONG)]
     tokenizer = AutoTokenizer.from_pretrained(str(folder))
@@ -150,24 +155,24 @@ class TestTensorflow:
     def test_safetensors_go_before_hdf5(self, tiny: Callable[[str], Path], tmp_path: Path) -> None:
         folder = shutil.copytree(tiny("bias"), tmp_path / "both")
         (folder / "tf_model.h5").write_bytes(b"no HDF5")
-        assert classifiers.labels(ref(folder), CPU) == ("Non-biased", "Biased")
+        assert labels(ref(folder)) == ("Non-biased", "Biased")
 
     @pytest.mark.parametrize("content", [b"no HDF5", b""])
     def test_a_damaged_file_is_refused(self, content: bytes, tiny: Callable[[str], Path], tmp_path: Path) -> None:
         folder = shutil.copytree(tiny("bias-tensorflow"), tmp_path / "damaged")
         (folder / "tf_model.h5").write_bytes(content)
         with pytest.raises(ModelUnavailable, match=r"tf_model\.h5"):
-            classifiers.labels(ref(folder), CPU)
+            labels(ref(folder))
 
     def test_another_model_s_weights_are_refused(self, tiny: Callable[[str], Path], tmp_path: Path) -> None:
         folder = shutil.copytree(tiny("bias-tensorflow"), tmp_path / "other")
         config = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps(config | {"n_layers": 3}))
         with pytest.raises(ModelUnavailable, match="no weights for"):
-            classifiers.labels(ref(folder), CPU)
+            labels(ref(folder))
         (folder / "config.json").write_text(json.dumps(config | {"n_layers": 1}))
         with pytest.raises(ModelUnavailable, match="no place for"):
-            classifiers.labels(ref(folder), CPU)
+            labels(ref(folder))
 
 
 class TestResidence:
@@ -190,11 +195,11 @@ class TestResidence:
     ) -> None:
         resident.unload()
         first, second = ref(tiny("bert")), ref(tiny("roberta"))
-        classifiers.labels(first, CPU)
-        classifiers.labels(second, CPU)
+        labels(first)
+        labels(second)
         assert resident.loaded() == (first, second)
         resident.unload()
         monkeypatch.setattr(resident, "SHARE", 0.0)
-        classifiers.labels(first, CPU)
-        classifiers.labels(second, CPU)
+        labels(first)
+        labels(second)
         assert resident.loaded() == (second,)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from evaluators.errors import ModelUnavailable
-from evaluators.models import checkpoints, language_models
+from evaluators.models import checkpoints, language_models, resident
 from evaluators.models.language_models import Likelihood, Passage
+from evaluators.models.predictor import Job, Predictor
 from evaluators.models.refs import ModelRef
 from evaluators.toolbox import Settings
 from tests.support.tiny_checkpoints import CONTEXT
@@ -68,7 +69,7 @@ def by_the_formula(folder: Path, passage: Passage) -> tuple[float, int]:
     return total, count
 
 
-@pytest.fixture(params=["gpt2", "opt", "t5"])
+@pytest.fixture(params=["gpt2", "opt", "gptj", "gpt-neo", "t5", "bart"])
 def folder(request: pytest.FixtureRequest, tiny: Callable[[str], Path]) -> Path:
     return tiny(request.param)
 
@@ -86,6 +87,100 @@ def test_likelihoods_equal_the_formula_in_any_batch_and_order(
         assert each.tokens == tokens
         assert each.whole
         assert each.mean == pytest.approx(nll / tokens, abs=1e-5)
+
+
+SHARED = (
+    *(
+        Passage(f" {answer}", f"human: {LONG[:120]} AI:")
+        for answer in ("seven.", "It starts at nine.", "loud loud", "?")
+    ),
+    *(
+        Passage(f" {answer}", f"Rewrite the following text: {LONG[:90]}")
+        for answer in ("The pump", "nine. Pumps stop.")
+    ),
+    Passage(" alone", f"In other words, {LONG[:60]}"),
+    Passage("At seven.", "human: When?"),
+    Passage("At nine.", "human: When?"),
+)
+"""Several texts after the same long context, and some that gain nothing by it."""
+
+
+@pytest.mark.parametrize("at_once", [1, 100_000])
+def test_texts_after_the_same_context_score_as_if_it_were_read_for_each(
+    folder: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
+    found = language_models.likelihoods(ref(folder), SHARED, settings=CPU)
+    for passage, each in zip(SHARED, found, strict=True):
+        nll, tokens = by_the_formula(folder, passage)
+        assert each.tokens == tokens
+        assert each.mean == pytest.approx(nll / tokens, abs=1e-5)
+
+
+def test_contexts_of_very_different_lengths_fit_the_model_together(folder: Path) -> None:
+    passages = [
+        *(Passage(" seven" * times, "human: The pump is loud, says the manual. AI:") for times in (200, 190)),
+        *(Passage(" seven" * times, LONG[:440]) for times in (1, 2)),
+    ]
+    found = language_models.likelihoods(ref(folder), passages, settings=CPU)
+    for passage, each in zip(passages, found, strict=True):
+        nll, tokens = by_the_formula(folder, passage)
+        assert each.whole
+        assert each.mean == pytest.approx(nll / tokens, abs=1e-5)
+
+
+def test_a_shared_context_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    read: list[int] = []
+
+    def count(module: Any, inputs: tuple[torch.Tensor, ...]) -> None:
+        read.append(inputs[0].numel())
+
+    def tokens_read(passages: Sequence[Passage]) -> int:
+        read.clear()
+        language_models.likelihoods(ref(folder), passages, settings=CPU)
+        return sum(read)
+
+    language_models.likelihoods(ref(folder), [PASSAGES[0]], settings=CPU)
+    ((loaded, _),) = [each for key, each in resident._models.items() if key[0] == ref(folder)]
+    words = loaded.model.config.vocab_size
+    tables = [each for each in loaded.model.modules() if getattr(each, "num_embeddings", 0) == words]
+    hooks = [table.register_forward_pre_hook(count) for table in tables]
+    try:
+        context = f"human: {LONG[:120]} AI:"
+        alone = tokens_read([Passage(" seven", context)])
+        together = tokens_read([Passage(f" {word}", context) for word in ("seven", "nine", "loud", "pump")])
+    finally:
+        for hook in hooks:
+            hook.remove()
+    assert together < 1.5 * alone
+
+
+def test_windows_that_do_not_fit_together_are_read_one_by_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = Predictor.forward
+
+    def small(self: Predictor, jobs: Sequence[Job]) -> Any:
+        if any(len(job.windows) > 1 for job in jobs):
+            raise MemoryError
+        return forward(self, jobs)
+
+    wanted = language_models.likelihoods(ref(folder), SHARED, settings=CPU)
+    monkeypatch.setattr(Predictor, "forward", small)
+    found = language_models.likelihoods(ref(folder), SHARED, settings=CPU)
+    assert [each.nll for each in found] == pytest.approx([each.nll for each in wanted], abs=1e-4)
+
+
+def test_only_what_is_left_to_a_model_after_its_output_layer_keeps_the_layer_in_it(
+    tiny: Callable[[str], Path],
+) -> None:
+    def apart(name: str) -> bool:
+        language_models.likelihoods(ref(tiny(name)), PASSAGES[:1], settings=CPU)
+        ((model, _),) = [each for key, each in resident._models.items() if key[0] == ref(tiny(name))]
+        return bool(model._predictor._output.apart)
+
+    assert apart("gptj")
+    assert not apart("bart")
 
 
 def test_the_mean_is_the_loss_that_transformers_computes_for_the_same_labels(folder: Path) -> None:
@@ -146,17 +241,15 @@ def test_a_long_text_slides_through_the_window_and_each_token_counts_once(
 
 def test_an_instruction_stays_in_front_of_every_window(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(language_models, "RELATIVE_LIMIT", CONTEXT)
-    from evaluators.models import resident
-
     resident.unload()
     seen: list[Sequence[int]] = []
-    forward = language_models.LanguageModel._forward
+    forward = Predictor.forward
 
-    def watched(self: language_models.LanguageModel, batch: Sequence[Any]) -> Any:
-        seen.extend(window.source or window.ids for window in batch)
-        return forward(self, batch)
+    def watched(self: Predictor, jobs: Sequence[Job]) -> Any:
+        seen.extend(window.source or window.ids for job in jobs for window in job.windows)
+        return forward(self, jobs)
 
-    monkeypatch.setattr(language_models.LanguageModel, "_forward", watched)
+    monkeypatch.setattr(Predictor, "forward", watched)
     instruction = "human: Rewrite"
     passage = Passage(LONG[:200], f"{instruction} {LONG}", len(instruction))
     (found,) = language_models.likelihoods(ref(folder), [passage], settings=CPU)
@@ -175,8 +268,6 @@ def test_an_instruction_stays_in_front_of_every_window(folder: Path, monkeypatch
 def test_a_long_target_of_an_encoder_decoder_model_is_scored_whole(
     tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from evaluators.models import resident
-
     monkeypatch.setattr(language_models, "RELATIVE_LIMIT", 60)
     resident.unload()
     (found,) = language_models.likelihoods(ref(tiny("t5")), [Passage(LONG, "Tl;dr")], settings=CPU)
@@ -188,13 +279,13 @@ def test_a_long_target_of_an_encoder_decoder_model_is_scored_whole(
 
 def test_equal_passages_are_scored_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
-    forward = language_models.LanguageModel._forward
+    forward = Predictor.forward
 
-    def counted(self: language_models.LanguageModel, batch: Sequence[Any]) -> Any:
-        read.append(len(batch))
-        return forward(self, batch)
+    def counted(self: Predictor, jobs: Sequence[Job]) -> Any:
+        read.extend(len(job.windows) for job in jobs)
+        return forward(self, jobs)
 
-    monkeypatch.setattr(language_models.LanguageModel, "_forward", counted)
+    monkeypatch.setattr(Predictor, "forward", counted)
     found = language_models.likelihoods(ref(folder), [PASSAGES[1], PASSAGES[0], PASSAGES[1]], settings=CPU)
     assert sum(read) == 2
     assert found[0] is found[2]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evaluators.errors import ModelUnavailable
-from evaluators.models import nli, resident, weights
+from evaluators.models import checkpoints, nli, resident, weights
 from evaluators.models.catalogue import VITAMINC_NLI
 from evaluators.models.refs import ModelRef
 from evaluators.text.sentences import without_surrogates
@@ -48,7 +48,7 @@ def test_probabilities_are_those_of_the_library_for_each_pair_alone(
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    monkeypatch.setattr(nli, "tokens_at_once", lambda device: at_once)
+    monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
     tokenizer = AutoTokenizer.from_pretrained(ref.source)
     model = AutoModelForSequenceClassification.from_pretrained(ref.source).eval()
     pairs = pairs_of(30)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluators.errors import ModelUnavailable, OutOfMemory
-from evaluators.models import embedders, nli, resident, summac_conv
+from evaluators.models import checkpoints, embedders, nli, resident, summac_conv
 from evaluators.models.summac_conv import BINS
 from evaluators.summarization import _completeness, _faithfulness
 from evaluators.summarization._faithfulness import CONV, ZERO_SHOT, zero_shot
@@ -103,7 +103,7 @@ class TestSummaC:
     def test_both_metrics_equal_the_definition_in_any_batch_and_order(
         self, params: Parameters, tools: Toolbox, monkeypatch: pytest.MonkeyPatch, at_once: int
     ) -> None:
-        monkeypatch.setattr(nli, "tokens_at_once", lambda device: at_once)
+        monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
         monkeypatch.setattr(_faithfulness, "BLOCK_PAIRS", at_once)
         order = random.Random(at_once).sample(range(len(ROWS)), len(ROWS))
         scores = CompletenessFaithfulness(params).score([ROWS[at] for at in order], tools)
