@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from evaluators.wording import count, one_line
+
 
 class LeadlineError(Exception):
     """Root of all errors that Leadline raises on purpose.
@@ -54,7 +56,8 @@ class Fault:
 
     def __str__(self) -> str:
         where = self.file if self.row is None else f"{self.file}, row {self.row}"
-        return f"{where}, {self.column}: {self.message}" if self.column else f"{where}: {self.message}"
+        # Names of files and columns are others' texts: a line end in one must not make a line of this list.
+        return one_line(f"{where}, {self.column}: {self.message}" if self.column else f"{where}: {self.message}")
 
 
 class DatasetError(LeadlineError):
@@ -66,7 +69,7 @@ class DatasetError(LeadlineError):
         self.faults = tuple(faults)
         self.more = more
         total = len(self.faults) + more
-        lines = [f"The dataset was refused: {total} fault{'s' if total != 1 else ''}."]
+        lines = [f"The dataset was refused: {count(total, 'fault')}."]
         lines += [f"  {fault}" for fault in self.faults]
         if more:
             lines.append(f"  and {more} more like these")

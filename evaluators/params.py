@@ -47,13 +47,17 @@ class Params(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
+            from evaluators.refusal import field_of, why
+
             first = error.errors()[0]
-            name = ".".join(str(part) for part in first["loc"]) or "parameters"
-            known = ", ".join(sorted(cls.model_fields))
-            said = first["msg"].removeprefix("Value error, ")
+            if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+                known = ", ".join(sorted(cls.model_fields))
+                raise UsageError(
+                    f"{evaluator}.{first['loc'][0]}: there is no such parameter.", hint=f"Its parameters are: {known}."
+                ) from None
+            name = field_of(first, cls) or "parameters"
             raise UsageError(
-                f"{evaluator}.{name}: {said} (got {str(first.get('input'))[:80]!r}).",
-                hint=f"Its parameters are: {known}.",
+                f"{evaluator}.{name}: {why(first, cls)}.", hint=f"See: leadline evaluators show {evaluator}"
             ) from None
 
     def identity(self) -> dict[str, Json]:

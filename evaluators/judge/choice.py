@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from evaluators.errors import UsageError
 from evaluators.judge.config import JudgeConfig
+from evaluators.refusal import first_refusal
 
 FILE: Final = "leadline.toml"
 LOCAL: Final = "local:"
@@ -122,6 +123,4 @@ def _judge(name: str, values: Mapping[str, Any], where: str) -> JudgeConfig:
     try:
         return JudgeConfig.model_validate({**values, "key": name})
     except ValidationError as error:
-        first = error.errors()[0]
-        said = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{where}: {'.'.join(map(str, first['loc']))}: {said}.") from None
+        raise UsageError(f"{where}: {first_refusal(error, JudgeConfig)}.") from None

@@ -31,6 +31,7 @@ from evaluators.judge.pass_fail import PassFailEvaluator
 from evaluators.judge.placeholders import UserPrompt, user_prompt
 from evaluators.judge.prompting import Prompt
 from evaluators.metrics import Metric, boolean_metrics
+from evaluators.refusal import refusals_of
 from evaluators.registry import FAMILIES, all_evaluators, register
 from evaluators.toolbox import Toolbox
 from evaluators.types import Evidence, Json, Row, RowScore
@@ -276,10 +277,6 @@ def _checked(file: Path, document: Mapping[Any, Any]) -> JudgeFile:
     try:
         return JudgeFile.model_validate({str(key): value for key, value in document.items()})
     except ValidationError as error:
-        faults = []
-        for fault in error.errors():
-            key = str(fault["loc"][0]) if fault["loc"] else ""
-            said = fault["msg"].removeprefix("Value error, ")
-            faults.append(f"{key}: {said}" if key else said)
         known = ", ".join(JudgeFile.model_fields)
-        raise UsageError(f"{file}: {'; '.join(dict.fromkeys(faults))}.", hint=f"Keys: {known}.") from None
+        faults = "; ".join(refusals_of(error, JudgeFile))
+        raise UsageError(f"{file}: {faults}.", hint=f"Keys: {known}.") from None
