@@ -24,10 +24,10 @@ _TEST_CARDS: Final = frozenset(  # published by payment processors
 )
 _VOID_SSNS: Final = frozenset({"078051120", "219099999", "457555462"})
 _RESERVED_DOMAIN: Final = re.compile(
-    r"(?:^|\.)(?:example(?:\.[a-z]{2,6}){0,2}|test|invalid|localhost|local"
+    r"(?:^|\.)(?:example(?:\.(?:com|net|org|edu|(?:com?\.)?[a-z]{2}))?|test|invalid|localhost|local"
     r"|(?:your-?|my-?)?(?:domain|company)\.(?:com|org|net))$"
 )
-_FILE_NAME: Final = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|ico|pdf|css|js|ts|json|html?|md|py)$", re.IGNORECASE)
+_FILE_NAME: Final = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|ico|pdf|css|js|ts|json|html?)$", re.IGNORECASE)
 _NOBODYS_ADDRESS: Final = re.compile(
     r"0\.|10\.|127\.|169\.254\.|172\.(?:1[6-9]|2[0-9]|3[01])\.|192\.168\.|192\.0\.2\.|198\.51\.100\.|203\.0\.113\.|22[4-9]\.|2[3-5][0-9]\."
 )

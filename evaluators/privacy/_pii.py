@@ -12,6 +12,8 @@ _LETTER: Final = r"A-Za-z\u00c0-\u024f\u0370-\u052f"
 """Latin, Greek and Cyrillic. Scripts that put no space between words are left out, so that an address ends."""
 
 _WORD: Final = "A-Za-z0-9_"
+_ALNUM: Final = "A-Za-z0-9"
+"""Around numbers in groups, which no name of a variable holds: there an underscore is emphasis or ends a label."""
 """What must not touch a number. Letters of other scripts may: Chinese puts no space before a number."""
 
 EMAIL: Final = Rule(
@@ -62,10 +64,10 @@ CREDIT_CARD: Final = Rule(
     name="credit_card",
     what="payment card number",
     pattern=re.compile(
-        rf"[2-6](?<![{_WORD}].)(?<![0-9]\..)(?:[0-9]{{13,18}}"
+        rf"[2-6](?<![{_ALNUM}].)(?<![0-9]\..)(?:(?<!_.)[0-9]{{13,18}}(?!_)"
         r"|[0-9]{3}(?P<by>[ .-])[0-9]{4}(?P=by)[0-9]{4}(?P=by)[0-9]{4}(?:(?P=by)[0-9]{3})?"
         r"|[0-9]{3}(?P<of>[ .-])[0-9]{6}(?P=of)[0-9]{4,5})"
-        rf"(?![{_WORD}])(?!\.[0-9])"
+        rf"(?![{_ALNUM}])(?!\.[0-9])"
     ),
     valid=numbers.is_card,
     documented=numbers.is_test_card,
@@ -76,6 +78,7 @@ CREDIT_CARD: Final = Rule(
         "4539.1488.0343.6467",
         "Card 4539148803436467, exp. 12/27",
         "4539 1488 0343 6467 12/27",
+        "_4539 1488 0343 6467_",
         "4539 1488 0343 6467 123",
         "2024 4539 1488 0343 6467",
         "卡号4539148803436467",
@@ -92,6 +95,7 @@ CREDIT_CARD: Final = Rule(
         "4539 1488 0343 6468",
         "45391488034364679",
         "id4539148803436467",
+        "id_4539148803436467",
         "0.4539148803436467",
         "4539148803436467.25",
         "4539 1488-0343 6467",
@@ -106,12 +110,19 @@ US_SSN: Final = Rule(
     name="us_ssn",
     what="US social security number",
     pattern=re.compile(
-        rf"[0-8](?<![{_WORD}].)(?<![0-9][.-].)[0-9]{{2}}-[0-9]{{2}}-[0-9]{{4}}(?![{_WORD}])(?![.-][0-9])"
+        rf"[0-8](?<![{_ALNUM}].)(?<![0-9][.-].)[0-9]{{2}}-[0-9]{{2}}-[0-9]{{4}}(?![{_ALNUM}])(?![.-][0-9])"
     ),
     valid=numbers.is_ssn,
     documented=numbers.is_void_ssn,
     source="US Social Security Administration, POMS RM 10201.035 (numbers never issued)",
-    examples=("536-90-4399", "SSN-536-90-4399.", "(123-45-6789)", "536\u201390\u20134399"),
+    examples=(
+        "536-90-4399",
+        "_536-90-4399_",
+        "ssn_536-90-4399",
+        "SSN-536-90-4399.",
+        "(123-45-6789)",
+        "536\u201390\u20134399",
+    ),
     counterexamples=(
         "000-12-3456",
         "666-12-3456",

@@ -23,8 +23,8 @@ _PLACEHOLDER: Final = re.compile(
 _CODE: Final = re.compile(r"[({\[]|^\$[A-Z_]|\\[rn]")
 """An expression or a variable in the place of a password."""
 
-_PEM_BODY: Final = (
-    r"(?:\\[rn]|\s){0,8}(?:[A-Za-z0-9-]{1,40}: ?[^\n\\]{0,200}(?:\\[rn]|\s){1,8}){0,6}"
+_PEM_BODY: Final = (  # headers are taken as they are found: one line can be cut into headers in very many ways
+    r"(?:\\[rn]|\s){0,8}+(?>[A-Za-z0-9-]{1,40}: ?[^\n\\]{0,200}(?:\\[rn]|\s){1,8}+){0,6}+"
     r"[A-Za-z0-9+/=\\\s]{40,65536}+(?:-{2,10}END [A-Z0-9 ]{1,40}-{2,10})?"
 )
 _JWT_SAMPLE: Final = "eyJzdWIiOiIxMjM0NTY3ODkw"

@@ -48,6 +48,7 @@ class PiiLeakage(LeakageEvaluator):
 
     spec = Spec(
         id="pii_leakage",
+        version="2",
         name="PII Leakage Evaluator",
         family="privacy",
         inputs=(Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),

@@ -54,6 +54,7 @@ class SensitiveDataLeakage(LeakageEvaluator):
 
     spec = Spec(
         id="sensitive_data_leakage",
+        version="2",
         name="Sensitive Data Leakage Evaluator",
         family="privacy",
         inputs=(Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),

@@ -123,6 +123,14 @@ def test_a_hostile_megabyte_takes_linear_time(unit):
     assert seconds(1_000_000) < max(8.0, 40 * seconds(100_000))
 
 
+@pytest.mark.parametrize("start", ["-----BEGIN PRIVATE KEY-----", "-----BEGIN CERTIFICATE-----", "password: ", "SSN "])
+@pytest.mark.parametrize("unit", ["a: ", "Version: 3 Issuer: CN=x ", "a:", "\\n", " ", "a: b\n", "a-", "1 "])
+def test_what_follows_the_start_of_a_secret_takes_linear_time(start, unit):
+    started = time.process_time()
+    scan(ALL, start + unit * 10_000, skip_documentation=True)
+    assert time.process_time() - started < 5
+
+
 def test_prose_with_numbers_raises_no_alarm():
     words = (
         "revenue 2024 15,969 million 3.14 12/31/2024 10:30 $1,234.56 v1.2.3 +5% (2019-2023) ISBN 978-3-16-148410-0 #42"
