@@ -117,12 +117,9 @@ class AnswerSemanticSimilarity(EmbeddingEvaluator):
             if (row.actual_answer or "").strip()
             for number, text in _expected(row)
         }
-        values = dict(zip(pairs, tools.compare(ref, list(pairs.values())).tolist(), strict=True))
-        cut = (
-            dict(zip(pairs, cross_encoders.overlong(ref, list(pairs.values()), settings=tools.settings), strict=True))
-            if pairs
-            else {}
-        )
+        compared = cross_encoders.read(ref, list(pairs.values()), settings=tools.settings)
+        values = dict(zip(pairs, compared.values.tolist(), strict=True))
+        cut = dict(zip(pairs, compared.overlong, strict=True))
         out = []
         for at, row in enumerate(rows):
             expected = _expected(row)

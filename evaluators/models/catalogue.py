@@ -41,6 +41,46 @@ REVISIONS: Final = {
 }
 """Commits that ids without one stand for."""
 
+_MB: Final = 10**6
+_GB: Final = 10**9
+
+BYTES: Final = {
+    "BAAI/bge-small-en": 133 * _MB,
+    "BAAI/bge-small-en-v1.5": 133 * _MB,
+    "cross-encoder/stsb-roberta-base": 499 * _MB,
+    "d4data/bias-detection-model": 268 * _MB,
+    "distilbert/distilgpt2": 353 * _MB,
+    "EleutherAI/gpt-j-6B": 24 * _GB,
+    "facebook/opt-1.3b": 2_630 * _MB,
+    "facebook/opt-125m": 251 * _MB,
+    "facebook/opt-13b": 26 * _GB,
+    "facebook/opt-2.7b": 5_300 * _MB,
+    "facebook/opt-350m": 663 * _MB,
+    "facebook/opt-6.7b": 13 * _GB,
+    "facebook/opt-66b": 131 * _GB,
+    "google/flan-t5-base": 990 * _MB,
+    "google/flan-t5-large": 3_130 * _MB,
+    "google/flan-t5-small": 308 * _MB,
+    "google/flan-t5-xl": 11 * _GB,
+    "google/flan-t5-xxl": 45 * _GB,
+    "openai-community/gpt2-large": 3_250 * _MB,
+    "openai-community/gpt2-medium": 1_520 * _MB,
+    "openai-community/gpt2-xl": 6_430 * _MB,
+    "sentence-transformers/all-MiniLM-L6-v2": 91 * _MB,
+    "tals/albert-xlarge-vitaminc-mnli": 235 * _MB,
+    "tingofurro/summac": 2_000,
+    "unitary/multilingual-toxic-xlm-roberta": 1_110 * _MB,
+    "unitary/toxic-bert": 438 * _MB,
+    "unitary/unbiased-toxic-roberta": 499 * _MB,
+    "vectara/hallucination_evaluation_model": 438 * _MB,
+}
+"""About how much there is to fetch: parameters times the bytes of the format stored (2 for OPT, 4 for the others).
+
+GPT-2's files also hold its attention masks, 4 MB for each layer.
+"""
+
+_TOKENIZER_BYTES: Final = 3 * _MB
+
 SHORT_NAMES: Final = {
     "distilgpt2": "distilbert/distilgpt2",
     "gpt2-medium": "openai-community/gpt2-medium",
@@ -79,6 +119,13 @@ def pinned(name: str, kind: ModelKind) -> ModelRef:
     return ModelRef(kind, source, REVISIONS[source])
 
 
+def download_size(ref: ModelRef) -> int | None:
+    """Return about how many bytes there are to fetch for one of the models above, ``None`` for any other."""
+    if ref.kind == "tokenizer":
+        return _TOKENIZER_BYTES
+    return BYTES.get(ref.source)
+
+
 TOXIC_BERT: Final = pinned("original", "classifier")
 BIAS_DETECTION: Final = pinned("d4data/bias-detection-model", "classifier")
 HHEM: Final = pinned("vectara/hallucination_evaluation_model", "consistency")
@@ -90,3 +137,9 @@ SUMMAC_CONV: Final = pinned("tingofurro/summac", "summac_conv")
 
 DISTILGPT2: Final = pinned("distilgpt2", "language_model")
 GPT2_MEDIUM: Final = pinned("gpt2-medium", "language_model")
+
+ALTERNATIVES: Final = (
+    *(pinned(name, "classifier") for name in ("original", "unbiased", "multilingual")),
+    *(pinned(name, "language_model") for name in GPT_SCORE_MODELS),
+)
+"""What ``toxicity_model`` and ``gpt_score_model`` are known to choose from, the defaults among them."""

@@ -210,8 +210,8 @@ def budget_for(model: torch.nn.Module, device: str) -> Budget:
 
     if device != "cpu":
         return Budget(TOKENS_ACCELERATOR, _RUN_COST_ACCELERATOR)
-    tables = sum(each.weight.numel() for each in model.modules() if isinstance(each, torch.nn.Embedding))
-    weights = sum(each.numel() for each in model.parameters()) - tables
+    tables = {id(each.weight) for each in model.modules() if isinstance(each, torch.nn.Embedding)}
+    weights = sum(each.numel() for each in model.parameters() if id(each) not in tables)
     return Budget(TOKENS_CPU, _RUN_COST / max(1, weights))
 
 

@@ -116,8 +116,10 @@ class SupportModel:
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Support]:
         """Return how well the first text of each distinct pair supports the second."""
-        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
-        lengths = {text: len(ids) for text, ids in zip(texts, token_ids(self._tokenizer, texts), strict=True)}
+        # A token takes up a byte at least, and a text one token more at most; those that may be too long are counted.
+        sizes = {text: len(text.encode(errors="surrogatepass")) + 1 for pair in pairs for text in pair}
+        long = list(dict.fromkeys(text for pair in pairs if sizes[pair[0]] + sizes[pair[1]] > LIMIT for text in pair))
+        lengths = sizes | {text: len(ids) for text, ids in zip(long, token_ids(self._tokenizer, long), strict=True)}
         pieces = {pair: list(self._pieces(*pair, lengths)) for pair in pairs}
         counts = {pair: sum(map(len, cut)) for pair, cut in pieces.items()}
         pieces = {pair: cut for pair, cut in pieces.items() if counts[pair] <= MOST_WINDOWS}

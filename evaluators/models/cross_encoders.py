@@ -8,15 +8,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from evaluators.errors import LeadlineError, ModelUnavailable
+from evaluators.models.checkpoints import budget_for, by_length, load_of
 from evaluators.models.refs import ModelRef
 from evaluators.models.runtime import (
-    batch_size_for,
     device_for,
     dtype_for,
-    in_batches,
     libraries_missing,
     loading,
     model_settings,
@@ -34,14 +33,33 @@ if TYPE_CHECKING:
 
 _TOKENIZED_AT_ONCE: Final = 256
 _SPARE_TOKENS: Final = 8
+_BYTES_PER_TOKEN: Final = 4
+"""About as many make a token; how long a pair is only has to be guessed to put pairs of like length together."""
+
 _busy: Final = threading.Lock()
 
 
-def compare(ref: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settings) -> npt.NDArray[np.float32]:
-    """Return the similarity of each pair, float32 of shape ``(len(pairs),)`` in [0, 1]; equal pairs are read once.
+class Compared(NamedTuple):
+    """What a cross-encoder says of pairs.
 
-    What a pair has beyond the model's limit is cut off, from the longer text first; :func:`overlong` tells which
-    pairs that concerns.
+    Attributes:
+        values: Similarities, float32 of shape ``(pairs,)`` in [0, 1].
+        overlong: For each pair its tokens and the model's limit where it has more than the model reads, else ``None``.
+    """
+
+    values: npt.NDArray[np.float32]
+    overlong: list[tuple[int, int] | None]
+
+
+def compare(ref: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settings) -> npt.NDArray[np.float32]:
+    """Return the similarity of each pair, float32 of shape ``(len(pairs),)`` in [0, 1]; see :func:`read`."""
+    return read(ref, pairs, settings=settings).values
+
+
+def read(ref: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settings) -> Compared:
+    """Return the similarity of each pair, and which pairs are too long; equal pairs are read once.
+
+    What a pair has beyond the model's limit is cut off, from the longer text first.
 
     Raises:
         ModelUnavailable: The weights are not here or cannot be loaded as a similarity model.
@@ -50,24 +68,18 @@ def compare(ref: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settin
     import numpy as np
 
     if not pairs:
-        return np.zeros(0, dtype=np.float32)
-    distinct = sorted(set(pairs), key=lambda pair: (-len(pair[0]) - len(pair[1]), pair))
+        return Compared(np.zeros(0, dtype=np.float32), [])
+    distinct = sorted(set(pairs))
     with _busy:
-        loaded = _loaded(ref, settings)
-        scores = in_batches(loaded.forward, distinct, loaded.batch_size)
-    if not np.isfinite(scores).all():
+        found, overlong = _loaded(ref, settings).read(distinct)
+    if not np.isfinite(found).all():
         raise LeadlineError(
             f"{ref} gave a score that is not a number.",
             hint="Choose another precision (float32, or bfloat16 on a GPU).",
         )
     place = {pair: row for row, pair in enumerate(distinct)}
-    return np.clip(scores[[place[pair] for pair in pairs]], 0.0, 1.0)
-
-
-def overlong(ref: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settings) -> list[tuple[int, int] | None]:
-    """Return for each pair its tokens and the model's limit where it has more than the model reads, else ``None``."""
-    with _busy:
-        return _loaded(ref, settings).overlong(pairs)
+    values = np.clip(found[[place[pair] for pair in pairs]], 0.0, 1.0).astype(np.float32)
+    return Compared(values, [overlong.get(pair) for pair in pairs])
 
 
 def unload() -> None:
@@ -80,51 +92,65 @@ class PairReader:
 
     Attributes:
         model: The sentence-transformers model.
-        batch_size: The largest batch to try.
         limit: Tokens that it reads at once, special ones included.
     """
 
-    def __init__(self, model: CrossEncoder, batch_size: int) -> None:
+    def __init__(self, model: CrossEncoder, device: str) -> None:
         self.model = model
-        self.batch_size = batch_size
+        self._budget = budget_for(model, device)
         self.limit = token_limit(model)
 
-    def forward(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float32]:
-        """Return the scores of one batch."""
-        import torch
+    def read(
+        self, pairs: Sequence[tuple[str, str]]
+    ) -> tuple[npt.NDArray[np.float64], dict[tuple[str, str], tuple[int, int]]]:
+        """Return the scores of distinct pairs, and tokens and limit of those that do not fit.
 
-        scores = self.model.predict(
-            [(without_surrogates(first), without_surrogates(second)) for first, second in pairs],
-            batch_size=len(pairs),
-            show_progress_bar=False,
-            activation_fn=torch.nn.Sigmoid(),
-            convert_to_tensor=True,
+        They are read in batches of about equal length, the longest first.
+        """
+        found = by_length(
+            lambda numbers: self.forward([pairs[number] for number in numbers]),
+            [self._load(pair) for pair in pairs],
+            self._budget,
         )
-        out: npt.NDArray[np.float32] = scores.float().cpu().numpy()
+        full = [pair for pair, tokens in zip(pairs, found[:, 1], strict=True) if tokens == self.limit]
+        return found[:, 0], self._overlong(full)
+
+    def forward(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
+        """Return for each pair of one batch its score and the tokens that were read, of shape ``(pairs, 2)``."""
+        import torch
+        from sentence_transformers.util import batch_to_device
+
+        batch = [(without_surrogates(first), without_surrogates(second)) for first, second in pairs]
+        with torch.inference_mode():
+            features: Any = batch_to_device(self.model.preprocess(batch), self.model.device)
+            tokens = features["attention_mask"].sum(dim=1)
+            scores = torch.sigmoid(self.model(features)["scores"].float().reshape(len(pairs)))
+        out: npt.NDArray[np.float64] = torch.stack([scores, tokens.float()], dim=1).cpu().double().numpy()
         return out
 
-    def overlong(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[int, int] | None]:
-        """Return tokens and limit of the pairs that do not fit."""
-        out: list[tuple[int, int] | None] = [None] * len(pairs)
-        limit = self.limit
-        if limit is None:
+    def _load(self, pair: tuple[str, str]) -> int:
+        """Return what a pair weighs in a batch."""
+        tokens = sum(len(text.encode("utf-8", "surrogatepass")) for text in pair) // _BYTES_PER_TOKEN + _SPARE_TOKENS
+        return load_of(tokens if self.limit is None else min(tokens, self.limit))
+
+    def _overlong(self, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[int, int]]:
+        """Return tokens and limit of those pairs, all of which fill the model, that are longer than it reads."""
+        out: dict[tuple[str, str], tuple[int, int]] = {}
+        if self.limit is None:
             return out
         tokenizer: Any = self.model.tokenizer
-        most = limit - _SPARE_TOKENS
-        maybe = [at for at, (a, b) in enumerate(pairs) if not (a.isascii() and b.isascii() and len(a) + len(b) <= most)]
-        for start in range(0, len(maybe), _TOKENIZED_AT_ONCE):
-            places = maybe[start : start + _TOKENIZED_AT_ONCE]
+        for start in range(0, len(pairs), _TOKENIZED_AT_ONCE):
+            some = pairs[start : start + _TOKENIZED_AT_ONCE]
             encoded = tokenizer(
-                [without_surrogates(pairs[at][0]) for at in places],
-                [without_surrogates(pairs[at][1]) for at in places],
+                [without_surrogates(first) for first, _ in some],
+                [without_surrogates(second) for _, second in some],
                 truncation=False,
                 padding=False,
                 return_attention_mask=False,
                 verbose=False,
             )
-            for at, ids in zip(places, encoded["input_ids"], strict=True):
-                if len(ids) > limit:
-                    out[at] = (len(ids), limit)
+            lengths = zip(some, map(len, encoded["input_ids"]), strict=True)
+            out.update({pair: (length, self.limit) for pair, length in lengths if length > self.limit})
         return out
 
 
@@ -153,4 +179,4 @@ def _load(ref: ModelRef, device: str, settings: Settings) -> PairReader:
                 hint="Choose a cross-encoder with one output, such as cross-encoder/stsb-roberta-base.",
             )
         model.eval()
-        return PairReader(model, batch_size_for(device))
+        return PairReader(model, device)

@@ -124,11 +124,14 @@ class EmbeddingEvaluator(Evaluator):
         self, rows: Sequence[Row], texts: Mapping[str, None], ref: ModelRef, tools: Toolbox
     ) -> list[RowScore]:
         distinct = list(texts)
+        vectors, lack = None, ""
         try:
             vectors = Vectors(distinct, tools.embed(ref, distinct))
         except OutOfMemory as error:
+            lack = str(error)
+        if vectors is None:  # outside the handler, which holds the tensors of the attempt that failed
             if len(rows) == 1:
-                return [RowScore.unscored(self.row_metrics, Reason.OUT_OF_MEMORY, str(error))]
+                return [RowScore.unscored(self.row_metrics, Reason.OUT_OF_MEMORY, lack)]
             return [self._score_block([row], dict.fromkeys(self.texts(row, tools)), ref, tools)[0] for row in rows]
         return [self._guarded(row, vectors, tools) for row in rows]
 

@@ -71,11 +71,14 @@ class ModelEvaluator(Evaluator, Generic[Request, Result]):
             ModelUnavailable: The weights are not here, which leaves all rows unscored.
         """
         asked = [list(self.requests(row, tools)) for row in rows]
+        results, lack = None, ""
         try:
             results = self.answers([request for requests in asked for request in requests], tools)
         except OutOfMemory as error:
+            lack = str(error)
+        if results is None:  # outside the handler, which holds the tensors of the attempt that failed
             if len(rows) == 1:
-                return [RowScore.unscored(self.row_metrics, Reason.OUT_OF_MEMORY, str(error))]
+                return [RowScore.unscored(self.row_metrics, Reason.OUT_OF_MEMORY, lack)]
             return [self.score([row], tools)[0] for row in rows]
         out = []
         first = 0

@@ -88,7 +88,7 @@ def fetch(source: str, revision: str | None, patterns: Sequence[str], *, progres
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
         name = f"{source}@{revision[:8]}" if revision else source
         raise ModelUnavailable(
-            f"{name} cannot be fetched: {reason}",
+            f"{name} cannot be fetched: {reason.rstrip(' .:')}.",
             hint="Check the name and the network, or give a directory that holds the weights.",
         ) from error
 

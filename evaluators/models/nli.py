@@ -159,7 +159,7 @@ class PairClassifier:
             more["token_type_ids"] = padded(types, 0, self.device)[0]
         with torch.inference_mode():
             logits = self.model(input_ids=ids, attention_mask=mask, **more).logits
-        out: npt.NDArray[np.float64] = logits.double().cpu().numpy()
+        out: npt.NDArray[np.float64] = logits.float().cpu().double().numpy()
         return out
 
 

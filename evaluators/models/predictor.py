@@ -7,7 +7,7 @@ of several systems to one question share their question, their documents and the
 
 from __future__ import annotations
 
-import inspect
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from evaluators.errors import OutOfMemory
 from evaluators.models.checkpoints import additive, align_positions, budget_for, by_length, load_of, padded
 from evaluators.models.output_layer import OutputLayer
+from evaluators.models.runtime import is_out_of_memory, release_memory
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import torch
+
+log = logging.getLogger("leadline.models")
 
 _TARGET_WEIGHT: Final = 8
 """What a token that is asked for weighs in a batch whose logits are all made at once."""
@@ -87,8 +90,12 @@ class Predictor:
         self._limit = limit
         self._device = device
         self._output = OutputLayer(head, self._probe, device)
-        # On an accelerator a further run of the model costs more than most contexts do.
-        self._continues = device == "cpu" and "position_ids" in inspect.signature(self._model.forward).parameters
+        self._adds_masks = self._continues = False
+        if self.encodes:
+            self._adds_masks = self._agrees(self._after_sources, adds_masks=True)
+        elif device == "cpu":
+            # On an accelerator a further run of the model costs more than most contexts do.
+            self._continues = self._agrees(self._after_contexts, adds_masks=False)
 
     def nlls(self, windows: Sequence[Window]) -> npt.NDArray[np.float64]:
         """Return for each window the sum of -ln p of its scored tokens, of shape ``(windows,)``.
@@ -105,6 +112,9 @@ class Predictor:
         except OutOfMemory:
             if len(jobs) == len(windows):
                 raise
+            found = None
+        if found is None:  # outside the handler, which holds the tensors of the run that failed
+            release_memory()
             jobs = [Job((number,), (window,)) for number, window in enumerate(windows)]
             found = self._run(jobs)
         for job, sums in zip(jobs, found, strict=True):
@@ -164,9 +174,9 @@ class Predictor:
 
     def _load(self, job: Job, at_once: int) -> int:
         """Return what a job weighs in a batch."""
-        before = job.shared or len(job.windows[0].source)
-        load = load_of(before) + sum(load_of(len(window.ids) - job.shared) for window in job.windows)
-        load = max(load, len(job.windows) * job.shared * at_once // _COPIED)
+        source = len(job.windows[0].source)
+        load = load_of(job.shared or source) + sum(load_of(len(window.ids) - job.shared) for window in job.windows)
+        load = max(load, len(job.windows) * source, len(job.windows) * job.shared * at_once // _COPIED)
         asked = sum(len(window.ids) - window.first for window in job.windows)
         return load if self._output.apart else max(load, _TARGET_WEIGHT * asked)
 
@@ -183,8 +193,7 @@ class Predictor:
         """Return the sums of windows whose first ``job.shared`` tokens are the same in each job."""
         import torch
 
-        longest = max(len(window.ids) - job.shared for job in jobs for window in job.windows)
-        if len(jobs) > 1 and max(job.shared for job in jobs) + longest > self._limit:
+        if len(jobs) > 1 and not self._fit_together(jobs):
             return torch.cat([self._after_contexts([job]) for job in jobs])
         contexts = [job.windows[0].ids[: job.shared] for job in jobs]
         # Filled up on the left, so that distances to the tokens after a context are what they are without filling.
@@ -211,12 +220,18 @@ class Predictor:
             ),
         )
 
+    def _fit_together(self, jobs: Sequence[Job]) -> bool:
+        """Return whether contexts, filled up to the longest, leave room for all texts after them."""
+        longest = max(job.shared for job in jobs)
+        after = max(len(window.ids) - job.shared for job in jobs for window in job.windows)
+        return longest + after <= self._limit and longest * sum(len(job.windows) for job in jobs) <= _COPIED
+
     def _after_sources(self, jobs: Sequence[Job]) -> torch.Tensor:
         """Return the sums of windows whose sources are encoded once each."""
         from transformers.modeling_outputs import BaseModelOutput
 
         ids, mask = padded([job.windows[0].source for job in jobs], self._padding, self._device)
-        unseen = additive(mask, self._model.dtype)
+        unseen = additive(mask, self._model.dtype) if self._adds_masks else mask
         encoded = self._model.get_encoder()(input_ids=ids, attention_mask=unseen).last_hidden_state
         owners = self._owners(jobs)
         encoded = encoded[owners]
@@ -251,6 +266,33 @@ class Predictor:
         rows, columns = asked.nonzero(as_tuple=True)
         losses = self._output.losses(lambda: run(ids[:, :-1]), (rows, columns - 1), ids[rows, columns])
         return torch.zeros(len(tokens), dtype=torch.float64).index_add_(0, rows.cpu(), losses)
+
+    def _agrees(self, fast: Callable[[Sequence[Job]], torch.Tensor], *, adds_masks: bool) -> bool:
+        """Return whether this model computes the same in a fast way, which not every architecture provides for."""
+        import torch
+
+        windows = []
+        for more in ((), (8, 9, 10)):  # of different lengths, so that one is filled up
+            before = [4, 5, 6, 7, *more]
+            for last in (11, 12):
+                causal = Window((), [*before, last, 13], len(before))
+                windows.append(Window(tuple(before), [4, last, 13], 1) if self.encodes else causal)
+        shared = [0 if self.encodes else window.first - 1 for window in windows]
+        jobs = [Job((at, at + 1), tuple(windows[at : at + 2]), shared[at]) for at in (0, 2)]
+        try:
+            with torch.inference_mode():
+                plain = (self._after_sources if self.encodes else self._alone)(jobs)
+                self._adds_masks = adds_masks
+                found = fast(jobs)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            log.info("%s goes the slow way: %s: %s", type(self._model).__name__, type(error).__name__, error)
+            return False
+        finally:
+            self._adds_masks = False
+        tolerance = 1e-3 if self._model.dtype == torch.float32 else 1e-2
+        return bool(torch.allclose(found, plain, rtol=tolerance, atol=tolerance))
 
     def _probe(self) -> torch.Tensor:
         """Return the model's logits for a few tokens."""

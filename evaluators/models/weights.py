@@ -12,7 +12,9 @@ import importlib.util
 import json
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -58,6 +60,8 @@ _REVISION: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,199}", re.ASCII)
 
 _refused: Final[set[ModelRef]] = set()
 """What could not be fetched in this process, so that it is tried once."""
+
+_asking: Final[ContextVar[tuple[Evaluator, Toolbox] | None]] = ContextVar("_asking", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +205,33 @@ def needed(evaluators: Iterable[Evaluator], tools: Toolbox) -> dict[ModelRef, tu
     return {ref: tuple(ids) for ref, ids in users.items()}
 
 
+def pull_command(evaluator: Evaluator, tools: Toolbox, more: Sequence[ModelRef] = ()) -> str:
+    """Return the one command that fetches all weights that an evaluator lacks under a run's settings.
+
+    Args:
+        evaluator: Who needs the weights. Its id is the command's argument where it needs several and lacks only
+            defaults, as of a tokenizer's repository no more is fetched then than the tokenizer.
+        tools: The run's tools.
+        more: Weights that are to be fetched in any case, for example since they are damaged.
+    """
+    refs = evaluator.models(tools)
+    hubs = [ref for ref in refs if ref.source != OFFLINE and not is_directory(ref)]
+    absent = dict.fromkeys([*more, *(ref for ref in hubs if _folder(ref) is None)])
+    if len(refs) > 1 and absent.keys() <= set(_defaults(evaluator)):
+        return f"leadline models pull {_registered_id(evaluator)}"
+    return f"leadline models pull {' '.join(dict.fromkeys(map(_pull_name, absent)))}"
+
+
+@contextmanager
+def asked_by(evaluator: Evaluator, tools: Toolbox) -> Iterator[None]:
+    """Let errors of this block name the command that fetches all that an evaluator lacks, not what is missed first."""
+    token = _asking.set((evaluator, tools))
+    try:
+        yield
+    finally:
+        _asking.reset(token)
+
+
 def pull(ref: ModelRef, *, progress: bool = True, allow_pickle: bool = False) -> Path:
     """Fetch weights from the hub into this machine's hub cache and check them; a broken-off fetch is resumed.
 
@@ -228,7 +259,9 @@ def pull(ref: ModelRef, *, progress: bool = True, allow_pickle: bool = False) ->
         if not damaged:
             fault = _defect(ref, folder, allow_pickle=allow_pickle)
             if fault:
-                raise LeadlineError(f"{ref} was fetched, but {fault}.", hint="Choose another model or revision.")
+                pickles = "" if allow_pickle else ", or allow pickled weights with --allow-pickle if it has no others"
+                hint = f"Choose another model or revision{pickles}."
+                raise LeadlineError(f"{ref} was fetched, but {fault}.", hint=hint)
             return folder
         for path in damaged:
             path.resolve().unlink(missing_ok=True)
@@ -310,8 +343,25 @@ def _unusable(ref: ModelRef, fault: str) -> ModelUnavailable:
 
 
 def _pull_command(ref: ModelRef) -> str:
+    asking = _asking.get()
+    return pull_command(*asking, more=[ref]) if asking else f"leadline models pull {_pull_name(ref)}"
+
+
+def _pull_name(ref: ModelRef) -> str:
     pinned = PINNED.get(ref.source) == ref.revision or ref.revision is None
-    return f"leadline models pull {ref.source if pinned else f'{ref.source}@{ref.revision}'}"
+    return ref.source if pinned else f"{ref.source}@{ref.revision}"
+
+
+def _registered_id(evaluator: Evaluator) -> str:
+    return evaluator.spec.id.partition("#")[0]
+
+
+def _defaults(evaluator: Evaluator) -> tuple[ModelRef, ...]:
+    from evaluators.registry import all_evaluators
+    from evaluators.toolbox import Toolbox
+
+    kind = all_evaluators().get(_registered_id(evaluator))
+    return kind().models(Toolbox()) if kind else ()
 
 
 def _default_settings() -> Settings:

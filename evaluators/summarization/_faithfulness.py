@@ -112,14 +112,16 @@ class Faithfulness:
 
     def _block(self, rows: Sequence[Texts], layer: SummaCConv | Unscored) -> list[Part]:
         pairs = [(premise.text, claim.text) for row in rows for claim in row.summary for premise in row.document]
+        found = None
         try:
             found = nli.infer(self.model, pairs, settings=self.settings)
         except OutOfMemory as error:
             if len(rows) == 1:
                 return [failed(METRICS, error)]
-            return [self._block([row], layer)[0] for row in rows]
         except LeadlineError as error:
             return [failed(METRICS, error)] * len(rows)
+        if found is None:  # outside the handler, which holds the tensors of the attempt that failed
+            return [self._block([row], layer)[0] for row in rows]
         out = []
         first = 0
         for row in rows:

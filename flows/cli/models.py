@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from evaluators.errors import UsageError
+from evaluators.errors import LeadlineError, UsageError
+from evaluators.wording import count
 from flows.cli.output import print_json, print_table
 from flows.cli.session import say, session_options
 
 if TYPE_CHECKING:
     from evaluators.models.refs import ModelRef
+    from evaluators.models.weights import Status
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
@@ -22,9 +24,10 @@ _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 @session_options
 @click.pass_context
 def models(context: click.Context, as_json: bool) -> None:
-    """List the weights that evaluators use by default, and whether they are on this machine."""
+    """List the weights that Leadline knows, who needs them by default, and whether they are on this machine."""
     if context.invoked_subcommand:
         return
+    from evaluators.models.catalogue import download_size
     from evaluators.models.weights import status
 
     rows = [(status(ref), users) for ref, users in _known().items()]
@@ -38,6 +41,7 @@ def models(context: click.Context, as_json: bool) -> None:
                     "present": found.present,
                     "path": found.path,
                     "bytes": found.size,
+                    "download_bytes": download_size(found.ref),
                     "problem": found.problem,
                     "evaluators": users,
                 }
@@ -52,7 +56,7 @@ def models(context: click.Context, as_json: bool) -> None:
                 found.ref,
                 found.ref.kind,
                 "yes" if found.present else f"no: {found.problem}",
-                "-" if found.size is None else _size(found.size),
+                _size_of(found),
                 ", ".join(users) or "none by default",
             )
             for found, users in rows
@@ -62,48 +66,112 @@ def models(context: click.Context, as_json: bool) -> None:
 
 
 @models.command()
-@click.argument("names", nargs=-1, required=True, metavar="SOURCE|EVALUATOR…")
+@click.argument("names", nargs=-1, metavar="[SOURCE|EVALUATOR]…")
 @click.option("--allow-pickle", is_flag=True, help="Fetch pickled weights too, which can run code when loaded.")
 @session_options
 def pull(names: Sequence[str], allow_pickle: bool) -> None:
-    """Fetch weights: those of a Hugging Face id (optionally ID@REVISION), or all that an evaluator needs."""
+    """Fetch weights: those of a Hugging Face id (optionally ID@REVISION), or all that an evaluator needs.
+
+    Without a name, fetches what evaluators need by default. What is here already is checked. A failure does not keep
+    the others from being fetched; it is reported at the end, with exit code 3.
+    """
     from evaluators.models.weights import pull as fetch
 
-    for ref in dict.fromkeys(ref for name in names for ref in _meant(name)):
+    refs = tuple(dict.fromkeys(ref for name in names for ref in _meant(name))) if names else tuple(_needed_by_default())
+    _announce(refs)
+    failures = []
+    for ref in refs:
         say(f"Fetching {ref} …")
-        click.echo(f"{ref}: {fetch(ref, allow_pickle=allow_pickle)}")
+        try:
+            click.echo(f"{ref}: {fetch(ref, allow_pickle=allow_pickle)}")
+        except LeadlineError as error:
+            say(f"{ref} failed.")
+            failures.append(error)
+    if len(failures) == 1:
+        raise failures[0]
+    if failures:
+        lines = [f"{len(failures)} of {count(len(refs), 'set')} of weights could not be fetched:", *map(str, failures)]
+        raise LeadlineError("\n  ".join(lines))
+
+
+def _announce(refs: Sequence[ModelRef]) -> None:
+    """Say what will be fetched, and how much that is, before anything is."""
+    from evaluators.models.catalogue import download_size
+    from evaluators.models.weights import status
+
+    found = [status(ref) for ref in refs]
+    sizes = [download_size(each.ref) for each in found if not each.present]
+    known = sum(size or 0 for size in sizes)
+    unknown = sum(size is None for size in sizes)
+    parts = [f"about {_size(known)}"] * bool(known) + [f"{count(unknown, 'set')} of unknown size"] * bool(unknown)
+    say(f"To fetch: {count(len(sizes), 'set')} of weights, {' and '.join(parts)}." if sizes else "Nothing is missing.")
+    for each in found:
+        say(f"  {each.ref} ({each.ref.kind}): {'here, is checked' if each.present else _size_of(each)}")
 
 
 def _known() -> dict[ModelRef, tuple[str, ...]]:
     """Return the weights that Leadline knows by name, each with the evaluators that need it by default."""
+    from evaluators.models.catalogue import ALTERNATIVES
     from evaluators.models.refs import OFFLINE, ModelRef
-    from evaluators.models.weights import STSB_ROBERTA_BASE, needed
+    from evaluators.models.weights import STSB_ROBERTA_BASE
+
+    needed = _needed_by_default()
+    others = (ModelRef("embedder", OFFLINE), STSB_ROBERTA_BASE, *ALTERNATIVES)
+    return needed | {ref: () for ref in others if ref not in needed}
+
+
+def _needed_by_default() -> dict[ModelRef, tuple[str, ...]]:
+    from evaluators.models.weights import needed
     from evaluators.registry import all_evaluators
     from evaluators.toolbox import Toolbox
 
-    return {ModelRef("embedder", OFFLINE): (), STSB_ROBERTA_BASE: ()} | needed(
-        [kind() for kind in all_evaluators().values()], Toolbox()
-    )
+    return needed([kind() for kind in all_evaluators().values()], Toolbox())
 
 
 def _meant(name: str) -> tuple[ModelRef, ...]:
-    from evaluators.models.weights import needed, parse_ref
+    """Return the weights that a name stands for: an evaluator's, or a whole repository, as what it is known to be.
+
+    Raises:
+        UsageError: It names nothing that can be fetched.
+    """
+    from evaluators.models.weights import needed
     from evaluators.registry import all_evaluators
     from evaluators.toolbox import Toolbox
 
     kind = all_evaluators().get(name)
     if kind is None:
-        matches = tuple(ref for ref in _known() if name in (ref.source, str(ref), f"{ref.source}@{ref.revision}"))
-        return matches or (parse_ref(name),)
+        return (_repository(name),)
     refs = tuple(needed([kind()], Toolbox()))
     if not refs:
         raise UsageError(f"{name} needs no weights.")
     return refs
 
 
-def _size(count: float) -> str:
-    for unit in _UNITS[:-1]:
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.0f} {_UNITS[-1]}"
+def _repository(name: str) -> ModelRef:
+    """Return the weights of an id, or of a short name as evaluators take it; never the tokenizer alone."""
+    from evaluators.models.catalogue import SHORT_NAMES
+    from evaluators.models.refs import ModelRef
+    from evaluators.models.weights import is_directory, parse_ref
+
+    ref = parse_ref(SHORT_NAMES.get(name, name))
+    if is_directory(ref):
+        raise UsageError(f"{ref.source} is a directory; there is nothing to fetch.")
+    kinds = (known.kind for known in _known() if known.source == ref.source and known.kind != "tokenizer")
+    return ModelRef(next(kinds, ref.kind), ref.source, ref.revision)
+
+
+def _size_of(found: Status) -> str:
+    """Return what weights take up here, or about how much there is to fetch."""
+    from evaluators.models.catalogue import download_size
+
+    if found.size is not None:
+        return _size(found.size)
+    expected = download_size(found.ref)
+    return "-" if expected is None else f"about {_size(expected)}"
+
+
+def _size(size: float) -> str:
+    unit = 0
+    while size >= 1000 and unit < len(_UNITS) - 1:
+        size, unit = size / 1000, unit + 1
+    return f"{size:.1f} {_UNITS[unit]}".replace(".0 ", " ") if size < 10 else f"{size:.0f} {_UNITS[unit]}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.support.tiny_nli import make_conv, make_nli
+from tests.support.tiny_size import Size
 
 CORPUS = [
     "The pump starts at seven and stops at nine, says the manual. Pumps are loud.",
@@ -19,36 +19,6 @@ CORPUS = [
 ]
 TOXIC_LABELS = ("toxic", "severe_toxic", "obscene", "threat", "insult", "identity_hate")
 WORDS = ("the", "pump", "starts", "at", "seven", "and", "stops", "nine", "it", "manual", "says", "is", "loud")
-POSITIONS = 40
-"""Places in the classifiers' position tables, so that windows are needed soon."""
-
-CONTEXT = 256
-"""Tokens that the causal models read at once; an instruction and short texts fit."""
-
-
-@dataclass(frozen=True)
-class Size:
-    """How large a checkpoint is.
-
-    Attributes:
-        width: Length of the hidden vectors.
-        layers: Layers, of each half where there are two.
-        heads: Heads of attention.
-        vocabulary: Rows of the table of tokens, at least as many as there are tokens.
-        positions: Places in a classifier's position table.
-        context: Tokens that a causal model reads at once.
-        words: Words that are tokens of their own, besides a few that always are.
-    """
-
-    width: int = 32
-    layers: int = 2
-    heads: int = 2
-    vocabulary: int = 0
-    positions: int = POSITIONS
-    context: int = CONTEXT
-    words: tuple[str, ...] = ()
-
-
 SMALLEST = Size()
 
 

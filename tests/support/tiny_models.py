@@ -6,12 +6,15 @@ import string
 from pathlib import Path
 from typing import Any
 
+from tests.support.tiny_size import Size
+
 MAX_TOKENS = 32
 WORDS = ("the", "a", "ship", "harbour", "lead", "line", "depth", "water", "paris", "france", "capital", "is", "of")
+SMALLEST = Size(positions=MAX_TOKENS)
 
 
-def make_embedder(folder: Path, seed: int = 1) -> Path:
-    """Save a random two-layer BERT with mean pooling as a SentenceTransformer that reads 32 tokens."""
+def make_embedder(folder: Path, seed: int = 1, size: Size = SMALLEST) -> Path:
+    """Save a random BERT, of two layers, with mean pooling as a SentenceTransformer that reads 32 tokens."""
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
@@ -19,48 +22,49 @@ def make_embedder(folder: Path, seed: int = 1) -> Path:
 
     torch.manual_seed(seed)
     backbone = folder.with_name(f"{folder.name}-backbone")
-    BertModel(_config()).save_pretrained(backbone)
-    _tokenizer(folder).save_pretrained(backbone)
-    transformer = Transformer(str(backbone), processor_kwargs={"model_max_length": MAX_TOKENS})
-    model = SentenceTransformer(modules=[transformer, Pooling(32, pooling_mode="mean")], device="cpu")
+    BertModel(_config(size)).save_pretrained(backbone)
+    _tokenizer(size).save_pretrained(backbone)
+    transformer = Transformer(str(backbone), processor_kwargs={"model_max_length": size.positions})
+    model = SentenceTransformer(modules=[transformer, Pooling(size.width, pooling_mode="mean")], device="cpu")
     model.save_pretrained(str(folder), create_model_card=False)
     return folder
 
 
-def make_cross_encoder(folder: Path, labels: int = 1, seed: int = 2) -> Path:
-    """Save a random two-layer BERT classifier of pairs."""
+def make_cross_encoder(folder: Path, labels: int = 1, seed: int = 2, size: Size = SMALLEST) -> Path:
+    """Save a random BERT classifier of pairs, of two layers."""
     import torch
     from transformers import BertForSequenceClassification
 
     torch.manual_seed(seed)
-    BertForSequenceClassification(_config(num_labels=labels)).save_pretrained(folder)
-    _tokenizer(folder).save_pretrained(folder)
+    BertForSequenceClassification(_config(size, num_labels=labels)).save_pretrained(folder)
+    _tokenizer(size).save_pretrained(folder)
     return folder
 
 
-def _config(**more: Any) -> Any:
+def _config(size: Size, **more: Any) -> Any:
     from transformers import BertConfig
 
     return BertConfig(
-        vocab_size=len(_vocabulary()),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=64,
+        vocab_size=max(size.vocabulary, len(_vocabulary(size))),
+        hidden_size=size.width,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        intermediate_size=2 * size.width,
+        max_position_embeddings=2 * size.positions,
         initializer_range=0.3,  # far from BERT's 0.02, so that texts get vectors that differ
         **more,
     )
 
 
-def _tokenizer(folder: Path) -> Any:
+def _tokenizer(size: Size) -> Any:
     from transformers import BertTokenizer
 
-    vocabulary = {token: place for place, token in enumerate(_vocabulary())}
-    return BertTokenizer(vocab=vocabulary, model_max_length=MAX_TOKENS)
+    vocabulary = {token: place for place, token in enumerate(_vocabulary(size))}
+    return BertTokenizer(vocab=vocabulary, model_max_length=size.positions)
 
 
-def _vocabulary() -> list[str]:
+def _vocabulary(size: Size) -> list[str]:
     letters = string.ascii_lowercase + string.digits + string.punctuation
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    return [*special, *letters, *(f"##{letter}" for letter in letters), *(word for word in WORDS if len(word) > 1)]
+    words = dict.fromkeys(word for word in (*WORDS, *size.words) if len(word) > 1)
+    return [*special, *letters, *(f"##{letter}" for letter in letters), *words]

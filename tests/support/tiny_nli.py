@@ -7,30 +7,36 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support.tiny_models import MAX_TOKENS, WORDS
+from tests.support.tiny_models import SMALLEST, WORDS
+from tests.support.tiny_size import Size
 
 VITAMINC = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 
 
-def make_nli(folder: Path, labels: Sequence[str] = VITAMINC, seed: int = 5) -> Path:
-    """Save a random two-layer ALBERT with a unigram tokenizer that reads 32 tokens."""
+def make_nli(folder: Path, labels: Sequence[str] = VITAMINC, seed: int = 5, size: Size = SMALLEST) -> Path:
+    """Save a random ALBERT, of two layers, with a unigram tokenizer that reads 32 tokens."""
     import torch
     from transformers import AlbertConfig, AlbertForSequenceClassification, AlbertTokenizer
 
     special = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
-    pieces = [f"▁{word}" for word in WORDS] + ["▁", *string.ascii_lowercase, *string.digits, *string.punctuation]
+    pieces = [f"▁{word}" for word in (*WORDS, *size.words)] + [
+        "▁",
+        *string.ascii_lowercase,
+        *string.digits,
+        *string.punctuation,
+    ]
     vocabulary = [(token, 0.0) for token in special]
     vocabulary += [(piece, -1.0 - place / 100) for place, piece in enumerate(dict.fromkeys(pieces))]
-    AlbertTokenizer(vocab=vocabulary, model_max_length=MAX_TOKENS).save_pretrained(folder)
+    AlbertTokenizer(vocab=vocabulary, model_max_length=size.positions).save_pretrained(folder)
     torch.manual_seed(seed)
     config = AlbertConfig(
-        vocab_size=len(vocabulary),
-        embedding_size=16,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=64,
+        vocab_size=max(size.vocabulary, len(vocabulary)),
+        embedding_size=size.width // 2,
+        hidden_size=size.width,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        intermediate_size=2 * size.width,
+        max_position_embeddings=2 * size.positions,
         initializer_range=0.4,
         num_labels=len(labels),
         id2label=dict(enumerate(labels)),

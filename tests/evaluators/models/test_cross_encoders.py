@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evaluators.errors import ModelUnavailable
-from evaluators.models import cross_encoders, weights
+from evaluators.models import checkpoints, cross_encoders, weights
 from evaluators.models.refs import ModelRef
 from evaluators.toolbox import Settings
 from tests.support.tiny_models import MAX_TOKENS, WORDS, make_cross_encoder
@@ -39,7 +39,10 @@ def pairs_of(count: int, seed: int = 0) -> list[tuple[str, str]]:
     return [(text(), text()) for _ in range(count)]
 
 
-def test_a_score_is_the_sigmoid_of_the_models_output_for_the_pair(ref: ModelRef) -> None:
+@pytest.mark.parametrize("at_once", [1, 60, 1_000_000])
+def test_a_score_is_the_sigmoid_of_the_models_output_for_the_pair(
+    ref: ModelRef, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -50,6 +53,7 @@ def test_a_score_is_the_sigmoid_of_the_models_output_for_the_pair(ref: ModelRef)
         logits = [model(**tokenizer(*pair, return_tensors="pt")).logits[0, 0].item() for pair in pairs]
     expected = 1 / (1 + np.exp(-np.array(logits)))
     assert np.ptp(expected) > 0.01
+    monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
     for order in (range(40), random.Random(1).sample(range(40), 40)):
         found = cross_encoders.compare(ref, [pairs[place] for place in order], settings=SETTINGS)
         np.testing.assert_allclose(found, expected[list(order)], atol=1e-5)
@@ -76,7 +80,7 @@ def test_equal_pairs_are_read_once_and_the_order_of_texts_counts(
 
 def test_pairs_that_are_cut_off_are_named_with_their_length(ref: ModelRef) -> None:
     pairs = [("a", "b"), ("water " * 20, "ship " * 20), ("é" * 20, "b"), ("water " * 14, "ship " * 15)]
-    assert cross_encoders.overlong(ref, pairs, settings=SETTINGS) == [None, (43, MAX_TOKENS), None, None]
+    assert cross_encoders.read(ref, pairs, settings=SETTINGS).overlong == [None, (43, MAX_TOKENS), None, None]
 
 
 def test_odd_texts_have_scores(ref: ModelRef) -> None:

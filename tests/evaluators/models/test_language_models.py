@@ -15,7 +15,7 @@ from evaluators.models.language_models import Likelihood, Passage
 from evaluators.models.predictor import Job, Predictor
 from evaluators.models.refs import ModelRef
 from evaluators.toolbox import Settings
-from tests.support.tiny_checkpoints import CONTEXT
+from tests.support.tiny_size import CONTEXT
 
 pytestmark = pytest.mark.slow
 

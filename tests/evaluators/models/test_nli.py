@@ -3,6 +3,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,6 +92,33 @@ def test_any_two_pieces_of_long_texts_fit_and_cover_them(ref: ModelRef, text: st
     assert max(len(ids) for ids, _ in loaded._encode([(one, other) for one in found for other in found])) <= 32
     full = loaded._tokenizer(found, found, truncation=False)["input_ids"]
     assert max(map(len, full)) <= 32, "nothing is cut off"
+
+
+class OnMps:
+    """Logits on Apple's GPU, which has no float64."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    def float(self) -> OnMps:
+        return OnMps(self.values.float())
+
+    def double(self) -> Any:
+        raise TypeError("Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64.")
+
+    def cpu(self) -> Any:
+        return self.values
+
+
+@pytest.mark.slow
+def test_logits_become_float64_on_the_cpu_since_mps_has_none(ref: ModelRef, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = resident.resident(ref, SETTINGS, nli._load)
+    pairs = loaded._encode(pairs_of(3))
+    expected, model = loaded._forward(pairs), loaded.model
+    monkeypatch.setattr(loaded, "model", lambda **inputs: SimpleNamespace(logits=OnMps(model(**inputs).logits)))
+    found = loaded._forward(pairs)
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from evaluators.errors import LeadlineError, ModelUnavailable, UsageError
 from evaluators.models import files, weights
 from evaluators.models.refs import OFFLINE, ModelRef
-from evaluators.toolbox import Settings
+from evaluators.registry import get
+from evaluators.toolbox import Settings, Toolbox
 from tests.support.fake_hub import COMMIT, FakeHub, model_files, safetensors, serving, write_cache, write_folder
 
 HUB = ModelRef("embedder", "tiny/model", COMMIT)
@@ -264,6 +266,7 @@ class TestPull:
         with pytest.raises(LeadlineError) as failed:
             weights.pull(HUB, progress=False)
         assert "tiny/model@01234567 cannot be fetched" in str(failed.value)
+        assert re.search(r"[^.]\. Check the name and the network", str(failed.value)), "two sentences"
         assert "\n" not in str(failed.value)
 
     def test_there_is_nothing_to_fetch_for_a_directory(self, tmp_path: Path) -> None:
@@ -316,3 +319,33 @@ class TestPullByKind:
             weights.pull(ref, progress=False)
         folder = weights.pull(ref, progress=False, allow_pickle=True)
         assert (folder / "pytorch_model-00001-of-00001.bin").is_file()
+
+
+class TestPullCommand:
+    """One command fetches all that an evaluator lacks."""
+
+    def test_an_evaluator_that_needs_several_sets_is_named_itself(self, cache: Path) -> None:
+        for id_ in ("hallucination", "summarization_completeness_faithfulness"):
+            assert weights.pull_command(get(id_)(), Toolbox()) == f"leadline models pull {id_}"
+        assert weights.pull_command(get("hallucination#mine")(), Toolbox()) == "leadline models pull hallucination"
+
+    def test_weights_that_are_no_defaults_are_all_named(self, cache: Path) -> None:
+        kind = get("hallucination")
+        evaluator = kind(kind.parameters.model_validate({"hallucination_model": f"tiny/model@{COMMIT}"}))
+        command = f"leadline models pull tiny/model@{COMMIT} google/flan-t5-base"
+        assert weights.pull_command(evaluator, Toolbox()) == command
+        write_cache(cache, "tiny/model", model_files())
+        assert weights.pull_command(evaluator, Toolbox()) == "leadline models pull hallucination", "the tokenizer alone"
+
+    def test_a_single_set_is_named_by_its_id(self, cache: Path) -> None:
+        assert weights.pull_command(get("toxicity")(), Toolbox()) == "leadline models pull unitary/toxic-bert"
+
+    def test_errors_name_it_while_an_evaluator_asks(self, cache: Path) -> None:
+        evaluator = get("summarization_completeness_faithfulness")()
+        with (
+            weights.asked_by(evaluator, Toolbox()),
+            pytest.raises(ModelUnavailable, match=rf"with: leadline models pull {evaluator.spec.id}$"),
+        ):
+            weights.locate(weights.BGE_SMALL_EN_V15, Settings())
+        with pytest.raises(ModelUnavailable, match=r"pull BAAI/bge-small-en-v1\.5$"):
+            weights.locate(weights.BGE_SMALL_EN_V15, Settings())

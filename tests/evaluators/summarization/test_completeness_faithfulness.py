@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,8 @@ class TestSummaC:
     """Against the definition: one pair at a time, with the libraries' own calls."""
 
     @staticmethod
-    def image(folder: str, row: Row) -> np.ndarray[Any, Any]:
+    @cache
+    def image(folder: str, at: int) -> np.ndarray[Any, Any]:
         import torch
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -82,9 +84,9 @@ class TestSummaC:
                 [
                     [
                         model(**tokenizer(d, s, return_tensors="pt")).logits[0].softmax(-1).tolist()
-                        for s in split(row.actual_answer)
+                        for s in split(ROWS[at].actual_answer)
                     ]
-                    for d in split(row.question)
+                    for d in split(ROWS[at].question)
                 ]
             )
 
@@ -108,7 +110,7 @@ class TestSummaC:
         order = random.Random(at_once).sample(range(len(ROWS)), len(ROWS))
         scores = CompletenessFaithfulness(params).score([ROWS[at] for at in order], tools)
         for at, score in zip(order, scores, strict=True):
-            image = self.image(str(params.nli_model), ROWS[at])
+            image = self.image(str(params.nli_model), at)
             support = (image[:, :, 0] - image[:, :, 1]).max(axis=0)
             assert score.values[ZERO_SHOT] == pytest.approx(max(0.0, support.mean()), abs=1e-5)
             assert score.values[CONV] == pytest.approx(self.conv(image), abs=1e-5)
