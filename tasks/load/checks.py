@@ -51,10 +51,10 @@ class Checks:
         if self._value("SELECT count(*) FROM case_ids WHERE mentions > 1"):
             for field in CASE_FIELDS:
                 self._conflicts(field)
-        if not self._faults.unreadable:
-            if declared:
-                self._report(sql("load_undeclared"), self._undeclared)
-            self._report(sql("load_dangling"), self._dangling)
+        self._connection.execute("SET VARIABLE lost = ?", [self._faults.lost])
+        if declared:
+            self._report(sql("load_undeclared"), self._undeclared)
+        self._report(sql("load_dangling"), self._dangling)
         self._conditions()
 
     def _duplicates(self, models: Mapping[int, str]) -> None:

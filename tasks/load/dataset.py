@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from evaluators.errors import UsageError
+from evaluators.wording import count, nouns
 from tasks.load.faults import Faults
 from tasks.load.formats import Container, DatasetFormat
 from tasks.load.source import Source
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from tasks.load.schemas.base import Converter
     from tasks.store import Store
 
-IMPORT_VERSION: Final = 2
+IMPORT_VERSION: Final = 3
 """Raised whenever the same file could be loaded into other tables."""
 
 
@@ -51,6 +53,18 @@ class LoadedDataset:
     source: str
     warnings: tuple[str, ...]
     reused: bool
+
+    def require_models(self, keys: Sequence[str]) -> None:
+        """Refuse models that the dataset does not have.
+
+        Raises:
+            UsageError: It has none of some key.
+        """
+        unknown = sorted(set(keys) - set(self.models))
+        if unknown:
+            raise UsageError(
+                f"The dataset has no model called {unknown[0]!r}.", hint=f"Its models: {', '.join(self.models)}."
+            )
 
 
 def load_dataset(
@@ -196,9 +210,10 @@ def _require_answers(rows: int, answered: int, column: str, faults: Faults) -> N
 
 def _of_records(converter: Converter, repeats: int) -> list[str]:
     """Return what the user should know of the records of a dataset that is fine."""
-    found = [f"{message} ({count:,} times)" if count > 1 else message for message, count in converter.warnings.items()]
+    found = [f"{message} ({times:,} times)" if times > 1 else message for message, times in converter.warnings.items()]
     if repeats:
-        found.append(f"{repeats:,} records repeat a case that has no key; each counts as a case of its own")
+        records = count(repeats, "record repeats", "records repeat")
+        found.append(f"{records} a case that has no key; each counts as a case of its own")
     return found
 
 
@@ -206,7 +221,9 @@ def _of_answers(models: Models, rows: int, pairs: int, answered: int) -> list[st
     """Return what the user should know of its answers."""
     found = [f"model {key!r} is listed but answers nothing" for key in models.without_answers()]
     if pairs > rows:
-        found.append(f"{pairs - rows:,} of {pairs:,} pairs of a case and a model have no answer in the file")
+        have = nouns(pairs - rows, "has", "have")
+        found.append(f"{pairs - rows:,} of {pairs:,} pairs of a case and a model {have} no answer in the file")
     if rows > answered:
-        found.append(f"{rows - answered:,} of {rows:,} rows have neither an answer nor an error")
+        have = nouns(rows - answered, "has", "have")
+        found.append(f"{rows - answered:,} of {count(rows, 'row')} {have} neither an answer nor an error")
     return found

@@ -33,6 +33,9 @@ MAX_ROWS: Final = 2**32 - 1
 MAX_FAULTS: Final = 200
 """Faults that are listed; the others are counted."""
 
+MAX_LOST: Final = 64 * 1024
+"""Bytes of unreadable records that are searched for what refers to them; beyond it they may hold anything."""
+
 MAX_EXPANSION: Final = 1000
 """How many times larger than its file a dataset may become before it is taken for a decompression bomb."""
 

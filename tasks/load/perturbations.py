@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
+from tasks.load.values import ValueFault, expected, filled, key
+
 SOURCE: Final = "perturbation_source"
 """Type of the relationship from a perturbed case to its original."""
 
@@ -39,6 +41,21 @@ def from_categories(categories: Iterable[str]) -> str:
     return "+".join(dict.fromkeys(name for name in names if name))
 
 
-def is_source(relationship: dict[str, Any]) -> bool:
-    """Return whether a relationship points from a perturbed case to its original."""
-    return relationship.get("type") == SOURCE and relationship.get("target_type") in (None, "", "test_case", "case")
+def read_link(relationship: Any) -> tuple[str, str | None] | None:
+    """Return the key of the original and what was done to it; ``None`` for a relationship of another type.
+
+    Raises:
+        ValueFault: It is none.
+    """
+    if type(relationship) is not dict:
+        raise expected("a list of objects", relationship)
+    for name in ("type", "target_type"):
+        if type(relationship.get(name, "")) not in (str, type(None)):
+            raise expected(f"a text as {name}", relationship[name])
+    if relationship.get("type") != SOURCE or relationship.get("target_type") not in (None, "", "test_case", "case"):
+        return None
+    target = relationship.get("target")
+    original = None if target is None or target == [] else key(target)
+    if original is None:
+        raise ValueFault("the relationship has no target")
+    return original, filled(relationship.get("perturbation") or "")

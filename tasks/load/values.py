@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
+from tasks.load.json_repeats import repeated_names
 from tasks.load.limits import MAX_ITEMS, MAX_KEY, MAX_TEXT, MIB
 
 Reading: TypeAlias = Callable[[Any], Any]
@@ -188,12 +189,15 @@ def unpacked(value: Any) -> Any:
 
 def _decoded(cell: str) -> Any:
     """Return the list or object that a cell holds as JSON, or the cell itself."""
-    if cell.lstrip()[:1] in ("[", "{"):
-        try:
-            return orjson.loads(cell)
-        except orjson.JSONDecodeError:
-            return cell
-    return cell
+    if cell.lstrip()[:1] not in ("[", "{"):
+        return cell
+    try:
+        value = orjson.loads(cell)
+    except orjson.JSONDecodeError:
+        return cell
+    for name in repeated_names(cell.encode(), value):
+        raise ValueFault(f"an object has the name {shown(name)} more than once")
+    return value
 
 
 def _numeric(cell: str) -> float | int:

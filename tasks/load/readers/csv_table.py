@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 DELIMITERS: Final = ",;\t|"
 _SLICE: Final = 4096
+_REPLACED: Final = "\ufffd"
 _MAX_COLUMNS: Final = 10_000
 
 
@@ -44,13 +45,14 @@ def read_csv(source: Source, faults: Faults) -> Iterator[Item]:
     from pyarrow import csv as arrow
 
     names, delimiter = header(source.head)
-    quotes = _count_quotes(source, faults)
-    if quotes is None or not _are_names(names, faults):
+    quotes, is_utf8 = _look_through(source, faults)
+    if faults or _is_broken(names, source.head, faults) or not _are_names(names, faults):
         return
     ragged: dict[int, str] = {}
 
     def on_ragged(row: Any) -> str:
         ragged[row.number] = f"the row has {row.actual_columns} cells, the header has {row.expected_columns}"
+        faults.lose((row.text or "").replace('""', '"'))
         return "skip"
 
     slots = [str(index) for index in range(len(names))]
@@ -65,31 +67,32 @@ def read_csv(source: Source, faults: Faults) -> Iterator[Item]:
                     delimiter=delimiter, newlines_in_values=True, invalid_row_handler=on_ragged
                 ),
                 convert_options=arrow.ConvertOptions(
-                    column_types=dict.fromkeys(slots, pa.string()),
+                    column_types=dict.fromkeys(slots, pa.string() if is_utf8 else pa.binary()),
                     null_values=[""],
                     strings_can_be_null=True,
                     quoted_strings_can_be_null=False,
                 ),
             )
-            last = yield from _items(batches, names, ragged)
+            last = yield from _items(batches, names, ragged, faults, is_utf8=is_utf8)
         if quotes % 2 and last is not None and _is_open(source, last):
-            faults.unreadable = True
+            faults.lose()
             faults.add(
                 last.place, names[-1], "a quote is opened here and never closed, so the rest of the file is in it"
             )
     except pa.ArrowInvalid as error:
-        faults.unreadable = True
+        faults.lose()
         said = str(error)
         if "straddling" in said:
             said = f"a row is longer than {MAX_CSV_ROW // MIB} MiB; a quote may be left open before it"
         faults.add(None, "", said)
     for number, message in sorted(ragged.items()):
-        faults.unreadable = True
         faults.add(Place(number - 1), "", f"{message}; a quote may be left open")
 
 
-def _items(batches: Any, names: list[str], ragged: dict[int, str]) -> Generator[Item, None, Item | None]:
-    """Yield the rows; return the last one."""
+def _items(
+    batches: Any, names: list[str], ragged: dict[int, str], faults: Faults, *, is_utf8: bool
+) -> Generator[Item, None, Item | None]:
+    """Yield the rows; return the last one. In a file that is not UTF-8, rows that cannot be read are noted instead."""
     row = 0
     item = None
     for batch in batches:
@@ -101,8 +104,29 @@ def _items(batches: Any, names: list[str], ragged: dict[int, str]) -> Generator[
                 while row + 1 in ragged:
                     row += 1
                 item = Item("", row, dict(zip(names, cells, strict=True)), size)
-                yield item
+                if is_utf8 or _is_decoded(item, faults):
+                    yield item
     return item
+
+
+def _is_decoded(item: Item, faults: Faults) -> bool:
+    """Decode the cells of a row, which are bytes; note those that are no UTF-8, and return whether there are none."""
+    raw: dict[str, bytes] = {name: cell for name, cell in item.value.items() if cell is not None}
+    cells: dict[str, str | None] = item.value
+    fine = True
+    for name, cell in raw.items():
+        try:
+            cells[name] = cell.decode()
+        except UnicodeDecodeError as error:
+            where = f"byte {error.start + 1} of the cell"
+            faults.add(
+                item.place, name, f"byte 0x{cell[error.start]:02x} is not UTF-8 ({where}); save the file as UTF-8"
+            )
+            cells[name] = cell.decode("utf-8", "surrogateescape")
+            fine = False
+    if not fine:
+        faults.lose(b"\n".join(raw.values()))
+    return fine
 
 
 def _is_open(source: Source, last: Item) -> bool:
@@ -110,7 +134,7 @@ def _is_open(source: Source, last: Item) -> bool:
     cell = next(reversed(last.value.values()), None)
     if cell is None:
         return False
-    raw = b'"' + cell.replace('"', '""').encode()
+    raw = b'"' + cell.replace('"', '""').encode("utf-8", "surrogateescape")
     with source.path.open("rb") as file:
         file.seek(max(0, source.size - len(raw) - 1))
         tail = file.read()
@@ -126,31 +150,42 @@ def _are_names(names: list[str], faults: Faults) -> bool:
     return len(set(names)) == len(names)
 
 
-def _count_quotes(source: Source, faults: Faults) -> int | None:
-    """Return how many quotes the file has, or ``None`` (and a fault) if it is no UTF-8."""
+def _look_through(source: Source, faults: Faults) -> tuple[int, bool]:
+    """Return how many quotes the file has and whether it is UTF-8; what makes it unreadable is noted."""
     quotes = 0
+    is_utf8 = True
     decoder = codecs.getincrementaldecoder("utf-8")()
-    line, before, length = 1, 0, 0
+    line, length = 1, 0
     with source.open() as file:
-        start = file.tell()
         while True:
             data = file.read(MIB)
-            pending = len(decoder.getstate()[0])
             try:
-                decoder.decode(data, final=not data)
-            except UnicodeDecodeError as error:
-                line += data[: max(0, error.start - pending)].count(b"\n")
-                where = f"line {line}, byte {start + before - pending + error.start + 1} of the file"
-                value = error.object[error.start]
-                faults.add(None, "", f"byte 0x{value:02x} is not UTF-8 ({where}); save the file as UTF-8")
-                return None
+                if is_utf8:
+                    decoder.decode(data, final=not data)
+            except UnicodeDecodeError:
+                is_utf8 = False
             if not data:
-                return quotes
+                break
             quotes += data.count(b'"')
             newline = data.rfind(b"\n")
             length = length + len(data) if newline < 0 else len(data) - newline - 1
             if length > MAX_CSV_ROW:
                 faults.add(None, "", f"line {line} is longer than {MAX_CSV_ROW // MIB} MiB")
-                return None
+                break
             line += data.count(b"\n")
-            before += len(data)
+    return quotes, is_utf8
+
+
+def _is_broken(names: list[str], head: bytes, faults: Faults) -> bool:
+    """Note a header that is no UTF-8, so that what stands below it has no names."""
+    if not any(_REPLACED in name for name in names):
+        return False
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        before = head[: error.start]
+        line, byte = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        where = f"line {line}, byte {byte}"
+        faults.add(None, "", f"byte 0x{head[error.start]:02x} is not UTF-8 ({where}); save the file as UTF-8")
+        return True
+    return False

@@ -39,7 +39,7 @@ def read_document(source: Source, faults: Faults, sections: frozenset[str] = fro
             otherwise those of :data:`SECTIONS` in what looks like one.
     """
     with closing(Scanner(source)) as scanner:
-        walk = _Walk(scanner, sections or SECTIONS)
+        walk = _Walk(scanner, sections or SECTIONS, faults)
         try:
             if sections or is_envelope(source):
                 yield from walk.members("")
@@ -52,11 +52,11 @@ def read_document(source: Source, faults: Faults, sections: frozenset[str] = fro
             else:
                 yield from walk.values()
         except Broken as error:
-            faults.unreadable = True
+            faults.lose()
             where = scanner.position(error.offset)
             faults.add(walk.place, "", f"{error.message} ({where}); nothing behind it was read")
         except TooLong:
-            faults.unreadable = True
+            faults.lose()
             where = scanner.position(scanner.offset)
             faults.add(walk.place, "", f"the record at {where} is longer than {MAX_RECORD // MIB} MiB")
 
@@ -89,7 +89,8 @@ def is_envelope(source: Source) -> bool:
 class _Walk:
     """Goes through a document; knows where it is."""
 
-    def __init__(self, scanner: Scanner, sections: frozenset[str]) -> None:
+    def __init__(self, scanner: Scanner, sections: frozenset[str], faults: Faults) -> None:
+        self._faults = faults
         self.scanner = scanner
         self.sections = sections
         self.place: Place | None = None
@@ -101,6 +102,7 @@ class _Walk:
             row += 1
             self.place = Place(row)
             value, size = self.scanner.value()
+            self._faults.repeats(self.place, self.scanner.repeated)
             yield Item("", row, value, size)
 
     def elements(self, section: str) -> Iterator[Item]:
@@ -115,7 +117,9 @@ class _Walk:
             row += 1
             self.place = Place(row, f"{section}[]" if section else "")
             value, size = scanner.value()
-            yield Item(section, row, value, size)
+            item = Item(section, row, value, size)
+            self._faults.repeats(item.place, scanner.repeated)
+            yield item
             if scanner.take(b","):
                 continue
             self._expect(b"]", "',' or ']' behind an element")
@@ -128,12 +132,16 @@ class _Walk:
         self._expect(b"{", "an object")
         if scanner.take(b"}"):
             return
+        read: set[str] = set()
         while True:
             if scanner.peek() != b'"':
                 raise Broken("broken JSON: expected a name", scanner.offset)
             name = str(scanner.value()[0])
             self._expect(b":", "':' behind a name")
             first = scanner.peek()
+            if name in self.sections or name in ENVELOPES or name == TITLE:
+                self._faults.repeats(None, [prefix + name] if name in read else [])
+                read.add(name)
             if name in self.sections and first == b"[":
                 yield from self.elements(prefix + name)
             elif name in ("dataset", "raw_dataset") and not prefix and first == b"{":

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tasks.load.faults import Faults, Place
+from tasks.load.json_repeats import repeated_names
 from tasks.load.limits import MAX_RECORD, MIB
 from tasks.load.readers import Item
 from tasks.load.readers.json_values import Broken, decode
@@ -21,7 +22,7 @@ def read_lines(source: Source, faults: Faults) -> Iterator[Item]:
         while line := file.readline(MAX_RECORD + 1):
             row += 1
             if len(line) > MAX_RECORD:
-                faults.unreadable = True
+                faults.lose()
                 limit = f"{MAX_RECORD // MIB} MiB"
                 faults.add(Place(row), "", f"the line is longer than {limit}; nothing behind it was read")
                 return
@@ -30,7 +31,8 @@ def read_lines(source: Source, faults: Faults) -> Iterator[Item]:
             try:
                 value = decode(line)
             except Broken as error:
-                faults.unreadable = True
+                faults.lose(line)
                 faults.add(Place(row), "", f"{error.message} (byte {error.offset + 1} of the line)")
             else:
+                faults.repeats(Place(row), repeated_names(line, value))
                 yield Item("", row, value, len(line))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import orjson
 
+from tasks.load.json_repeats import repeated_names
 from tasks.load.limits import MAX_RECORD, MIB
 from tasks.load.readers.json_values import Broken, decode
 
@@ -36,10 +37,12 @@ class Scanner:
 
     Attributes:
         offset: Bytes of the file before the position.
+        repeated: Names that some object of the last value has more than once.
     """
 
     def __init__(self, source: Source) -> None:
         self._file: BinaryIO = source.open()
+        self.repeated: list[str] = []
         self._start = self._file.tell()
         self._buffer = b""
         self._at = 0
@@ -109,6 +112,7 @@ class Scanner:
             value = decode(data)
         except Broken as error:
             raise Broken(error.message, self.offset + error.offset) from None
+        self.repeated = repeated_names(data, value)
         self._at = end
         if data[:1] == b"{" and self._misses < _MISSES and not self._separator:
             self._learn(data)
@@ -147,6 +151,7 @@ class Scanner:
             except orjson.JSONDecodeError:
                 pass
             else:
+                self.repeated = repeated_names(data, value)
                 self._at = found + 1
                 return value, len(data)
         elif len(self._buffer) - self._at < _FAR:

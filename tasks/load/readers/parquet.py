@@ -44,11 +44,11 @@ def read_parquet(source: Source, faults: Faults) -> Iterator[Item]:
                     row += 1
                     size = sum(len(value) for value in record.values() if type(value) is str)
                     if size > MAX_RECORD:
-                        faults.unreadable = True
+                        faults.lose()
                         faults.stop(Item("", row, None, 0).place, "", f"the row is longer than {MAX_RECORD // MIB} MiB")
                     yield Item("", row, record, size)
     except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError) as error:
-        faults.unreadable = True
+        faults.lose()
         faults.add(None, "", f"the Parquet file is damaged: {str(error).splitlines()[0]}")
 
 

@@ -135,7 +135,7 @@ class Converter:
             self.title = item.value.strip()[:MAX_KEY]
             return
         if type(item.value) is not dict:
-            self.faults.unreadable = True
+            self.faults.lose(orjson.dumps(item.value, default=str))
             self.faults.add(item.place, "", str(expected("an object", item.value)))
             return
         self.convert_record(item, item.value)
@@ -256,19 +256,14 @@ class Converter:
     def _stage_links(self, place: Place, case: str, values: Values) -> None:
         relationships = values["relationships"]
         for relationship in relationships if type(relationships) is list else [relationships]:
-            if type(relationship) is not dict:
-                self.faults.add(place, "relationships", str(expected("a list of objects", relationship)))
-            elif not perturbations.is_source(relationship):
+            try:
+                link = perturbations.read_link(relationship)
+            except ValueFault as error:
+                self.faults.add(place, "relationships", str(error))
+                continue
+            if link is None:
                 self.warn("relationships of another type than perturbation_source were left out")
             else:
-                try:
-                    target = key(relationship.get("target") or "")
-                    said = filled(relationship.get("perturbation") or "")
-                except ValueFault as error:
-                    self.faults.add(place, "relationships", str(error))
-                    continue
-                if target is None:
-                    self.faults.add(place, "relationships", "the relationship has no target")
-                else:
-                    made_by = perturbations.from_categories(values.get("categories", ()))
-                    self.batches.link(place, case, target, perturbations.label(said) if said else made_by)
+                target, said = link
+                made_by = perturbations.from_categories(values.get("categories", ()))
+                self.batches.link(place, case, target, perturbations.label(said) if said else made_by)

@@ -8,7 +8,7 @@ from tasks.load.faults import Place
 from tasks.load.formats import DatasetFormat
 from tasks.load.readers import Item
 from tasks.load.schemas.base import Columns, Converter, Values
-from tasks.load.values import ValueFault, anything, chunks, expected, filled, key, money, number, text, texts
+from tasks.load.values import ValueFault, anything, chunks, expected, filled, key, listed, money, number, text, texts
 
 _MODEL: Final[Columns] = {
     "key": ("key", key),
@@ -59,6 +59,7 @@ class H2oDataset(Converter):
         "model_key": ("model", key),
         "input": ("question", filled),
         "context": ("context", chunks),
+        "corpus": ("corpus", listed),
         "categories": ("categories", texts),
         "relationships": ("relationships", anything),
         "expected_output": ("expected", texts),
@@ -95,6 +96,9 @@ class H2oDataset(Converter):
         answer = values.get("answer")
         if answer is not None and is_host_error(answer):
             values["error"] = values.pop("answer")
+        corpus = values.pop("corpus", None)
+        if corpus not in (None, [""]):
+            others["corpus"] = corpus
         for column in [name for name, value in others.items() if value in ("", [])]:
             del others[column]
 

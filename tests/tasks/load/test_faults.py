@@ -210,8 +210,6 @@ def test_text_that_is_not_utf8_is_refused_with_its_position(tmp_path: Path) -> N
     found = faults(tmp_path, "d.jsonl", line + b"\n" + line.replace(b'"A"', b'"\xe9"').replace(b"c1", b"c2"))
     assert len(found) == 1
     assert found[0].startswith("row 2: byte 0xe9 is not UTF-8")
-    (fault,) = faults(tmp_path, "d.csv", b"case,actual_answer\n1,A\n2,caf\xe9\n")
-    assert "byte 0xe9 is not UTF-8 (line 3, byte 29 of the file)" in fault
     (fault,) = faults(tmp_path, "d.json", b'[{"question": "\xff", "actual_answer": "A"}]')
     assert "byte 0xff is not UTF-8" in fault
     assert "line 1, byte 16" in fault
@@ -283,6 +281,79 @@ def test_dangling_relationships_are_not_reported_when_their_target_may_be_what_i
     found = faults(tmp_path, "d.jsonl", json.dumps(GOOD | {"relationships": link}) + '\n{"case": "c2", broken}\n')
     assert len(found) == 1
     assert found[0].startswith("row 2: broken JSON")
+    for unreadable in (
+        '{"case": "c\\u0032", broken}',
+        '{"case": "c2", "x": "\xe9"}'.encode("latin-1"),
+        '["c2"]',
+        '{"case": "' + "x" * 70_000 + '" broken}',
+    ):
+        line = unreadable if isinstance(unreadable, bytes) else unreadable.encode()
+        found = faults(tmp_path, "d.jsonl", json.dumps(GOOD | {"relationships": link}).encode() + b"\n" + line)
+        assert [fault.split(": ")[0] for fault in found] == ["row 2"]
+
+
+def test_dangling_relationships_are_reported_beside_lines_that_cannot_be_read(tmp_path: Path) -> None:
+    def linked(case: str, target: str) -> str:
+        link = {"type": "perturbation_source", "target": target}
+        return json.dumps(GOOD | {"case": case, "relationships": [link]})
+
+    broken = '{"case": "c2", "question": "Q" "actual_answer": "A"}'
+    found = faults(tmp_path, "d.jsonl", "\n".join([linked("c1", "c9"), broken, linked("c3", "c3"), linked("c4", "c2")]))
+    assert found == [
+        "row 1, relationships: there is no case 'c9' (case 'c1')",
+        "row 2: broken JSON: Expecting ',' delimiter (byte 32 of the line)",
+        "row 3, relationships: the case is its own original (case 'c3')",
+    ]
+    content = as_csv([{"case": "c1", "actual_answer": "A", "relationships": {"type": "perturbation_source",
+                                                                              "target": "c9"}}])  # fmt: skip
+    found = faults(tmp_path, "d.csv", content + b"c2,A\n")
+    assert [fault.split(": ")[0] for fault in found] == ["row 1, relationships", "row 2"]
+    assert len(faults(tmp_path, "d.csv", content + b"c9,A\n")) == 1
+
+
+def test_a_relationship_of_a_wrong_type_is_a_fault_beside_the_others(tmp_path: Path) -> None:
+    links = [
+        {"target": 5, "type": []},
+        {"target": "c9", "type": "perturbation_source"},
+        {"target": "c1", "type": "perturbation_source", "target_type": 7},
+        {"target": True, "type": "perturbation_source"},
+        {"target": 0, "type": "perturbation_source"},
+    ]
+    records = [GOOD | {"case": f"k{i}", "relationships": [link]} for i, link in enumerate(links)]
+    assert faults(tmp_path, "d.jsonl", as_jsonl(records)) == [
+        "row 1, relationships: expected a text as type, found a list",
+        "row 2, relationships: there is no case 'c9' (case 'k1')",
+        "row 3, relationships: expected a text as target_type, found a number: 7",
+        "row 4, relationships: expected a key (text or whole number), found a boolean: True",
+        "row 5, relationships: there is no case '0' (case 'k4')",
+    ]
+
+
+def test_every_cell_that_is_not_utf8_is_said_with_row_and_column(tmp_path: Path) -> None:
+    content = b'case,question,actual_answer\n1,Q,A\n2,"\n\xe9",caf\xe9\n3,\xc3\xa9,A\n1,Q,A\n4,\xff\xfe,B\n'
+    assert faults(tmp_path, "d.csv", content) == [
+        "row 2, question: byte 0xe9 is not UTF-8 (byte 2 of the cell); save the file as UTF-8",
+        "row 2, actual_answer: byte 0xe9 is not UTF-8 (byte 4 of the cell); save the file as UTF-8",
+        "row 4: model 'd' answers case '1' a second time; the first is in row 1",
+        "row 5, question: byte 0xff is not UTF-8 (byte 1 of the cell); save the file as UTF-8",
+    ]
+    (fault,) = faults(tmp_path, "d.csv", b"case,actual_answer,\xe9t\xe9\n1,A,B\n")
+    assert fault == "byte 0xe9 is not UTF-8 (line 1, byte 20); save the file as UTF-8"
+    path = write(tmp_path, "many.csv", b"case,actual_answer\n" + b"1,\xe9\n" * 500)
+    with pytest.raises(DatasetError) as refused:
+        load_dataset(Store.open(tmp_path / "store"), path)
+    assert (len(refused.value.faults), refused.value.more) == (200, 300)
+
+
+def test_names_cannot_forge_lines_of_the_list_of_faults(tmp_path: Path) -> None:
+    path = write(tmp_path, "d\n  forged.jsonl, row 1: x\x1b[2J\u202e.jsonl", as_jsonl([GOOD | {"duration_s": -1}]))
+    with pytest.raises(DatasetError) as refused:
+        load_dataset(Store.open(tmp_path / "store"), path)
+    _, line = str(refused.value).split("\n")
+    assert "d\\n  forged.jsonl, row 1: x\\x1b[2J\\u202e.jsonl, row 1, duration_s: -1 is negative" in line
+    with pytest.raises(DatasetError) as refused:
+        load_dataset(Store.open(tmp_path / "store"), write(tmp_path, "d.csv", '"a\nb: forged",c\n1,2\n'))
+    assert len(str(refused.value).split("\n")) == 2
 
 
 def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_flat_records_load_from_every_container(tmp_path: Path, container: str) 
     assert (failed["error"], failed["actual_answer"]) == ("504 from the host", None)
     assert found["c2", "alpha"]["actual_answer"] == ""
     assert [model["is_rag"] for model in tables(loaded)["models"]] == [True, False]
-    assert loaded.warnings == ("1 of 4 pairs of a case and a model have no answer in the file",)
+    assert loaded.warnings == ("1 of 4 pairs of a case and a model has no answer in the file",)
 
 
 def test_the_tables_of_every_container_are_equal(tmp_path: Path) -> None:
@@ -135,6 +135,16 @@ def test_h2o_dataset_csv_has_json_in_its_list_columns(tmp_path: Path) -> None:
     assert [chunk["content"] for chunk in found["t1", "m1"]["retrieved_context"]] == ["chunk 1", "chunk 2"]
     assert [chunk["content"] for chunk in found["t2", "m1"]["retrieved_context"]] == ["no JSON, so one chunk"]
     assert found["t1", "m1"]["condition"] == r'"5" AND ("m" OR "metres") AND regexp("\d+\.?")'
+
+
+def test_the_corpus_of_h2o_is_equal_from_csv_and_json(tmp_path: Path) -> None:
+    corpora: list[Any] = [["u"], [], "", None, "https://x/doc.pdf", ["a", "b"]]
+    records = [H2O_ROW | {"key": f"t{i}", "corpus": corpus} for i, corpus in enumerate(corpora)]
+    from_csv = tables(load(tmp_path, "d.csv", as_csv(records)))
+    from_json = tables(load(tmp_path, "d.json", {"inputs": records}))
+    assert from_csv == from_json
+    kept = [json.loads(row["metadata"]).get("corpus") for row in from_csv["rows"]]
+    assert kept == [["u"], None, None, None, ["https://x/doc.pdf"], ["a", "b"]]
 
 
 def test_h2o_results_name_the_case_apart_from_the_row(tmp_path: Path) -> None:
