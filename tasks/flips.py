@@ -28,11 +28,14 @@ def find_flips(connection: DuckDBPyConnection) -> int:
     itself on the passing side. Pairs of which a row has no value are not compared. A copy of a copy is compared with
     the case that it was made from. Of a pass/fail board only the primary metric is compared: the others say the same.
     """
+    import numpy as np
+
     show_targets(connection)
     connection.execute(sql("flips/slots"))
     connection.execute(sql("flips/pairs"))
     columns = connection.execute("SELECT original_slot, perturbed_slot, bucket FROM pairs ORDER BY pair_id")
-    pairs: Mapping[str, Any] = columns.fetchnumpy()
+    # numpy indexes by its own kind of integer, and would convert any other at every use
+    pairs = {name: column.astype(np.intp) for name, column in columns.fetchnumpy().items()}
     metrics = records(connection, "SELECT * FROM targets WHERE compared AND above IS NOT NULL ORDER BY metric_id")
     found = [_compare(metric, values, pairs) for metric, values in _values(connection, metrics)]
     return _store(connection, metrics, found)
@@ -48,18 +51,25 @@ def _values(
     (pairs,) = connection.execute("SELECT count(*) FROM pairs").fetchall()[0]
     if not pairs:
         return
-    size = max(1, _MOST_CELLS // slots)
-    for start in range(0, len(metrics), size):
-        block = metrics[start : start + size]
-        place = np.full(block[-1]["metric_id"] + 1, -1)
-        place[[metric["metric_id"] for metric in block]] = range(len(block))
-        ends = [block[0]["metric_id"], block[-1]["metric_id"]]
-        found = connection.sql(sql("flips/values"), params=ends).to_arrow_table()
-        values = np.full((len(block) + 1, slots), np.nan)  # the last line, place -1, takes metrics not compared
+    for block in _blocks(metrics, max(1, _MOST_CELLS // slots)):
+        first, last = block[0]["metric_id"], block[-1]["metric_id"]
+        params = {"first": first, "last": last, "slots": slots}
+        found = connection.sql(sql("flips/values"), params=params).to_arrow_table()
+        values = np.full((last - first + 1) * slots, np.nan)
         for batch in found.to_batches():
-            columns = [batch.column(name).to_numpy() for name in ("metric_id", "slot", "value")]
-            values[place[columns[0]], columns[1]] = columns[2]
-        yield from zip(block, values, strict=False)
+            values[batch.column("cell").to_numpy()] = batch.column("value").to_numpy()
+        for metric in block:
+            start = (metric["metric_id"] - first) * slots
+            yield metric, values[start : start + slots]
+
+
+def _blocks(metrics: Sequence[Mapping[str, Any]], size: int) -> Iterator[Sequence[Mapping[str, Any]]]:
+    """Cut metrics, in the order of their numbers, where a block would span more than ``size`` numbers."""
+    start = 0
+    for end in range(1, len(metrics) + 1):
+        if end == len(metrics) or metrics[end]["metric_id"] - metrics[start]["metric_id"] >= size:
+            yield metrics[start:end]
+            start = end
 
 
 class Compared(NamedTuple):
@@ -82,10 +92,10 @@ def _compare(metric: Mapping[str, Any], values: npt.NDArray[np.float64], pairs: 
     """Compare all pairs of one metric, whose ``values`` stand by slot."""
     import numpy as np
 
-    passes = ((values >= metric["above"]) == metric["upper_is_good"]).astype(np.int8)
+    passes = ((values >= metric["above"]) == metric["upper_is_good"]).view(np.uint8)
     passes[np.isnan(values)] = 4  # so that a pair has a sum under 4 only if both its rows have a value
     outcome = 2 * passes[pairs["original_slot"]] + passes[pairs["perturbed_slot"]]
-    flipped = np.flatnonzero((outcome == 1) | (outcome == 2))
+    flipped = np.flatnonzero(outcome - np.uint8(1) < 2)  # 1 or 2: 0 wraps around to 255
     cells = pairs["bucket"] * 16 + outcome
     return Compared(
         pair=flipped,

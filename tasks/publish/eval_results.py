@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +11,7 @@ from tasks.db import literal
 from tasks.publish import jsonio, layout
 from tasks.publish.collect import statements
 from tasks.publish.describe import descriptor
+from tasks.publish.reuse import RowsFiles
 from tasks.publish.views import EvaluatorView, Facts
 
 if TYPE_CHECKING:
@@ -28,20 +30,48 @@ def fits_texts(connection: DuckDBPyConnection, facts: Facts) -> bool:
 
 
 def write_eval_results(
-    connection: DuckDBPyConnection, facts: Facts, evaluator: EvaluatorView, folder: Path, *, texts: bool
+    connection: DuckDBPyConnection,
+    facts: Facts,
+    evaluator: EvaluatorView,
+    folder: Path,
+    kept: RowsFiles,
+    *,
+    texts: bool,
 ) -> None:
-    """Write the three files of ``global-llm-eval-results``.
+    """Write the three files of ``global-llm-eval-results``, or copy those of an earlier run that are the same.
 
     Args:
         connection: The run's database.
         facts: What the run found.
         evaluator: Whose rows.
         folder: The evaluator's folder.
+        kept: The files of earlier runs.
         texts: Whether to repeat questions, answers and contexts.
     """
+    mimes = (layout.CSV, layout.PARQUET, layout.JSON)
+    csv, parquet, json = (layout.explanation(folder, KIND, mime) for mime in mimes)
+    frame = {**_frame(facts, evaluator), "texts": "included" if texts else "in the dataset"}
+    splitter = str(facts.record.get("splitter") or "unknown")
+
+    def write() -> None:
+        columns = _columns(evaluator)
+        _make_rows(connection, evaluator, columns)
+        _write_flat(connection, columns, csv, parquet, texts=texts)
+        _write_json(connection, _json_query(evaluator, columns, splitter, texts=texts), json, frame)
+
+    names = [path.relative_to(folder).as_posix() for path in (csv, parquet, json)]
+    kept.put((folder.parent, folder.name), names, [kept.inputs.get(evaluator.id), splitter, frame], write)
+
+
+def _columns(evaluator: EvaluatorView) -> dict[int, str]:
+    """Return the column of each metric that rows have, quoted, by the metric's id."""
     metrics = [metric for metric in evaluator.metrics if not metric.dataset_level]
     names = _column_names([metric.key for metric in metrics])
-    columns = {metric.id: _name(name) for metric, name in zip(metrics, names, strict=True)}
+    return {metric.id: _name(name) for metric, name in zip(metrics, names, strict=True)}
+
+
+def _make_rows(connection: DuckDBPyConnection, evaluator: EvaluatorView, columns: Mapping[int, str]) -> None:
+    """Create the table ``eval_rows``."""
     connection.execute(
         statements()["eval_rows"].format(
             pivot="".join(
@@ -53,27 +83,30 @@ def write_eval_results(
             evaluator_id=evaluator.id,
         )
     )
+
+
+def _write_flat(
+    connection: DuckDBPyConnection, columns: Mapping[int, str], csv: Path, parquet: Path, *, texts: bool
+) -> None:
     flat = statements()["eval_flat"].format(
         texts=statements()["eval_flat_texts"] if texts else "",
         metrics="".join(f"{name}, " for name in columns.values()),
     )
-    csv, parquet = (layout.explanation(folder, KIND, mime) for mime in (layout.CSV, layout.PARQUET))
     connection.execute(f"COPY ({flat}) TO {literal(csv)} (FORMAT csv, HEADER)")
     connection.execute(f"COPY ({flat}) TO {literal(parquet)} (FORMAT parquet, COMPRESSION zstd)")
+
+
+def _json_query(evaluator: EvaluatorView, columns: Mapping[int, str], splitter: str, *, texts: bool) -> str:
     primary = evaluator.primary
-    query = statements()["eval_json"].format(
+    return statements()["eval_json"].format(
         texts=statements()["eval_json_texts"] if texts else "",
         metrics="".join(
             f"CASE WHEN isfinite({name}) THEN to_json({name}) WHEN {name} > 0 THEN to_json('Infinity')"
             f" WHEN {name} < 0 THEN to_json('-Infinity') END AS {name}, "
             for name in columns.values()
         ),
-        tokenization=_text(str(facts.record.get("splitter") or "unknown")),
+        tokenization=_text(splitter),
         primary=_text(primary.key if primary else "value"),
-    )
-    path = layout.explanation(folder, KIND, layout.JSON)
-    _write_json(
-        connection, query, path, {**_frame(facts, evaluator), "texts": "included" if texts else "in the dataset"}
     )
 
 

@@ -64,6 +64,28 @@ def dump(value: Any, *, indent: bool = False) -> bytes:
         return json.dumps(plain(value), ensure_ascii=False, indent=2 if indent else None).encode()
 
 
+def dump_plain(value: Any) -> bytes:
+    """Return the same as :func:`dump` of a value without infinite numbers, in a tenth of the time."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
+    except orjson.JSONEncodeError:  # a lone surrogate, or an integer beyond 64 bits
+        return dump(value)
+
+
+def load(text: str) -> Any:
+    """Return what JSON says, infinite numbers as strings, so that :func:`dump_plain` takes it.
+
+    Raises:
+        ValueError: It is no JSON.
+    """
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        import json
+
+        return plain(json.loads(text))  # takes infinite numbers and lone surrogates, which orjson refuses
+
+
 def write(path: Path, value: Mapping[str, Any]) -> None:
     """Write an object; the values that are :class:`Lazy` are streamed."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +13,8 @@ from tasks.publish.collect import statements
 from tasks.publish.views import Facts, Finding, MetricView, number
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
 BUDGET: Final = 24_000_000
@@ -83,7 +84,7 @@ def _pack(connection: DuckDBPyConnection, facts: Facts, budget: int) -> PageData
         "problems": problems,
     }
     return PageData(
-        packed=base64.b64encode(gzip.compress(jsonio.dump(data), compresslevel=4, mtime=0)).decode("ascii"),
+        packed=base64.b64encode(gzip.compress(jsonio.dump_plain(data), compresslevel=4, mtime=0)).decode("ascii"),
         n_cases=len(cases),
         n_rows=len(at),
         n_flips=len(flips),
@@ -158,11 +159,28 @@ def _metric(facts: Facts, metric: MetricView, evaluators: dict[int, int]) -> dic
 
 def _scores(connection: DuckDBPyConnection, metrics: dict[int, int], at: dict[int, int]) -> list[list[Any]]:
     """Return a column per metric: a number, or null where there is none."""
-    columns: list[list[Any]] = [[None] * len(at) for _ in metrics]
-    for metric, row_id, value in connection.execute(statements()["page_scores"]).fetchall():
-        if metric in metrics and row_id in at:
-            columns[metrics[metric]][at[row_id]] = number(_short(value))
-    return columns
+    import numpy as np
+
+    found: Mapping[str, Any] = connection.execute(statements()["page_scores"]).fetchnumpy()
+    known = np.isin(found["metric_id"], list(metrics)) & np.isin(found["row_id"], list(at))
+    value = found["value"][known]
+    item = value.astype(object)
+    infinite = ~np.isfinite(value)
+    item[infinite] = [number(value) for value in value[infinite].tolist()]
+    columns = np.full((len(metrics), len(at)), None)
+    columns[_numbered(metrics, found["metric_id"][known]), _numbered(at, found["row_id"][known])] = item
+    lists: list[list[Any]] = columns.tolist()
+    return lists
+
+
+def _numbered(positions: Mapping[int, int], ids: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+    """Return the position of each id."""
+    import numpy as np
+
+    every = np.fromiter(positions, np.int64, len(positions))
+    order = np.argsort(every)
+    at = np.fromiter(positions.values(), np.int64, len(positions))
+    return at[order[np.searchsorted(every, ids, sorter=order)]]
 
 
 def _short(value: float) -> float:
@@ -209,7 +227,7 @@ def _evidence(
 
 def _object(text: str | None) -> dict[str, Any]:
     try:
-        value = json.loads(text) if text else {}
+        value = jsonio.load(text) if text else {}
     except ValueError:
         return {"message": "The evidence of this row cannot be read."}
     return value if isinstance(value, dict) else {"data": value}

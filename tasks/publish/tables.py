@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +10,7 @@ from tasks.db import literal
 from tasks.publish import describe, jsonio
 from tasks.publish.collect import statements
 from tasks.publish.leaderboards import standings
+from tasks.publish.reuse import RowsFiles
 from tasks.publish.views import Facts, FlipRate, TrialSpread
 
 if TYPE_CHECKING:
@@ -20,19 +21,31 @@ SCHEMA_VERSION: Final = 1
 
 _PARQUET: Final = "FORMAT parquet, COMPRESSION zstd"
 _CSV: Final = "FORMAT csv, HEADER"
-_FILES: Final = (
+_SCORES: Final = (
     ("scores_table", "scores.parquet", _PARQUET),
     ("scores_table", "scores.csv", _CSV),
+)
+_FILES: Final = (
+    *_SCORES,
     ("aggregates_table", "aggregates.csv", _CSV),
     ("problems_table", "problems.csv", _CSV),
     ("flips_table", "flips.csv", _CSV),
 )
 
 
-def write_tables(connection: DuckDBPyConnection, folder: Path) -> None:
+def write_tables(connection: DuckDBPyConnection, facts: Facts, folder: Path, kept: RowsFiles) -> None:
     """Write the run's tables as CSV and Parquet; the rows never pass through Python."""
-    for name, file, how in _FILES:
-        connection.execute(f"COPY ({statements()[name]}) TO {literal(folder / file)} ({how})")
+
+    def write(tables: Iterable[tuple[str, str, str]]) -> None:
+        for name, file, how in tables:
+            connection.execute(f"COPY ({statements()[name]}) TO {literal(folder / file)} ({how})")
+
+    parts = [
+        [evaluator.key, kept.inputs.get(evaluator.id), [m.key for m in sorted(evaluator.metrics, key=lambda m: m.id)]]
+        for evaluator in sorted(facts.evaluators, key=lambda evaluator: evaluator.id)
+    ]
+    kept.put((folder, "."), [file for _, file, _ in _SCORES], parts, lambda: write(_SCORES))
+    write(table for table in _FILES if table not in _SCORES)
 
 
 def write_report_json(connection: DuckDBPyConnection, facts: Facts, folder: Path) -> None:
@@ -46,12 +59,14 @@ def write_report_json(connection: DuckDBPyConnection, facts: Facts, folder: Path
             "name": facts.title,
             "gate": facts.gate,
             "gate_reason": facts.gate_reason,
+            "gate_counted": facts.gate_counted,
             "coverage": facts.coverage,
             "n_cases": facts.n_cases,
             "n_rows": facts.n_rows,
             "n_flips": facts.n_flips,
             "scores": facts.counts,
             "problems_by_severity": facts.severities(),
+            "problems_by_fault": facts.tally(),
             "record": facts.record,
             "models": facts.models,
             "evaluators": [_evaluator(facts, evaluator) for evaluator in facts.evaluators],

@@ -7,12 +7,14 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evaluators.wording import count
 from tasks.publish import jsonio, layout
 from tasks.publish.collect import statements
 from tasks.publish.describe import descriptor, finding
 from tasks.publish.details import write_details
 from tasks.publish.eval_results import KIND, write_eval_results
 from tasks.publish.leaderboards import hardest_cases, kind, standings, write_leaderboards
+from tasks.publish.reuse import RowsFiles
 from tasks.publish.templating import render, visible
 from tasks.publish.views import EvaluatorView, Facts, Finding
 
@@ -21,7 +23,13 @@ if TYPE_CHECKING:
 
 
 def write_evaluator(
-    connection: DuckDBPyConnection, facts: Facts, evaluator: EvaluatorView, folder: Path, *, texts: bool
+    connection: DuckDBPyConnection,
+    facts: Facts,
+    evaluator: EvaluatorView,
+    folder: Path,
+    kept: RowsFiles,
+    *,
+    texts: bool,
 ) -> None:
     """Write all files of one evaluator.
 
@@ -30,11 +38,12 @@ def write_evaluator(
         facts: What the run found.
         evaluator: The evaluator.
         folder: Where; it is made.
+        kept: The files of rows of earlier runs.
         texts: Whether the rows' files repeat questions, answers and contexts.
     """
     folder.mkdir(parents=True)
     if evaluator.keeps_rows:
-        write_eval_results(connection, facts, evaluator, folder, texts=texts)
+        write_eval_results(connection, facts, evaluator, folder, kept, texts=texts)
     write_leaderboards(connection, facts, evaluator, folder)
     write_details(connection, facts, evaluator, folder)
     problems = [problem for problem in facts.problems if _concerns(problem, evaluator)]
@@ -69,12 +78,12 @@ def _write_log(connection: DuckDBPyConnection, facts: Facts, evaluator: Evaluato
     ]
     for lost in facts.unmeasured:
         if lost.evaluator_id == evaluator.id:
-            lines.append(f"{lost.n_rows} rows unscored: {lost.reason}")
+            lines.append(f"{count(lost.n_rows, 'row')} unscored: {lost.reason}")
     query = statements()["error_messages"].format(
         metric_ids=", ".join(str(metric.id) for metric in evaluator.metrics) or "NULL", evaluator_id=evaluator.id
     )
-    for reason, message, count in connection.execute(query).fetchall():
-        lines.append(f"{reason}, {count} rows: {message}")
+    for reason, message, rows in connection.execute(query).fetchall():
+        lines.append(f"{reason}, {count(rows, 'row')}: {message}")
     identity = evaluator.folder.rsplit("_", 1)[1]
     path = folder / "log" / f"explainer_run_{identity}.log"
     path.parent.mkdir()
@@ -94,7 +103,8 @@ def _write_archive(folder: Path) -> None:
                 # A fixed time, so that publishing a run again gives the same bytes.
                 entry = zipfile.ZipInfo(name.as_posix(), (1980, 1, 1, 0, 0, 0))
                 entry.external_attr = 0o644 << 16
-                entry.compress_type = zipfile.ZIP_DEFLATED
+                packed = path.suffix == ".parquet"  # compressed already
+                entry.compress_type = zipfile.ZIP_STORED if packed else zipfile.ZIP_DEFLATED
                 with path.open("rb") as source, zipped.open(entry, "w") as target:
                     while block := source.read(1 << 20):
                         target.write(block)

@@ -30,7 +30,7 @@ SELECT
     count(row_id) AS n_rows,
     count(run_rows.error) AS n_errors,
     avg(duration_s) AS mean_duration_s,
-    sum(cost_usd) AS total_cost_usd
+    sum(greatest(cost_usd, 0)) FILTER (cost_usd IS NOT NULL) AS total_cost_usd
 FROM run_models LEFT JOIN run_rows USING (model_id)
 GROUP BY ALL ORDER BY id;
 
@@ -165,6 +165,22 @@ SELECT coalesce(sum(
     coalesce(length(actual_answer), 0)
     + coalesce(list_sum(list_transform(retrieved_context, lambda chunk: length(chunk.content))), 0)
 ), 0) FROM run_rows;
+
+-- statement: eval_inputs
+-- By evaluator a digest of all that its files of rows hold beside the dataset: XOR of the lines' MD5, in any order.
+SELECT evaluator_id, string_agg(part, ' ' ORDER BY part)
+FROM (
+    SELECT evaluator_id, 'scores ' || count(*) || ' ' || bit_xor(md5_number(
+        json_array(metric, row_id, trial, status, reason, value::VARCHAR)::VARCHAR)) AS part
+    FROM scores JOIN metrics USING (metric_id)
+    GROUP BY evaluator_id
+    UNION ALL
+    SELECT evaluator_id, 'evidence ' || count(*) || ' ' || bit_xor(md5_number(
+        json_array(row_id, trial, evidence, error)::VARCHAR))
+    FROM evidence
+    GROUP BY evaluator_id
+)
+GROUP BY evaluator_id;
 
 -- statement: eval_rows
 -- One line per row and trial of one evaluator. An evaluator that could not run has none.
@@ -323,8 +339,8 @@ FROM run_rows JOIN page_cases USING (case_id)
 ORDER BY case_id, model_id;
 
 -- statement: page_scores
--- A row's value is the mean of its trials.
-SELECT metric_id, row_id, avg(value) AS value
+-- A row's value is the mean of its trials, to six significant digits: more is of no use to a reader.
+SELECT metric_id, row_id, format('{:.6g}', avg(value))::DOUBLE AS value
 FROM scores JOIN rows USING (row_id) JOIN page_cases USING (case_id)
 WHERE status = 'scored'
 GROUP BY metric_id, row_id;
