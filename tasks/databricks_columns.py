@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from evaluators.errors import UsageError
 from tasks.databricks_assessment import assessment
 from tasks.db import literal, open_run, sql
+from tasks.older_runs import complete
 from tasks.store import Run, Store, replacing
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ def export_databricks(store: Store, run: Run, output: Path) -> tuple[Path, Path]
         raise UsageError(f"{output} is no folder and ends in none of {', '.join(FORMATS)}.")
     metrics = target.with_stem(f"{target.stem}_{METRICS}")
     with open_run(store, run, read_only=True) as connection:
+        complete(connection, run.id)
         judges = judges_of(connection)
         if not judges:
             raise UsageError(f"Run {run.id} asked none of Databricks' judges.", hint="Score with: --suite databricks")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from tasks.findings.tally import failing_severities
 from tasks.findings.words import count, percent
 from tasks.tables import records
 
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
-
-_FAILING: Final[dict[str, tuple[str, ...]]] = {"never": ("high",), "high": ("high",), "medium": ("high", "medium")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ def decide(connection: DuckDBPyConnection, *, fail_on: str = "never", min_covera
         fail_on: ``high``, ``medium`` or ``never``.
         min_coverage: Least share of applicable rows that must be scored, per evaluator and model.
     """
-    severities = _FAILING[str(fail_on)]
+    severities = failing_severities(str(fail_on))
     failing = records(
         connection,
         "SELECT severity, description FROM problems WHERE NOT instrument AND list_contains(?, severity) "

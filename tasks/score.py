@@ -17,6 +17,7 @@ from typing import Final
 
 from evaluators.base import Evaluator, Lane
 from evaluators.errors import LeadlineError, ModelUnavailable
+from evaluators.models.weights import asked_by
 from evaluators.toolbox import Toolbox
 from evaluators.types import Field, Reason, Row, RowScore, Unscored, is_number
 from tasks.canaries import failed_by, judge_of, read_canaries
@@ -272,7 +273,8 @@ def _one_by_one(evaluator: Evaluator, rows: Sequence[Row], tools: Toolbox) -> li
 
 
 def _all(evaluator: Evaluator, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
-    results = evaluator.score(rows, tools)
+    with asked_by(evaluator, tools):
+        results = evaluator.score(rows, tools)
     if len(results) != len(rows):
         raise ValueError(f"{evaluator.spec.id} returned {len(results)} results for {len(rows)} rows")
     return results

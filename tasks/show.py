@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from evaluators.errors import UsageError
 from tasks.db import open_run, sql
+from tasks.older_runs import complete
 from tasks.runs import summary
 from tasks.store import Run, Store
 from tasks.tables import records
@@ -26,18 +27,14 @@ def overview(store: Store, run: Run) -> dict[str, Any]:
     """Return a run's record with its leaderboards, problems and insights.
 
     Raises:
-        UsageError: The run has no results yet.
+        UsageError: The run has no results yet, or an earlier version made it and its database lacks too much.
         StoreError: Another process writes the run just now.
     """
     with open_run(store, run, read_only=True) as connection:
+        lacking = complete(connection, run.id)
         names = ("board", "trial_spread", "problems", "insights")
-        known = {table for (table,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-        found = {
-            # a run of an earlier version has no table of trials
-            name: _decoded(records(connection, _statements()[name])) if name != "trial_spread" or name in known else []
-            for name in names
-        }
-    return summary(run) | found
+        found = {name: _decoded(records(connection, _statements()[name])) for name in names}
+    return summary(run) | found | {"lacking": list(lacking)}
 
 
 def case(store: Store, run: Run, key: str) -> dict[str, Any]:
@@ -48,6 +45,7 @@ def case(store: Store, run: Run, key: str) -> dict[str, Any]:
     """
     statements = _statements()
     with open_run(store, run, read_only=True) as connection:
+        complete(connection, run.id)
         cases = _decoded(records(connection, statements["case"], [key]))
         if not cases:
             near = [line["case_key"] for line in records(connection, statements["near"], [key])]

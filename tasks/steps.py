@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from evaluators.base import Lane
-from evaluators.errors import UsageError
 from evaluators.judge.budget import Limits
 from evaluators.toolbox import Settings, Toolbox
 from tasks.aggregate import aggregate
 from tasks.canaries import load_canaries
 from tasks.db import open_run
+from tasks.findings.tally import tally_run
 from tasks.fitting import fitting
 from tasks.flips import find_flips
 from tasks.gate import Decision, decide
@@ -68,11 +68,7 @@ def begin(
     canaries: str | None = None,
 ) -> Planned:
     """Make a run: its folder and record, its database, its plan and its chunks."""
-    unknown = sorted(set(model_keys) - set(loaded.models))
-    if unknown:
-        raise UsageError(
-            f"The dataset has no model called {unknown[0]!r}.", hint=f"Its models: {', '.join(loaded.models)}."
-        )
+    loaded.require_models(model_keys)
     choice = fitting(choice, loaded.path)
     jobs = make_jobs(choice.evaluators, settings, trials=trials)
     watched = load_canaries(store, canaries, jobs)[0] if canaries else ""
@@ -155,9 +151,11 @@ def compare_perturbed(store: Store, run: Run) -> int:
 
 
 def diagnose(store: Store, run: Run) -> dict[str, int]:
-    """Find problems; returns their number by severity."""
+    """Find problems; returns their number by severity, and puts on record whose they are."""
     with open_run(store, run) as connection:
-        return find_problems(connection)
+        found = find_problems(connection)
+        run.update({"problems_by_fault": tally_run(connection)})
+    return found
 
 
 def gain_insights(store: Store, run: Run) -> int:

@@ -35,6 +35,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from evaluators.errors import UsageError
 from evaluators.judge.config import JudgeConfig, address_without_secrets
 from evaluators.judge.secrecy import looks_secret
+from evaluators.refusal import field_of, why
 from evaluators.types import Json
 from tasks.collect.replies import ReplyMap
 from tasks.collect.templates import check_template, variables_of, with_variables, with_version
@@ -295,6 +296,5 @@ def _target(values: Mapping[str, Any], where: str) -> Target:
         return Target.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        said = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{where}{f', {field}' if field else ''}: {said}.") from None
+        field = field_of(first, Target)
+        raise UsageError(f"{where}{f', {field}' if field else ''}: {why(first, Target)}.") from None

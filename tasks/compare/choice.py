@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from evaluators.errors import UsageError
 from tasks.compare.configurations import differences
@@ -33,6 +33,7 @@ class Pairing:
         whole: Whether it is computed over all rows at once.
         differences: What differs between the configurations of its evaluator.
         obstacle: Why it cannot be compared, or ``""``.
+        outcome: The verdict of a metric with an obstacle.
         notes: What the reader should know.
     """
 
@@ -42,14 +43,14 @@ class Pairing:
     whole: bool = False
     differences: tuple[str, ...] = ()
     obstacle: str = ""
+    outcome: Literal["incomparable", "one_sided"] = "incomparable"
     notes: tuple[str, ...] = ()
 
 
 def pair_metrics(connection: DuckDBPyConnection, options: Options) -> list[Pairing]:
     """Return the chosen metrics, matched by evaluator and metric.
 
-    A metric that the baseline has and the candidate lacks cannot be compared; one that only the candidate has is new,
-    and left out.
+    A metric that only one of the runs measured has nothing to be compared with: it is listed, and counts for nothing.
 
     Raises:
         UsageError: A metric was named that neither run has.
@@ -60,7 +61,6 @@ def pair_metrics(connection: DuckDBPyConnection, options: Options) -> list[Pairi
     return [
         _pair(ours.get(key), theirs.get(key), (ours, theirs), allowed=options.allow_different_configurations)
         for key in chosen
-        if key in ours or options.metrics
     ]
 
 
@@ -86,8 +86,11 @@ def _chosen(known: Lines, options: Options) -> Iterator[tuple[str, str]]:
 
 def _pair(baseline: Line | None, candidate: Line | None, lines: tuple[Lines, Lines], *, allowed: bool) -> Pairing:
     if baseline is None or candidate is None:
-        side, line = ("baseline", candidate) if baseline is None else ("candidate", baseline)
-        return Pairing(_info(line or {}), obstacle=f"The {side}'s run did not measure it.")
+        has, lacks, line = (
+            ("candidate", "baseline", candidate) if baseline is None else ("baseline", "candidate", baseline)
+        )
+        obstacle = f"Only the {has}'s run measured it, the {lacks}'s did not: there is nothing to compare."
+        return Pairing(_info(line or {}), obstacle=obstacle, outcome="one_sided")
     metric, found = _info(candidate), differences(baseline, candidate)
     obstacle, notes = "", []
     if baseline["higher_is_better"] != candidate["higher_is_better"]:

@@ -20,7 +20,7 @@ from tasks.compare.verdicts import judge, overall, sentence
 from tasks.findings.words import count, listing
 from tasks.store import Run, Store, digest
 
-_ORDER: Final = ("fail", "incomparable", "inconclusive", "pass", "not_applicable")
+_ORDER: Final = ("fail", "incomparable", "inconclusive", "pass", "one_sided", "not_applicable")
 
 
 def compare(
@@ -138,9 +138,10 @@ def _notes(
     metrics: Sequence[MetricComparison],
 ) -> Iterator[str]:
     """Yield what a reader should know beside the numbers."""
-    datasets = [run.read().get("dataset") for run in (baseline, candidate)]
-    if datasets[0] != datasets[1]:
-        yield "The two runs used different versions of the dataset: cases are matched by their keys."
+    datasets = {run.read().get("dataset") for run in (baseline, candidate)}
+    apart = ("changed", "only_baseline", "only_candidate")
+    if len(datasets) > 1 and any(getattr(found.coverage, word) for found in metrics for word in apart):
+        yield "The two runs' datasets differ in more than their answers: cases are matched by their keys."
     if matched.only_baseline and baseline.id != candidate.id:
         yield f"Not in the candidate: {count(len(matched.only_baseline), 'model')}, {listing(matched.only_baseline)}."
     if matched.only_candidate and baseline.id != candidate.id:

@@ -47,7 +47,7 @@ def measure_models(
     pair_rows(connection, *ids)
     wholes: dict[str, dict[str, Whole]] = {}
     for pairing in pairings:
-        blank = MetricComparison(pairing.metric, pair, Coverage(), 0.0, "incomparable", pairing.obstacle)
+        blank = MetricComparison(pairing.metric, pair, Coverage(), None, pairing.outcome, pairing.obstacle)
         blank = dataclasses.replace(blank, differences=pairing.differences)
         if pairing.sides is None:
             yield Draft(blank)

@@ -29,7 +29,7 @@ class Mark:
         effect: The effect.
         low: The interval's bad end.
         high: Its good end.
-        margin: The largest tolerated worsening.
+        margin: The largest tolerated worsening; 50, no distance from 0, where nothing was compared.
         cut: Whether the interval reaches beyond the axis.
     """
 
@@ -91,4 +91,6 @@ def _mark(found: MetricComparison, reach: float) -> Mark:
 
     ends = [end for end in (found.ci_low, found.ci_high, found.effect) if end is not None]
     cut = any(abs(end) / _scale(found) > reach for end in ends)
-    return Mark(place(found.effect), place(found.ci_low), place(found.ci_high), place(-found.margin) or 0.0, cut)
+    return Mark(
+        place(found.effect), place(found.ci_low), place(found.ci_high), place(-(found.margin or 0.0)) or 0.0, cut
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
-MetricOutcome: TypeAlias = Literal["pass", "fail", "inconclusive", "incomparable", "not_applicable"]
+MetricOutcome: TypeAlias = Literal["pass", "fail", "inconclusive", "incomparable", "one_sided", "not_applicable"]
 Change: TypeAlias = Literal["better", "worse", "none shown"]
 
 
@@ -146,7 +146,8 @@ class MetricComparison:
         metric: What is compared.
         models: Whose answers.
         coverage: Which cases could be compared.
-        margin: The largest worsening that is tolerated, in the metric's own unit, >= 0.
+        margin: The largest worsening that is tolerated, in the metric's own unit, >= 0; ``None`` where nothing was
+            compared.
         baseline: The baseline's value over the pairs: a mean, or the dataset-level value.
         candidate: The candidate's value over the same cases.
         effect: By how much the candidate is better; infinite where a value is.
@@ -167,7 +168,8 @@ class MetricComparison:
         if_worst: The effect if every unscored case had gone against the candidate; ``None`` if unbounded.
         if_best: The effect if every unscored case had gone for it.
         rows_needed: About how many cases would decide with a chance of 80 % if the effect is what it seems.
-        verdict: ``pass``, ``fail``, ``inconclusive``, ``incomparable`` or ``not_applicable``.
+        verdict: ``pass``, ``fail``, ``inconclusive``, ``incomparable``, ``one_sided`` (only one run
+            measured it: it counts neither for nor against) or ``not_applicable``.
         reason: Why, in one sentence.
         differences: What differs between the evaluator's two configurations, one line each.
         changed_rows: The flips, or without a threshold the largest changes; as many as are shown.
@@ -176,7 +178,7 @@ class MetricComparison:
     metric: MetricInfo
     models: ModelPair
     coverage: Coverage
-    margin: float
+    margin: float | None
     verdict: MetricOutcome
     reason: str
     baseline: float | None = None

@@ -111,9 +111,18 @@ def _change(measured: Measured, p: float | None, alpha: float) -> Change:
 def overall(metrics: Sequence[MetricComparison]) -> tuple[Outcome, str]:
     """Return the verdict over all metrics, and why in one sentence.
 
-    One failed metric fails the candidate. What is inconclusive or incomparable leaves the verdict open: a metric that
-    was not measured cannot vouch for anything.
+    One failed metric fails the candidate. What is inconclusive or incomparable leaves the verdict open. A metric that
+    only one side measured counts neither for nor against, and the sentence says how many those are.
     """
+    outcome, reason = _overall(metrics)
+    alone = len({metric.metric.key for metric in metrics if metric.verdict == "one_sided"})
+    if not alone:
+        return outcome, reason
+    them = "it" if alone == 1 else "them"
+    return outcome, f"{reason.rstrip('.')}. Not counted, since only one side measured {them}: {count(alone, 'metric')}."
+
+
+def _overall(metrics: Sequence[MetricComparison]) -> tuple[Outcome, str]:
     by = {
         word: [metric for metric in metrics if metric.verdict == word]
         for word in ("fail", "inconclusive", "incomparable", "pass")

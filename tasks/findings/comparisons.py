@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tasks.db import sql
 from tasks.families import families
-from tasks.findings.finding import Finding
+from tasks.findings.finding import RETRIEVAL, Finding
 from tasks.findings.view import RunView
 from tasks.findings.words import count, listing, number
 from tasks.statistics import Differences, differ
 from tasks.tables import records
+
+_UNSURE: Final = "Add test cases before choosing between these models, or choose by cost and time."
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +128,9 @@ def _comparison(view: RunView, lead: Lead, paired: Mapping[tuple[int, int, int],
     )
     parts = [f"{head}: {metric['name']} {number(aggregate['value'])}{_interval(aggregate)}."]
     alike = [model for model in lead.rest if not _distinct(view, lead, model, paired)]
-    if len(alike) == len(lead.rest) > 1:
-        parts.append("Not distinguishable from any other model at 95 %.")
-    elif alike:
-        parts.append(f"Not distinguishable from {listing(view.model_name(model) for model in alike)} at 95 %.")
-    elif lead.rest:
-        parts.append("The difference to every other model is more than chance at 95 %.")
+    parts += _certainty(view, lead, alike)
     if lead.others:
         parts.append(f"Likewise by {listing(other['name'] for other in lead.others)}.")
-    ranked = {
-        view.model_name(model): view.aggregates[metric["metric_id"], model]["value"]
-        for model in (*lead.models, *lead.rest)
-    }
     return Finding(
         type=spec.insight_type if spec else "accuracy",
         evaluator_id=evaluator_id,
@@ -151,10 +144,28 @@ def _comparison(view: RunView, lead: Lead, paired: Mapping[tuple[int, int, int],
             model_id=lead.models[0],
             kind="best" if lead.best else "worst",
             metric_ids=[metric["metric"], *(other["metric"] for other in lead.others)],
-            not_distinguishable_from=[view.model_name(model) for model in alike],
-            scores=ranked,
+            **_compared(view, lead, alike),
         ),
     )
+
+
+def _certainty(view: RunView, lead: Lead, alike: Sequence[int]) -> list[str]:
+    """Return the sentence that says from which models chance does not tell the leaders apart."""
+    if len(alike) == len(lead.rest) > 1:
+        return ["Not distinguishable from any other model at 95 %."]
+    if alike:
+        return [f"Not distinguishable from {listing(view.model_name(model) for model in alike)} at 95 %."]
+    return ["The difference to every other model is more than chance at 95 %."] if lead.rest else []
+
+
+def _compared(view: RunView, lead: Lead, alike: Sequence[int]) -> dict[str, Any]:
+    """Return the attributes that tell the same to programs, and the values of all models, from this end."""
+    metric_id = lead.metric["metric_id"]
+    ranked = (*lead.models, *lead.rest)
+    return {
+        "not_distinguishable_from": [view.model_name(model) for model in alike],
+        "scores": {view.model_name(model): view.aggregates[metric_id, model]["value"] for model in ranked},
+    }
 
 
 def _interval(aggregate: Mapping[str, Any]) -> str:
@@ -178,39 +189,52 @@ def _distinct(view: RunView, lead: Lead, model: int, paired: Mapping[tuple[int, 
 
 def _advice(lead: Lead, who: str, *, sure: bool) -> str:
     if not sure:
-        return "Add test cases before choosing between these models, or choose by cost and time."
+        return _UNSURE
     return f"Prefer {who} where this metric matters." if lead.best else f"Look at the rows that {who} failed."
 
 
 def retrieval_comparisons(view: RunView) -> Iterator[Finding]:
     """Yield the RAG models with the best and the worst contexts, where a pass/fail evaluator checks contexts."""
+    leads = [lead for evaluator_id in view.evaluators for lead in _retrieval_leads(view, evaluator_id)]
+    paired = _paired(view, leads)
+    for lead in leads:
+        yield _of_contexts(view, lead, paired)
+
+
+def _retrieval_leads(view: RunView, evaluator_id: int) -> Iterator[Lead]:
     rag = [model for model, line in view.models.items() if line["is_rag"]]
-    for evaluator_id, evaluator in view.evaluators.items():
-        metric = next((m for m in view.metrics_of(evaluator_id) if "retrieval" in m["metric"]), None)
-        if evaluator["leaderboard"] != "bool" or metric is None or metric["dataset_level"]:
-            continue
-        for best in (True, False):
-            ranked = _ranked(view, metric, rag, first_is_highest=metric["higher_is_better"] is best)
-            if ranked is None:
-                continue
-            who = listing(view.model_name(model) for model in ranked[0])
-            aggregate = view.aggregates[metric["metric_id"], ranked[0][0]]
-            yield Finding(
-                type="retrieval",
-                evaluator_id=evaluator_id,
-                metric_id=metric["metric_id"],
-                model_id=ranked[0][0] if len(ranked[0]) == 1 else None,
-                description=f"{who} retrieved the {'best' if best else 'worst'} contexts by "
-                f"{view.evaluator_name(evaluator_id)}: {metric['name']} {number(aggregate['value'])}"
-                f"{_interval(aggregate)}.",
-                actions="Use its retrieval settings for the others." if best else "Improve its retrieval first.",
-                attrs=view.attrs(
-                    evaluator_id=evaluator_id,
-                    metric=metric,
-                    model_id=ranked[0][0],
-                    kind="best" if best else "worst",
-                ),
-            )
+    metric = next((m for m in view.metrics_of(evaluator_id) if "retrieval" in m["metric"]), None)
+    if view.evaluators[evaluator_id]["leaderboard"] != "bool" or metric is None or metric["dataset_level"]:
+        return
+    for best in (True, False):
+        ranked = _ranked(view, metric, rag, first_is_highest=metric["higher_is_better"] is best)
+        if ranked:
+            yield Lead(metric, (), *ranked, best)
+
+
+def _of_contexts(view: RunView, lead: Lead, paired: Mapping[tuple[int, int, int], Differences]) -> Finding:
+    metric, evaluator_id = lead.metric, lead.metric["evaluator_id"]
+    who = listing(view.model_name(model) for model in lead.models)
+    aggregate = view.aggregates[metric["metric_id"], lead.models[0]]
+    head = f"{who} retrieved the {'best' if lead.best else 'worst'} contexts by {view.evaluator_name(evaluator_id)}"
+    alike = [model for model in lead.rest if not _distinct(view, lead, model, paired)]
+    parts = [f"{head}: {metric['name']} {number(aggregate['value'])}{_interval(aggregate)}."]
+    sure = "Use its retrieval settings for the others." if lead.best else "Improve its retrieval first."
+    return Finding(
+        type=RETRIEVAL,
+        evaluator_id=evaluator_id,
+        metric_id=metric["metric_id"],
+        model_id=lead.models[0] if len(lead.models) == 1 else None,
+        description=" ".join([*parts, *_certainty(view, lead, alike)]),
+        actions=_UNSURE if alike else sure,
+        attrs=view.attrs(
+            evaluator_id=evaluator_id,
+            metric=metric,
+            model_id=lead.models[0],
+            kind="best" if lead.best else "worst",
+            **_compared(view, lead, alike),
+        ),
+    )
 
 
 def usage_comparisons(view: RunView) -> Iterator[Finding]:

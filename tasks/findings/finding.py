@@ -13,6 +13,8 @@ from evaluators.types import Severity
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+RETRIEVAL: Final = "retrieval"
+"""Type of what is found of retrieved contexts, and of evaluators' flags on them."""
 MOST_ROWS: Final = 1000
 """Most rows that a finding names."""
 MOST_KEYS: Final = 100

@@ -107,23 +107,39 @@ def inapplicable_problems(view: RunView) -> Iterator[Finding]:
         own = [line for (metric_id, _), line in view.aggregates.items() if metric_id == metric["metric_id"]]
         if not own or any(line["n_scored"] or line["n_unscored"] for line in own) or _lacks_one(view, spec.required):
             continue
-        inputs = listing([FIELDS[field].name if field in FIELDS else field.value for field in spec.required])
+        name = view.evaluator_name(evaluator_id)
+        if _some_row_has(view, spec.required):
+            severity = Severity.LOW
+            text = f"{name} measured nothing: no row is of the kind that it is for."
+            actions = f"See `leadline evaluators show {spec.id}` for what it looks for, or leave it out."
+        else:
+            severity = Severity.HIGH
+            inputs = listing([FIELDS[field].name if field in FIELDS else field.value for field in spec.required])
+            text = f"{name} measured nothing: no row has all it needs ({inputs})."
+            actions = "Complete the rows of the dataset, or leave out this evaluator."
         yield Finding(
             type="dataset",
-            severity=Severity.HIGH,
+            severity=severity,
             instrument=True,
             evaluator_id=evaluator_id,
-            description=f"{view.evaluator_name(evaluator_id)} measured nothing: no row has all it needs ({inputs}).",
-            actions="Complete the rows of the dataset, or leave out this evaluator.",
+            description=text,
+            actions=actions,
             attrs=view.attrs(evaluator_id=evaluator_id, fields=[field.value for field in spec.required], avid="P0100"),
         )
 
 
 def _lacks_one(view: RunView, required: Sequence[Field]) -> bool:
     """Return whether some required input is missing from every row."""
-    present = ", ".join(f"count(digests.{field.value}) > 0" for field in required) or "true"
-    statement = f"SELECT {present} FROM digests JOIN rows USING (row_id) WHERE model_id IN (SELECT unnest(?))"
-    return not all(view.connection.execute(statement, [list(view.models)]).fetchall()[0])
+    return not all(_some_row_has(view, [field]) for field in required)
+
+
+def _some_row_has(view: RunView, fields: Sequence[Field]) -> bool:
+    """Return whether there is a row with all of some inputs."""
+    present = " AND ".join(f"digests.{field.value} IS NOT NULL" for field in fields) or "true"
+    statement = (
+        f"SELECT count(*) FROM digests JOIN rows USING (row_id) WHERE {present} AND model_id IN (SELECT unnest(?))"
+    )
+    return bool(view.connection.execute(statement, [list(view.models)]).fetchall()[0][0])
 
 
 def host_problems(view: RunView) -> Iterator[Finding]:

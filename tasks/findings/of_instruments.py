@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from evaluators.types import Reason, Severity
 from tasks.db import sql
-from tasks.findings.finding import MOST_ROWS, Finding
+from tasks.findings.finding import MOST_ROWS, RETRIEVAL, Finding
 from tasks.findings.view import RunView
 from tasks.findings.words import count, listing, number, percent, quoted
 from tasks.tables import records
@@ -21,8 +21,8 @@ REACHABLE: Final[Mapping[str, tuple[float, float]]] = {"perplexity": (1.0, float
 
 _REASONS: Final[Mapping[str, tuple[str, str]]] = {
     Reason.MODEL_UNAVAILABLE: (
-        "a model that it needs is not on this machine",
-        "Fetch the model with the command above, or choose another with --embedder, and run again: only these rows are "
+        "what it runs on this machine is missing or does not work here",
+        "Do what the message above says, or choose another model or --device, and run again: only these rows are "
         "computed.",
     ),
     Reason.TIMEOUT: ("they took too long", "Run again; if it stays so, look at the longest answers."),
@@ -213,6 +213,8 @@ def flag_problems(view: RunView) -> Iterator[Finding]:
     """Yield a problem for what an evaluator flagged of rows: by model, or of all models at once if none is at fault."""
     groups: defaultdict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     for line in records(view.connection, sql("problems/flags").format(most=MOST_ROWS)):
+        if line["type"] == RETRIEVAL and view.checks_contexts(line["evaluator_id"]):
+            continue  # retrieval_problems tells it, with the metric
         whose = None if line["type"] in _NOT_THE_MODEL else line["model_id"]
         groups[line["evaluator_id"], line["type"], line["severity"], whose].append(line)
     for (evaluator_id, type_, severity, model_id), lines in groups.items():

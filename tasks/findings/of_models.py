@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from evaluators.types import Severity
 from tasks.db import sql
-from tasks.findings.finding import MOST_ROWS, Finding
+from tasks.findings.finding import MOST_ROWS, RETRIEVAL, Finding
 from tasks.findings.view import RunView
 from tasks.findings.words import count, listing, number, percent, quoted
 from tasks.tables import records
@@ -242,7 +242,7 @@ def retrieval_problems(view: RunView) -> Iterator[Finding]:
         evaluator_id, model_id = line["evaluator_id"], line["model_id"]
         metric = view.metrics[line["metric_id"]]
         yield Finding(
-            type="retrieval",
+            type=RETRIEVAL,
             severity=Severity.MEDIUM,
             evaluator_id=evaluator_id,
             metric_id=line["metric_id"],

@@ -82,6 +82,12 @@ class RunView:
         own = self.metrics_of(evaluator_id)
         return own[0] if own else None
 
+    def checks_contexts(self, evaluator_id: int) -> bool:
+        """Return whether an evaluator is a pass/fail check of answers and of their retrieved contexts."""
+        own = [metric["metric"] for metric in self.metrics_of(evaluator_id)]
+        is_board = self.evaluators[evaluator_id]["leaderboard"] == "bool"
+        return is_board and all(any(side in name for name in own) for side in ("retrieval", "generation"))
+
     def model_name(self, model_id: int) -> str:
         """Return a model's name, with its key where two models share the name."""
         name = str(self.models[model_id]["name"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from evaluators.wording import count as count
+
 
 def number(value: float | None) -> str:
     """Return a value for a sentence: four digits after the point at most."""
@@ -18,11 +20,6 @@ def percent(share: float) -> str:
     if shown == "100" and share < 1:
         return "99.9 %"
     return "under 0.1 %" if shown == "0" and share > 0 else f"{shown} %"
-
-
-def count(n: int, what: str) -> str:
-    """Return a number with its noun: "1 row", "1,200 rows"."""
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def listing(names: Iterable[str], *, most: int = 8) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from evaluators.errors import LeadlineError
+from evaluators.wording import count
 
 MOST_TITLE: Final = 200
 """Characters of a heading that are kept."""
@@ -33,7 +34,7 @@ class DocumentsError(LeadlineError):
 
     def __init__(self, faults: Sequence[str]) -> None:
         total = len(faults)
-        lines = [f"The documents were refused: {total} fault{'s' if total != 1 else ''}."]
+        lines = [f"The documents were refused: {count(total, 'fault')}."]
         lines += [f"  {fault}" for fault in faults[:MOST_FAULTS]]
         if total > MOST_FAULTS:
             lines.append(f"  and {total - MOST_FAULTS} more like these")

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,21 +47,26 @@ def publish(
 
     Raises:
         StoreError: The folder cannot be written.
+        UsageError: An earlier version made the run, and its database lacks too much.
     """
+    from tasks.older_runs import complete
     from tasks.publish.collect import collect
     from tasks.publish.eval_results import fits_texts
     from tasks.publish.html import write_html
     from tasks.publish.junit import write_junit
+    from tasks.publish.reuse import rows_files
     from tasks.publish.spending import spending
     from tasks.publish.tables import write_report_json, write_tables
     from tasks.publish.templating import render
     from tasks.publish.tree import write_evaluator
 
-    facts = collect(connection, run.id, record)
+    lacking = complete(connection, run.id)
+    facts = replace(collect(connection, run.id, record), lacking=lacking)
     texts = fits_texts(connection, facts)
+    kept = rows_files(connection, run, record.get("dataset"))
     with replacing(run.results) as folder:
         folder.mkdir()
-        write_tables(connection, folder)
+        write_tables(connection, facts, folder, kept)
         write_report_json(connection, facts, folder)
         write_html(connection, facts, folder / "report.html")
         (folder / "report.md").write_text(
@@ -69,10 +74,11 @@ def publish(
         )
         write_junit(facts, folder / "junit.xml")
         for evaluator in facts.evaluators:
-            write_evaluator(connection, facts, evaluator, folder / evaluator.folder, texts=texts)
+            write_evaluator(connection, facts, evaluator, folder / evaluator.folder, kept, texts=texts)
         count = sum(path.is_file() for path in folder.rglob("*"))
         if run.results.exists():
             shutil.rmtree(run.results)
+    kept.save()
     place = run.results if output is None else _copy(run.results, output)
     return Published(report=place / "report.html", folder=place, files=count)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from evaluators.wording import count, nouns
 from tasks.publish.collect import statements
 from tasks.publish.formats import ABSENT, RANGE, bound, figure, percent
 from tasks.publish.views import Aggregate, Facts, MetricView, ModelView
@@ -65,7 +66,7 @@ def _cell(metric: MetricView, model: ModelView, item: Aggregate | None, scale: t
     if item is None or item.value is None:
         lost = item is not None and item.n_unscored > 0
         title = f"{metric.name}, {model.label}: " + (
-            f"none of {item.n_unscored} rows could be scored ({_reasons(item)})"
+            f"none of {count(item.n_unscored, 'row')} could be scored ({_reasons(item)})"
             if item is not None and lost
             else "not applicable, the rows lack an input"
         )
@@ -120,16 +121,16 @@ def _title(metric: MetricView, model: ModelView, item: Aggregate, interval: str)
         sign = "at least" if metric.higher_is_better else "at most"
         lines.append(f"threshold {sign} {bound(item.threshold, metric.share)}: {says}")
     if item.n_pass is not None and item.n_scored and not metric.dataset_level:
-        lines.append(f"{item.n_pass} of {item.n_scored} rows satisfy it")
+        lines.append(f"{item.n_pass} of {count(item.n_scored, 'row')} {nouns(item.n_pass, 'satisfies', 'satisfy')} it")
     if item.n_unscored:
-        lines.append(f"{item.n_unscored} rows unscored: {_reasons(item)}")
+        lines.append(f"{count(item.n_unscored, 'row')} unscored: {_reasons(item)}")
         if item.if_worst is not None and item.if_best is not None:
             bounds = sorted((item.if_worst, item.if_best))
             lines.append(
                 f"with them it would be {figure(bounds[0], metric.share)} to {figure(bounds[1], metric.share)}"
             )
     if item.n_not_applicable:
-        lines.append(f"{item.n_not_applicable} rows not applicable")
+        lines.append(f"{count(item.n_not_applicable, 'row')} not applicable")
     return "\n".join(lines)
 
 

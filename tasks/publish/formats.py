@@ -50,6 +50,8 @@ def money(value: float | None) -> str:
     """Return an amount in US dollars."""
     if value is None:
         return ABSENT
+    if value < 0:
+        return f"-{money(-value)}"
     return f"${value:,.2f}" if value >= 1 or value == 0 else f"${value:.2g}" if value >= 0.0001 else f"${value:.0e}"
 
 

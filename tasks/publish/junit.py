@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
 
+from evaluators.wording import count
 from tasks.publish.formats import bound, figure, percent
 from tasks.publish.jsonio import clean
 from tasks.publish.views import Aggregate, EvaluatorView, Facts, MetricView, ModelView
@@ -70,12 +71,15 @@ def _judge(
     elif found is None or found.n_scored + found.n_unscored == 0:
         _outcome(case, "skipped", "", "No row of this model has the inputs that the metric needs.")
     elif found.n_scored == 0:
-        _outcome(case, "error", "unscored", f"None of {found.n_unscored} rows could be scored: {_reasons(found)}.")
+        _outcome(
+            case, "error", "unscored", f"None of {count(found.n_unscored, 'row')} could be scored: {_reasons(found)}."
+        )
     elif found.verdict == "fail":
         _outcome(case, "failure", "threshold", _sentence(metric, model, found))
     elif found.verdict == "inconclusive":
         if found.n_unscored:
-            text = f"{_sentence(metric, model, found)} {found.n_unscored} rows are unscored: {_reasons(found)}."
+            unscored = count(found.n_unscored, "row is", "rows are")
+            text = f"{_sentence(metric, model, found)} {unscored} unscored: {_reasons(found)}."
             _outcome(case, "error", "inconclusive", text)
         else:
             text = f"Inconclusive: the interval contains the threshold. {_sentence(metric, model, found)}"
@@ -88,7 +92,7 @@ def _sentence(metric: MetricView, model: ModelView, found: Aggregate) -> str:
     asked = f"{direction} {bound(found.threshold, metric.share)} was asked"
     return (
         f"{metric.name} of {model.key} is {figure(found.value)}{interval}, {asked}"
-        f" ({found.n_scored} rows scored, coverage {percent(found.coverage)})."
+        f" ({count(found.n_scored, 'row')} scored, coverage {percent(found.coverage)})."
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from evaluators.wording import count
 from tasks.publish.formats import ABSENT, money
 
 
@@ -54,7 +55,7 @@ def price(cost_usd: float, answered: int, unknown: int) -> str:
         return ABSENT
     if unknown >= answered:
         return "unknown"
-    return money(cost_usd) + (f" and {unknown:,} calls of unknown price" if unknown else "")
+    return money(cost_usd) + (f" and {count(unknown, 'call')} of unknown price" if unknown else "")
 
 
 def _line(part: Mapping[str, Any]) -> Spending:

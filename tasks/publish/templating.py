@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
 
+from evaluators.wording import count, nouns
 from tasks.publish.formats import bound, duration, figure, money, percent, when
 from tasks.publish.jsonio import clean
 
@@ -68,6 +69,8 @@ def _environment() -> Environment:
         "money": money,
         "duration": duration,
         "when": when,
+        "counted": count,
+        "noun": nouns,
     }
     return environment
 

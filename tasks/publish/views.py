@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from evaluators.types import Json
+from tasks.findings.tally import Tally, tally, tally_in_words, what_counts
+from tasks.older_runs import in_words
 
 Verdict: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
@@ -211,6 +213,7 @@ class Facts:
         aggregates: By (metric, model).
         rows: Key of case and model of every row that a finding names.
         n_flips: Number of flips; they may be too many to hold.
+        lacking: Tables that the run's database does not have, since an earlier version made it.
     """
 
     run_id: str
@@ -228,6 +231,7 @@ class Facts:
     n_rows: int
     n_flips: int
     counts: Mapping[str, int]
+    lacking: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -244,6 +248,16 @@ class Facts:
     def gate_reason(self) -> str:
         """One sentence for the verdict."""
         return str(self.record.get("gate_reason") or "No gate was evaluated for this run.")
+
+    @property
+    def lacks(self) -> str:
+        """A sentence about the data that an earlier version did not keep, or ``""``."""
+        return in_words(self.lacking)
+
+    @property
+    def gate_counted(self) -> str:
+        """What the gate counted, in a few words, or ``""`` where that is not on record."""
+        return what_counts(self.record)
 
     @property
     def coverage(self) -> float | None:
@@ -263,12 +277,18 @@ class Facts:
         """Return a metric by id."""
         return next((m for evaluator in self.evaluators for m in evaluator.metrics if m.id == metric_id), None)
 
+    def tally(self) -> Tally:
+        """Return the number of problems by severity, those of models apart from those of the instrument."""
+        return tally((problem.severity, problem.instrument) for problem in self.problems)
+
+    def tally_in_words(self) -> str:
+        """Return the same as a line for people."""
+        return tally_in_words(self.tally())
+
     def severities(self) -> dict[str, int]:
-        """Return the number of problems by severity, worst first."""
-        return {
-            severity: sum(problem.severity == severity for problem in self.problems)
-            for severity in ("high", "medium", "low")
-        }
+        """Return the number of all problems by severity, worst first."""
+        found = self.tally()
+        return {severity: n + found["instrument"][severity] for severity, n in found["model"].items()}
 
 
 def number(value: float | None) -> float | str | None:

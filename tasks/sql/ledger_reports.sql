@@ -17,7 +17,8 @@ ORDER BY asks.ask DESC;
 -- statement: one
 -- One question with all that is known of it; a prefix of its digest will do.
 SELECT calls.digest, judges.model, judges.identity, calls.trial, calls.attempt, calls.messages, calls.schema,
-       calls.text, calls.finish_reason
+       calls.text, calls.finish_reason,
+       (SELECT error FROM asks WHERE asks.digest = calls.digest ORDER BY ask DESC LIMIT 1) AS error
 FROM calls JOIN judges ON judges.judge = calls.judge
 WHERE calls.digest >= CAST(:digest AS TEXT) AND calls.digest < CAST(:digest AS TEXT) || 'g'
 ORDER BY calls.digest LIMIT 2;

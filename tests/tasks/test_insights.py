@@ -157,6 +157,27 @@ def test_best_and_worst_retrieval_of_rag_systems(tmp_path: Path) -> None:
     assert of_type(insights(tmp_path / "2", rows=rows, scores=equal, evaluators=[BOOL]), "retrieval") == []
 
 
+def test_retrieval_that_chance_could_have_ordered_is_called_alike(tmp_path: Path) -> None:
+    def compared(folder: Path, failures: int) -> list[dict[str, Any]]:
+        rows = [answer(f"c{i}", m, context=["x"]) for i in range(40) for m in "ab"]
+        made = [
+            g
+            for i in range(40)
+            for m in "ab"
+            for g in board_scores(f"c{i}", m, generation=False, retrieval=m == "b" and i < failures)
+        ]
+        return of_type(insights(folder, rows=rows, scores=made, evaluators=[BOOL]), "retrieval")
+
+    for insight, other in zip(compared(tmp_path / "1", 1), "ba", strict=True):
+        assert f"Not distinguishable from {other} at 95 %." in insight["description"]
+        assert insight["attrs"]["not_distinguishable_from"] == [other]
+        assert "Add test cases" in insight["actions"]
+    best, worst = compared(tmp_path / "2", 30)
+    assert "The difference to every other model is more than chance at 95 %." in best["description"]
+    assert best["attrs"]["not_distinguishable_from"] == []
+    assert worst["actions"] == "Improve its retrieval first."
+
+
 def usage(tmp_path: Path, **by_model: dict[str, Any]) -> list[dict[str, Any]]:
     rows = [answer(f"c{i}", m, **fields) for i in range(3) for m, fields in by_model.items()]
     toys = [Toy("one"), Toy("two")]

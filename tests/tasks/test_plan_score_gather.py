@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from evaluators import registry
+from evaluators import registry, types
 from evaluators.base import Evaluator, RowEvaluator, Spec
 from evaluators.errors import ModelUnavailable
 from evaluators.metrics import Metric
@@ -333,6 +333,20 @@ def test_a_missing_model_leaves_all_rows_unscored_with_the_command(store: Store)
     assert result.values["length"] == Unscored(
         Reason.MODEL_UNAVAILABLE, "No weights. Fetch them with: leadline models pull x"
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("id_", ["hallucination", "summarization_completeness_faithfulness"])
+def test_one_command_fetches_all_that_an_evaluator_of_several_models_lacks(
+    id_: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    text = "The ship sails to the harbour. The harbour lies in the north. The north is cold in winter."
+    row = Row("a", "m", question=text, actual_answer=text, retrieved_context=(types.Chunk(text),))
+    (result,) = score_rows(registry.get(id_)(), [row], Toolbox(Settings(device="cpu")))
+    messages = {value.message for value in result.values.values() if isinstance(value, Unscored)}
+    assert len(messages) >= 1
+    assert {message.partition("Fetch them with: ")[2] for message in messages} == {f"leadline models pull {id_}"}
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ SELECT
     count(duration_s) FILTER (error IS NULL) AS n_timed,
     avg(duration_s) FILTER (error IS NULL) AS duration_s,
     count(cost_usd) AS n_costed,
-    avg(greatest(cost_usd, 0)) AS cost_usd,
-    sum(greatest(cost_usd, 0)) AS total_usd
+    avg(greatest(cost_usd, 0)) FILTER (cost_usd IS NOT NULL) AS cost_usd,
+    sum(greatest(cost_usd, 0)) FILTER (cost_usd IS NOT NULL) AS total_usd
 FROM rows
 GROUP BY model_id
 ORDER BY model_id

@@ -133,6 +133,13 @@ class TestPairing:
         assert (metric.coverage.pairs, metric.coverage.only_baseline, metric.coverage.only_candidate) == (3, 1, 1)
         assert metric.effect == 0
         assert any("baseline only" in note for note in found.notes)
+        assert any("differ in more than their answers" in note for note in found.notes)
+
+    def test_the_same_cases_with_other_answers_are_no_other_dataset(self, store: Store, tmp_path: Path) -> None:
+        before = completed(tmp_path, {"m": [0.1, 0.2]}, rows=cases(2, ["m"], actual_answer="Once."))
+        after = completed(tmp_path, {"m": [0.1, 0.2]}, rows=cases(2, ["m"], actual_answer="Twice."))
+        assert before.read().get("dataset") != after.read().get("dataset")
+        assert compare(store, before.id, after.id).notes == ()
 
     def test_a_case_whose_question_changed_is_another_case(self, store: Store, tmp_path: Path) -> None:
         before = completed(tmp_path, {"m": [0.1, 0.2, 0.3]})
@@ -219,16 +226,45 @@ class TestComparability:
         assert allowed.verdict == "pass"
         assert any("judge.model: old → new" in note for note in allowed.notes)
 
-    def test_what_the_candidate_was_not_measured_on_leaves_the_verdict_open(self, store: Store, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("swapped", "has", "lacks"), [(False, "baseline", "candidate"), (True, "candidate", "baseline")]
+    )
+    @pytest.mark.parametrize("harm", [0.0, 1.0])
+    def test_a_metric_of_one_side_is_said_to_be_so_and_counts_for_nothing(
+        self, store: Store, tmp_path: Path, swapped: bool, has: str, lacks: str, harm: float
+    ) -> None:
         both = (Toy(metrics=(SCORE,)), Toy("other", metrics=(LOWER,)))
-        scores = [Given("c000", "m", 0.5), Given("c000", "m", 0.1, "harm", "other")]
-        before = completed(tmp_path, scores, rows=cases(1), evaluators=both)
-        after = completed(tmp_path, {"m": [0.5]})
+        scores = [Given("c000", "m", 0.5), Given("c000", "m", harm, "harm", "other")]
+        runs = [completed(tmp_path, scores, rows=cases(1), evaluators=both).id, completed(tmp_path, {"m": [0.5]}).id]
+        found = compare(store, *(reversed(runs) if swapped else runs))
+        metric = found.of("other.harm")
+        assert metric.verdict == "one_sided"
+        assert f"Only the {has}'s run measured it, the {lacks}'s did not: there is nothing to compare." == metric.reason
+        assert {metric.margin, metric.effect, metric.baseline, metric.candidate, metric.p} == {None}
+        assert found.verdict == "pass"
+        assert found.reason.endswith("Not counted, since only one side measured it: 1 metric.")
+        [line] = [
+            line
+            for line in json.loads((found.folder / "comparison.json").read_text())["metrics"]
+            if line["key"] == "other.harm"
+        ]
+        assert (line["verdict"], line["margin"]) == ("one_sided", None)
+        for file in ("report.html", "report.md"):
+            assert "nothing to compare" in (found.folder / file).read_text("utf-8")
+        assert "NOT COMPARED" in found.report.read_text("utf-8")
+
+    def test_where_no_metric_is_on_both_sides_nothing_is_decided(self, store: Store, tmp_path: Path) -> None:
+        before = completed(tmp_path, {"m": [0.5]})
+        after = completed(
+            tmp_path,
+            [Given("c000", "m", 0.1, "harm", "other")],
+            rows=cases(1),
+            evaluators=[Toy("other", metrics=(LOWER,))],
+        )
         found = compare(store, before.id, after.id)
-        assert found.verdict == "inconclusive"
-        assert found.of("other.harm").verdict == "incomparable"
-        # The other way round it is a new metric, and nothing to compare.
-        assert [metric.metric.key for metric in compare(store, after.id, before.id).metrics] == ["toy.value"]
+        assert {metric.verdict for metric in found.metrics} == {"one_sided"}
+        assert (found.verdict, found.tested) == ("inconclusive", 0)
+        assert found.reason.startswith("Nothing could be compared.")
 
     def test_only_primary_metrics_are_compared_unless_asked(self, store: Store, tmp_path: Path) -> None:
         toy = Toy("board", metrics=BOARD, leaderboard="bool")

@@ -149,6 +149,29 @@ def test_problems_filter_and_lead_to_their_answers(page: Page) -> None:
     assert page.text(COUNT) == "40 cases"
 
 
+def test_problems_of_models_and_of_the_instrument_can_be_looked_at_apart(page: Page) -> None:
+    page.fill("#problem-instrument", "true")
+    cards = page.js("document.querySelectorAll('#problem-list .finding').length")
+    assert cards == page.js("document.querySelectorAll('#problem-list .badge.instrument').length") == 1
+    page.fill("#problem-instrument", "false")
+    assert page.js("document.querySelectorAll('#problem-list .badge.instrument').length") == 0
+    assert "1 low" in page.text(".tile .apart").replace("\xa0", " ")
+
+
+def test_what_scrolls_sideways_can_be_reached_from_the_keyboard(page: Page) -> None:
+    page.resize(480, 900)
+    assert page.js(
+        "[...document.querySelectorAll('main *')].filter(node => getComputedStyle(node).overflowX === 'auto' && "
+        "node.scrollWidth > node.clientWidth + 1 && node.tabIndex < 0).map(node => node.outerHTML.slice(0, 80))"
+    ) == []  # fmt: skip
+
+
+def test_a_model_without_an_answer_keeps_its_place_among_the_marks(page: Page) -> None:
+    models = page.js("document.querySelectorAll('.heat thead th').length - 1")
+    marks = page.js("[...document.querySelectorAll('#case-list .dots')].map(marks => marks.children.length)")
+    assert set(marks) == {models}
+
+
 def test_a_flipped_pair_shows_both_questions_and_what_changed(page: Page) -> None:
     page.press("#flip-list .case > button")
     assert page.text("#flip-list del") == "know"

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tasks.db import open_run
+from tasks.publish import publish
 from tasks.publish.charts import heat_row
 from tasks.publish.collect import collect
 from tasks.publish.html import write_html
@@ -161,3 +162,43 @@ def test_a_cell_says_more_than_its_colour(tmp_path: Path) -> None:
     assert "threshold at least 0.5: not satisfied" in cells[0].title
     assert heat_row(facts, judged)[0].gap == "77.5 %"
     assert "with them it would be" in heat_row(facts, judged)[0].title
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "words"),
+    [
+        ("never", "counted: model problems of high severity"),
+        ("medium", "counted: model problems of high and medium severity"),
+    ],
+)
+def test_beside_the_gate_stands_what_it_counted_and_the_instruments_problems_stand_apart(
+    tmp_path: Path, fail_on: str, words: str
+) -> None:
+    store, run = make_sample(tmp_path, cases=10)
+    with open_run(store, run) as connection:
+        connection.execute("UPDATE problems SET severity = 'low' WHERE NOT instrument")
+        connection.execute("UPDATE problems SET severity = 'high' WHERE instrument")
+        ((n_models, n_instrument),) = connection.execute(
+            "SELECT count(*) FILTER (NOT instrument), count(*) FILTER (instrument) FROM problems"
+        ).fetchall()
+        record = run.read() | {"gate": "pass", "gate_reason": "Enough.", "config": {"fail_on": fail_on}}
+        folder = publish(connection, run, record).folder
+    html, gist = ((folder / name).read_text("utf-8") for name in ("report.html", "report.md"))
+    report = json.loads((folder / "report.json").read_text("utf-8"))
+    assert f'PASS <span class="counted">{words}</span>' in html
+    assert f"of the instrument or the data, not counted by the gate: {n_instrument}&nbsp;high" in html
+    assert f"**PASS** ({words}): Enough" in gist
+    assert f"Problems of models: {n_models} low; of the instrument or the data: {n_instrument} high" in gist
+    assert report["gate_counted"] == words
+    assert report["problems_by_fault"] == {
+        "model": {"high": 0, "medium": 0, "low": n_models},
+        "instrument": {"high": n_instrument, "medium": 0, "low": 0},
+    }
+
+
+def test_a_record_that_does_not_say_what_was_asked_leaves_the_phrase_out(page: str) -> None:
+    assert 'class="counted"' not in page
+
+
+def test_a_table_of_rates_by_perturbation_is_folded(page: str) -> None:
+    assert re.search(r"<summary>Rates by perturbation \([0-9,]+ rows?\)</summary>", page)

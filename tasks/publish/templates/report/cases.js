@@ -94,12 +94,18 @@ function caseBody(data, item, filters) {
 }
 
 function caseCard(data, item, filters, open) {
-  const dots = el('span', {class: 'dots'}, item.rows.slice(0, 24).map(row => {
+  const rowOf = new Map(item.rows.map(row => [data.rows.model[row], row]));
+  const places = data.models.length <= 24 ? data.models.map((_, model) => rowOf.get(model)) : item.rows.slice(0, 24);
+  const dots = el('span', {class: 'dots'}, places.map((row, place) => {
+    if (row === undefined) {
+      const says = `${shown(data.models[place].label)}: no answer in this page`;
+      return el('span', {class: 'dot absent', title: says, role: 'img', 'aria-label': says});
+    }
     const state = data.state(row, filters.evaluator);
     const failures = data.failures(row, filters.evaluator);
     const says = `${shown(data.models[data.rows.model[row]].label)}: ${state === 'fail' ? `fails ${plural(failures, 'check')}` : SAYS[state]}`;
     return el('span', {class: 'dot ' + state, title: says, role: 'img', 'aria-label': says}, SYMBOL[state] + (failures > 1 ? failures : ''));
-  }), item.rows.length > 24 ? el('span', {class: 'faint small'}, `+${item.rows.length - 24}`) : null);
+  }), item.rows.length > places.length ? el('span', {class: 'faint small'}, `+${item.rows.length - places.length}`) : null);
   const head = el('button', {type: 'button', 'aria-expanded': 'false'},
     el('span', {class: 'title'}, shown((item.q || item.k).slice(0, 400))), dots,
     el('span', {class: 'meta'}, el('span', {class: 'mono'}, shown(item.k)), item.o.length ? el('span', {class: 'badge'}, 'perturbed' + (item.o[0][1] ? `: ${shown(item.o[0][1])}` : '')) : null,

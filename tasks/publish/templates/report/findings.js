@@ -4,7 +4,7 @@ const SEVERITY = {high: '▲ high', medium: '◆ medium', low: '● low'};
 
 function problemList(data, filters) {
   const at = id => document.getElementById(id);
-  const names = ['severity', 'type', 'model', 'evaluator'];
+  const names = ['severity', 'type', 'model', 'evaluator', 'instrument'];
   const selects = names.map(name => at('problem-' + name));
   const present = key => [...new Set(data.problems.map(item => item[key]))].filter(value => value !== null);
   options(selects[0], ['high', 'medium', 'low'].filter(level => present('severity').includes(level)).map(level => [level, level]));
