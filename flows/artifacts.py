@@ -16,6 +16,7 @@ from prefect.artifacts import (
 )
 from prefect.events import emit_event
 
+from evaluators.wording import count
 from flows.config import EvaluateResult, Gate
 from tasks.db import open_run, sql
 from tasks.store import Run, Store
@@ -31,7 +32,9 @@ class Progress:
         self._total = max(1, total)
         self._shown = 0
         start = create_progress_artifact(
-            progress=0.0 if total else 100.0, key="leadline-progress", description=f"{total} row scores to compute"
+            progress=0.0 if total else 100.0,
+            key="leadline-progress",
+            description=f"{count(total, 'row score')} to compute",
         )
         self._id = cast("UUID", start)
 
@@ -83,18 +86,18 @@ def _plain(value: Any) -> Any:
 
 
 def _summary(result: EvaluateResult) -> str:
-    problems = ", ".join(f"{count} {severity}" for severity, count in result.problems.items() if count) or "none"
     return "\n".join(
         [
             f"# {result.gate.upper()}",
             "",
+            *([f"({result.gate_counted})", ""] if result.gate_counted else []),
             result.gate_reason,
             "",
             "| | |",
             "|---|---|",
             f"| Scores | {result.scored} scored, {result.unscored} unscored, {result.not_applicable} not applicable |",
             f"| Row scores | {result.reused} reused, {result.computed} computed |",
-            f"| Problems | {problems} |",
+            f"| Problems | {result.problems_in_words} |",
             f"| Report | `{result.report_url or result.report}` |",
         ]
     )

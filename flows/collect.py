@@ -13,38 +13,15 @@ from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
 from evaluators.judge.budget import Limits
-from flows.outputs import output_file
+from evaluators.wording import count
+from flows.collecting import output_of, targets_of
 from flows.progress import report
 from flows.version_config import CollectConfig, CollectResult
-from tasks.collect import Collected, Target, find_targets
+from tasks.collect import Collected, Target
 from tasks.collect import collect as ask_models
 from tasks.ledger.place import open_ledger, read_ledger
 from tasks.load import LoadedDataset, load_dataset
 from tasks.store import Store
-
-
-def targets_of(config: CollectConfig) -> tuple[Target, ...]:
-    """Return the models to ask.
-
-    Raises:
-        UsageError: A targets file or a name makes no sense.
-    """
-    of_named = ("api_base", "api_key_env", "system", "temperature", "max_tokens")
-    return find_targets(
-        config.targets,
-        config.models,
-        version=config.version,
-        defaults={name: getattr(config, name) for name in of_named},
-    )
-
-
-def output_of(config: CollectConfig) -> Path:
-    """Return where the dataset is written.
-
-    Raises:
-        UsageError: There is the suite itself, or a folder.
-    """
-    return output_file(config.output, f"{Path(config.suite).stem}.answers.jsonl", sources=[config.suite])
 
 
 def _flow_run_name() -> str:
@@ -94,8 +71,8 @@ def collect_loaded(
     spent = read_ledger(store).total(name)  # replies without an answer were paid for as well
     log = get_run_logger()
     log.info("%d answers, %d errors, %d calls", done.answered, done.failed, spent.answered)
-    for error, count in done.commonest_errors().items():
-        log.warning("%d rows have an error instead of an answer: %s", count, error)
+    for error, rows in done.commonest_errors().items():
+        log.warning("%s an error instead of an answer: %s", count(rows, "row has", "rows have"), error)
     result = CollectResult(
         dataset=output.absolute(),
         run=name,
@@ -120,7 +97,7 @@ def _summary(result: CollectResult) -> str:
     lines = [
         "| | |\n|---|---|",
         f"| Models | {', '.join(result.models)} |",
-        f"| Answers | {result.answered} to {result.cases} cases, {result.reused} of them reused |",
+        f"| Answers | {result.answered} to {count(result.cases, 'case')}, {result.reused} of them reused |",
         f"| Errors | {result.failed} |",
         f"| Calls | {result.calls}, {result.cost_usd:.4f} USD, {result.unknown_price} of unknown price |",
         f"| Dataset | `{result.dataset}` |",

@@ -5,14 +5,16 @@ The same model is the form in the Prefect UI, the parameters of a deployment, an
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from evaluators.judge.config import address_without_secrets
+from tasks.findings.tally import in_words, tally_in_words
 from tasks.load.formats import DatasetFormat as DatasetFormat
 
 
@@ -24,6 +26,19 @@ def _without_credentials(place: str | None) -> str | None:
 
 StorePlace: TypeAlias = Annotated[str | None, AfterValidator(_without_credentials)]
 """Where a store is: a folder or an address, which Prefect keeps with a run's parameters, so without credentials."""
+
+
+_DEVICE: Final = re.compile(r"auto|cpu|cuda(:[0-9]{1,3})?|mps")
+
+
+def _a_device(name: str) -> str:
+    if not _DEVICE.fullmatch(name):
+        raise ValueError(f"{name[:40]!r} is no device; there are auto, cpu, cuda, cuda:N (such as cuda:0) and mps")
+    return name
+
+
+Device: TypeAlias = Annotated[str, AfterValidator(_a_device)]
+"""How a device is spelt; whether a machine has it is for the worker to see that scores there."""
 
 
 class FailOn(StrEnum):
@@ -53,7 +68,7 @@ class Models(BaseModel):
         "Empty: each evaluator's own default.",
         json_schema_extra={"position": 0},
     )
-    device: str = Field("auto", description="auto, cpu, cuda, cuda:N or mps.", json_schema_extra={"position": 1})
+    device: Device = Field("auto", description="auto, cpu, cuda, cuda:N or mps.", json_schema_extra={"position": 1})
     precision: Literal["auto", "float32", "float16", "bfloat16"] = Field(
         "auto", description="Number format of models.", json_schema_extra={"position": 2}
     )
@@ -203,7 +218,12 @@ class EvaluateResult(BaseModel):
     report_url: str = Field("", description="The report's address in the store's bucket, if it has one.")
     gate: Gate = Field(description="Whether the run is good enough for what was asked.")
     gate_reason: str = Field(description="One sentence that says why.")
-    problems: dict[str, int] = Field(description="Number of problems by severity.")
+    gate_counted: str = Field("", description="What the gate counted, in a few words.")
+    problems: dict[str, int] = Field(description="Number of problems by severity, of models and of the instrument.")
+    problems_by_fault: dict[str, dict[str, int]] = Field(
+        default_factory=dict,
+        description="The same apart: `model`, and `instrument` (the instrument or the data is at fault).",
+    )
     scored: int = Field(description="Scores with a value, metrics of rows counted singly.")
     unscored: int = Field(description="Scores that could not be measured.")
     not_applicable: int = Field(description="Scores whose row lacks an input.")
@@ -216,3 +236,13 @@ class EvaluateResult(BaseModel):
     judge_made_again: int = Field(
         0, description="Judge calls made again because an earlier process was killed before their replies came."
     )
+
+    @property
+    def gate_in_words(self) -> str:
+        """The gate with what it counted: "pass (counted: model problems of high severity)"."""
+        return f"{self.gate} ({self.gate_counted})" if self.gate_counted else self.gate
+
+    @property
+    def problems_in_words(self) -> str:
+        """The problems of models apart from those of the instrument, in one line."""
+        return tally_in_words(self.problems_by_fault) if self.problems_by_fault else in_words(self.problems)

@@ -31,6 +31,7 @@ from prefect.workers.utilities import get_default_base_job_template_for_infrastr
 from pydantic import TypeAdapter, ValidationError
 
 from evaluators.errors import LeadlineError, UsageError
+from evaluators.refusal import first_refusal
 from flows.deployment_file import Deployment, DeploymentFile, Schedule, WorkPool
 
 Change: TypeAlias = Literal["created", "updated", "unchanged"]
@@ -211,8 +212,7 @@ def _automation_of_file(client: SyncPrefectClient, given: Mapping[str, Any], ids
 
 
 def _invalid(what: str, error: ValidationError) -> UsageError:
-    first = error.errors()[0]
-    return UsageError(f"{what}, {'.'.join(map(str, first['loc']))}: {first['msg']}.")
+    return UsageError(f"{what}, {first_refusal(error)}.")
 
 
 def _automation(client: SyncPrefectClient, automation: AutomationCore) -> Change:

@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from evaluators.errors import UsageError
+from evaluators.refusal import first_refusal
 
 
 class Queue(BaseModel):
@@ -132,7 +133,5 @@ def read_deployment_file(path: Path | None = None) -> DeploymentFile:
     except yaml.YAMLError as error:
         raise UsageError(f"{name} is no YAML: {' '.join(str(error).split())}.") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{name}, {where}: {first['msg']}.") from None
+        raise UsageError(f"{name}, {first_refusal(error, DeploymentFile)}.") from None
     return found

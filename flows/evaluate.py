@@ -25,6 +25,7 @@ from flows.judging import Retries, canaries_of, limits_of
 from flows.planning import settings_of
 from flows.progress import report
 from tasks import steps
+from tasks.findings.tally import what_counts
 from tasks.jobs import choose
 from tasks.lanes import default_processes, drive
 from tasks.load import load_dataset
@@ -159,6 +160,7 @@ def _conclude(store: Store, run: Run, config: EvaluateConfig, planned: steps.Pla
     published = _step("publish", steps.publish_results, store, run, Path(config.output) if config.output else None)
     seconds = round(time.monotonic() - started, 2)
     run.update({"status": "completed", "seconds": seconds, "report": steps.place_of_report(run, published)})
+    record = run.read()
     result = EvaluateResult(
         run=run.id,
         folder=run.path,
@@ -166,7 +168,9 @@ def _conclude(store: Store, run: Run, config: EvaluateConfig, planned: steps.Pla
         report_url=run.report if store.remote else "",
         gate=decision.gate,
         gate_reason=decision.reason,
+        gate_counted=what_counts(record),
         problems=problems,
+        problems_by_fault=record["problems_by_fault"],
         scored=counts["scored"],
         unscored=counts["unscored"],
         not_applicable=counts["not_applicable"],

@@ -8,6 +8,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from evaluators.errors import UsageError
+from evaluators.refusal import refusals_of
 from flows.events import Sent, send_once
 from flows.version_config import ModelVersionConfig
 
@@ -27,7 +28,7 @@ def read_payload(payload: Mapping[str, Any]) -> ModelVersionConfig:
     try:
         return ModelVersionConfig.model_validate(dict(payload))
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, fault['loc'])) or 'payload'}: {fault['msg']}" for fault in error.errors()]
+        faults = refusals_of(error, ModelVersionConfig)
         raise UsageError(
             f"The payload does not fit the flow's parameters: {'; '.join(faults)}.",
             hint="The event was not sent.",

@@ -7,7 +7,6 @@ scores in the store. Whose turn it is, and what came out, is kept by :mod:`tasks
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -22,22 +21,18 @@ from evaluators.judge.budget import Limits
 from flows.collect import collect_loaded
 from flows.compare import compare_runs
 from flows.comparing import CompareConfig, CompareResult
-from flows.config import EvaluateConfig, EvaluateResult, FailOn, Gate
+from flows.config import EvaluateResult, FailOn, Gate
 from flows.evaluate import evaluate
 from flows.judging import judges_of
-from flows.planning import settings_of
-from flows.version_config import CollectResult, ModelVersionResult, TargetChoice
+from flows.version_check import check_measured, evaluation_of, target_of
+from flows.version_config import CollectResult, ModelVersionResult
 from flows.version_config import ModelVersionConfig as ModelVersionConfig
-from tasks.collect import Target, find_targets, read_targets
-from tasks.jobs import choose
+from tasks.collect import Target
 from tasks.load import LoadedDataset, load_dataset
 from tasks.runs import find_run
 from tasks.store import Store
 from tasks.tags import all_tags, set_tag
 from tasks.versions import Claim, Subject, claim, file_name, held, of_version, previous, tag_of, versions_in
-
-TARGETS_VARIABLE: Final = "LEADLINE_TARGETS"
-TARGETS_FILE: Final = "targets.toml"
 
 _MEASURED: Final = {"evaluator_suite", "evaluators", "params", "evaluators_dir", "models"}
 _DECIDED: Final = {"fail_on", "min_coverage", "baseline", "margin", "margins"}
@@ -73,7 +68,8 @@ def on_model_version(config: ModelVersionConfig) -> ModelVersionResult:
     given = _given(store, config)
     target = None if given else target_of(config)
     subject = subject_of(config, suite, target, given)
-    _check(store, config, subject)
+    check_measured(config)
+    _baseline(store, config, subject)  # refuses one that does not exist, before anything is asked
     taken = claim(store, subject, owner={"flow_run": str(flow_run.id or "")}, again=config.again)
     if not isinstance(taken, Claim):
         result = _known(taken)
@@ -97,26 +93,6 @@ def is_final(result: ModelVersionResult, unscored: int) -> bool:
     return result.decision != "inconclusive" or not (result.failed or unscored)
 
 
-def _check(store: Store, config: ModelVersionConfig, subject: Subject) -> None:
-    """Refuse what could not be evaluated or compared, before anything is claimed or asked.
-
-    Raises:
-        UsageError: An evaluator, a parameter, a judge's key, a baseline or a margin's evaluator is missing.
-    """
-    settings = settings_of(_evaluation(config, None))
-    choice = choose(config.evaluator_suite, config.evaluators, config.params, settings)
-    for judge in settings.judges[:1]:
-        judge.api_key()
-    _baseline(store, config, subject)
-    running = {evaluator.spec.id for evaluator in choice.evaluators}
-    for metric in config.margins:
-        if not any(metric == name or metric.startswith(f"{name}.") for name in running):
-            raise UsageError(
-                f"A margin is given for {metric}, whose evaluator does not run.",
-                hint=f"Those that run: {', '.join(sorted(running))}.",
-            )
-
-
 def _given(store: Store, config: ModelVersionConfig) -> LoadedDataset | None:
     """Return the answers that came with the event.
 
@@ -135,38 +111,6 @@ def _given(store: Store, config: ModelVersionConfig) -> LoadedDataset | None:
             hint="Give the answers of this version.",
         )
     return loaded
-
-
-def target_of(config: ModelVersionConfig) -> Target:
-    """Return how the model is asked, at the version.
-
-    Raises:
-        UsageError: The targets file does not have it, or nothing says how it is asked.
-    """
-    choice = config.target
-    file = choice.file or (None if choice.model else _default_file())
-    if file:
-        found = read_targets(Path(file))
-        named = [target for target in found if target.key == config.model]
-        if not named:
-            keys = ", ".join(target.key for target in found)
-            raise UsageError(f"{file} has no model {config.model!r}.", hint=f"It has: {keys}.")
-        return named[0].at_version(config.version, force=True)
-    if not choice.model:
-        raise UsageError(
-            f"Nothing says how the model {config.model!r} is asked.",
-            hint=f"Name it in a targets file ({TARGETS_FILE} or {TARGETS_VARIABLE}), or give target.model.",
-        )
-    (target,) = find_targets([], [choice.model], version=config.version, defaults=_defaults(choice))
-    return target.model_copy(update={"key": config.model})
-
-
-def _default_file() -> str | None:
-    return os.environ.get(TARGETS_VARIABLE) or (TARGETS_FILE if Path(TARGETS_FILE).exists() else None)
-
-
-def _defaults(choice: TargetChoice) -> dict[str, Any]:
-    return choice.model_dump(exclude={"file", "model"})
 
 
 def subject_of(
@@ -203,7 +147,7 @@ def _evaluated(
 ) -> tuple[ModelVersionResult, int]:
     """Collect, evaluate, compare and decide; also returns how many scores could not be had."""
     collected = _collected(store, config, suite, subject, target) if target else None
-    run = evaluate(_evaluation(config, collected))
+    run = evaluate(evaluation_of(config, collected))
     baseline, version = _baseline(store, config, subject)
     compared = _compared(config, run, baseline) if baseline else None
     decision, reason = decide(run, compared, version or baseline, fail_on=config.fail_on)
@@ -237,26 +181,6 @@ def _collected(
     collected = collect_loaded(store, suite, (target,), output, limits)
     store.push([output])
     return collected
-
-
-def _evaluation(config: ModelVersionConfig, collected: CollectResult | None) -> EvaluateConfig:
-    return EvaluateConfig(
-        dataset=str(collected.dataset if collected else config.answers),
-        suite=config.evaluator_suite,
-        evaluators=config.evaluators,
-        params=config.params,
-        evaluators_dir=config.evaluators_dir,
-        model_keys=(config.model,),
-        models=config.models,
-        judges=config.judges,
-        fail_on=config.fail_on,
-        min_coverage=config.min_coverage,
-        dispatch=config.dispatch,
-        processes=config.processes,
-        output=config.output,
-        store=config.store,
-        name=f"{config.model} {config.version}"[:200],
-    )
 
 
 def _baseline(store: Store, config: ModelVersionConfig, subject: Subject) -> tuple[str | None, str | None]:

@@ -61,6 +61,15 @@ def output_of(config: PerturbConfig) -> Path:
     return output_file(config.output, f"{Path(config.suite).stem}.perturbed.jsonl", sources=[config.suite])
 
 
+def asks_judge(config: PerturbConfig) -> bool:
+    """Return whether one of the recipes needs a judge.
+
+    Raises:
+        UsageError: There is no such perturbation.
+    """
+    return any(recipe(text).asks_judge for text in config.recipes)
+
+
 def make_copies(config: PerturbConfig) -> Perturbed:
     """Make the copies, without Prefect.
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluators.models.weights import status
+from evaluators.base import Evaluator
+from evaluators.models.refs import ModelRef
+from evaluators.models.weights import pull_command, status
 from evaluators.toolbox import Settings, Toolbox
+from evaluators.wording import nouns
 from flows.config import EvaluateConfig
 from flows.judging import canaries_of, judges_of
 from tasks.canaries import load_canaries
@@ -73,6 +76,7 @@ def preview(config: EvaluateConfig) -> PlanPreview:
     choice = choose(config.suite, config.evaluators, config.params, settings)
     store = Store.open(config.store)
     loaded = load_dataset(store, config.dataset, format=config.format)
+    loaded.require_models(config.model_keys)
     choice = fitting(choice, loaded.path)
     with connect() as connection:
         attach_dataset(connection, loaded.path)
@@ -97,7 +101,8 @@ def preview(config: EvaluateConfig) -> PlanPreview:
 
 
 def _entry(need: Need, tools: Toolbox, judged: Estimate | None) -> PlanEntry:
-    refs = need.job.build().models(tools)
+    evaluator = need.job.build()
+    refs = evaluator.models(tools)
     absent = [ref for ref in refs if not status(ref).present]
     return PlanEntry(
         evaluator=need.job.evaluator,
@@ -108,8 +113,15 @@ def _entry(need: Need, tools: Toolbox, judged: Estimate | None) -> PlanEntry:
         reused=need.reused,
         to_compute=need.to_compute,
         models=tuple(str(ref) for ref in refs),
-        missing="; ".join(f"{ref} is not on this machine: leadline models pull {ref.source}" for ref in absent)
-        or need.job.error,
+        missing=_missing(evaluator, absent, tools) or need.job.error,
         judge_calls=judged.calls if judged else None,
         cost_usd=judged.cost_usd if judged else None,
     )
+
+
+def _missing(evaluator: Evaluator, absent: Sequence[ModelRef], tools: Toolbox) -> str:
+    """Return which weights are not on this machine, with the one command that fetches them; ``""`` if all are here."""
+    if not absent:
+        return ""
+    names = " and ".join(map(str, absent))
+    return f"{names} {nouns(len(absent), 'is', 'are')} not on this machine: {pull_command(evaluator, tools, absent)}"

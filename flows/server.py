@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from types import TracebackType
+from typing import Final, Literal, Self, TypeAlias
 
 from evaluators.errors import LeadlineError, UsageError
 from flows.server_kept import KeptServer, answers, is_loopback, running
@@ -20,6 +22,9 @@ from flows.server_temporary import PRIVATE, TemporaryServer
 Kind: TypeAlias = Literal["configured", "kept", "temporary"]
 
 CLIENT_DRAIN_S: Final = 15.0
+
+PATIENCE_S: Final = 2.0
+"""How long a server is not started while what is asked for is looked at, which mostly takes less."""
 
 _in_use: list[Api] = []
 
@@ -43,43 +48,93 @@ def _to_stderr(message: str) -> None:
 
 @contextmanager
 def ensure_api(
-    say: Callable[[str], None] = _to_stderr, *, meanwhile: Callable[[], None] = lambda: None
+    say: Callable[[str], None] = _to_stderr,
+    *,
+    first: Callable[[], None] = lambda: None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Iterator[Api]:
     """Make a Prefect API answer for the block, and see to it that it has the whole history afterwards.
 
     Within the block ``PREFECT_API_URL`` names the API, for this process and for those that it starts.
 
     Args:
-        say: Told, in one line each, what takes long or is not as configured.
+        say: Told, in one line each, what takes long or is not as configured; perhaps by another thread.
+        first: Called before an API is looked for; what it raises ends the block, so that nobody waits for a server to
+            learn of a misspelt name. While it takes more than :data:`PATIENCE_S`, a temporary server starts beside it.
         meanwhile: Called while a temporary server starts, or at once when none has to. What it raises ends the block.
 
     Raises:
         LeadlineError: No server answers and none can be started.
     """
     os.environ |= {name: os.environ.get(name, value) for name, value in PRIVATE.items()}
+    with _Search(say) as search:
+        first()
+        found = search.result()
+        meanwhile()
+        if isinstance(found, Api):
+            with _using(found) as api:
+                yield api
+            return
+        try:
+            with _using(Api(found.wait(), "temporary")) as api:
+                yield api
+        finally:
+            if not found.stop():
+                say("Prefect's server did not end in time: its history of this run may lack the last moments.")
+
+
+class _Search(AbstractContextManager["_Search"]):
+    """Finds an API that answers or starts a server: when it is asked, or by itself after :data:`PATIENCE_S`.
+
+    A server that it started ends with the block.
+
+    Args:
+        say: See :func:`ensure_api`.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._found: Api | TemporaryServer | None = None
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(PATIENCE_S, self._ahead)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        if isinstance(self._found, TemporaryServer):
+            self._found.stop()
+
+    def result(self) -> Api | TemporaryServer:
+        """Return an API that answers, or a server that was started."""
+        self._timer.cancel()
+        with self._lock:
+            if self._found is None:
+                self._found = _api_or_server(self._say)
+            return self._found
+
+    def _ahead(self) -> None:
+        with suppress(LeadlineError, OSError):  # whoever asks for the result tries again, and is told
+            self.result()
+
+
+def _api_or_server(say: Callable[[str], None]) -> Api | TemporaryServer:
     configured = _configured_url()
     if configured and answers(configured):
-        meanwhile()
-        with _using(Api(configured, "configured")) as api:
-            yield api
-        return
+        return Api(configured, "configured")
     if configured:
         say(f"Prefect's API at {configured} (PREFECT_API_URL) does not answer; this run will not be recorded there.")
     kept = running()
     if kept is not None and _shares_home(kept) and answers(kept.api):
-        meanwhile()
-        with _using(Api(kept.api, "kept")) as api:
-            yield api
-        return
+        return Api(kept.api, "kept")
     say("Starting a temporary Prefect server (3 to 20 s; `leadline server start` keeps one)…")
-    with TemporaryServer(_server_environment()) as server:
-        meanwhile()
-        try:
-            with _using(Api(server.wait(), "temporary")) as api:
-                yield api
-        finally:
-            if not server.stop():
-                say("Prefect's server did not end in time: its history of this run may lack the last moments.")
+    return TemporaryServer(_server_environment())
 
 
 @contextmanager

@@ -20,6 +20,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evaluators.errors import LeadlineError, UsageError
+from evaluators.refusal import first_refusal
 
 TOLERANCE_S: Final = 300.0
 """How old a signed delivery may be; what is older may be a replay."""
@@ -94,8 +95,7 @@ def read_choice(path: Path) -> ModelChoice:
     except yaml.YAMLError as error:
         raise UsageError(f"{path} is no YAML: {' '.join(str(error).split())[:300]}.") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        raise UsageError(f"{path}, {'.'.join(map(str, first['loc'])) or 'file'}: {first['msg']}.") from None
+        raise UsageError(f"{path}, {first_refusal(error, ModelChoice)}.") from None
 
 
 def check_mlflow(secret: str, headers: Mapping[str, str], body: bytes, now: float | None = None) -> None:

@@ -1,4 +1,4 @@
-"""``leadline calls`` and ``leadline reparse``: the ledger of judge calls."""
+"""``leadline calls`` and ``leadline reparse``: the ledger of calls, to judges and to models under test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from flows.cli.output import clean, number, print_json, print_table
-from flows.cli.session import Session, say, session_options
+from flows.cli.session import Session, say, session_options, warn_of_ledger
 
 if TYPE_CHECKING:
     from tasks.ledger.report import Totals
@@ -21,10 +21,10 @@ DIGITS: Final = 12
 
 
 @click.command()
-@click.argument("digest", required=False)
+@click.argument("digest", required=False, metavar="[DIGEST]")
 @click.option("--run", "run_id", metavar="RUN", help="Only this run's calls.")
 @click.option("--failed", is_flag=True, help="Only calls that failed, were lost, or whose reply could not be read.")
-@click.option("--totals", is_flag=True, help="What calls came to, by run and evaluator.")
+@click.option("--totals", is_flag=True, help="What calls came to, by run and by what they were for.")
 @click.option("--last", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="The N youngest.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, of all calls.")
 @session_options
@@ -39,9 +39,13 @@ def calls(
     last: int,
     as_json: bool,
 ) -> None:
-    """List judge calls, youngest first; or show the call DIGEST with what was sent and what came back."""
+    """List the calls to judges and to models under test, youngest first; or show one.
+
+    DIGEST, or its first digits, shows the call with what was sent and what came back.
+    """
     from tasks.ledger.place import read_ledger
 
+    warn_of_ledger(session.store)
     ledger = read_ledger(session.open_store())
     if digest:
         call = ledger.one(digest)
@@ -100,7 +104,7 @@ def _print_asks(asks: Sequence[Mapping[str, Any]]) -> None:
         )
         for ask in asks
     ]  # fmt: skip
-    print_table(("call", "when", "for", "judge", "state", *right, "why"), lines, right=right)
+    print_table(("call", "when", "for", "asked", "state", *right, "why"), lines, right=right)
 
 
 def _tokens(ask: Mapping[str, Any]) -> str:
@@ -122,7 +126,7 @@ def _print_totals(found: Sequence[Totals]) -> None:
         )
         for line in found
     ]  # fmt: skip
-    print_table(("run", "evaluator", *right), lines, right=right)
+    print_table(("run", "for", *right), lines, right=right)
 
 
 def _print_call(call: Mapping[str, Any]) -> None:
@@ -131,6 +135,8 @@ def _print_call(call: Mapping[str, Any]) -> None:
         _print_block(message["role"], message["content"])
     reply = call["text"]
     _print_block("reply" if reply is not None else "no reply", reply or "")
+    if call["error"]:
+        click.echo(f"It failed: {clean(call['error'])}")
     if call["finish_reason"] not in (None, "stop"):
         click.echo(f"It ended with: {clean(call['finish_reason'])}")
     for verdict in call["verdicts"]:

@@ -10,6 +10,7 @@ import click
 
 from evaluators.errors import UsageError
 from flows.cli.output import print_json, print_table
+from flows.cli.prose import plain_text
 from flows.cli.session import session_options
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def show(evaluator_id: str, as_json: bool) -> None:
         print_json(description)
         return
     click.echo(f"{description['id']}: {description['name']}\n")
-    click.echo(f"{inspect.cleandoc(evaluator.__doc__ or '')}\n")
+    click.echo(f"{plain_text(inspect.cleandoc(evaluator.__doc__ or ''))}\n")
     for label, text in _facts(evaluator):
         click.echo(f"{label:<12} {text}")
     click.echo("\nMetrics")
@@ -66,7 +67,7 @@ def show(evaluator_id: str, as_json: bool) -> None:
                 detail["name"],
                 _shown(detail["default"]),
                 "yes" if detail["affects_value"] else "no",
-                detail["description"],
+                plain_text(detail["description"]),
             )
             for detail in description["parameter_details"]
         ],
@@ -131,7 +132,7 @@ def _metric_lines(metrics: Sequence[Mapping[str, Any]]) -> list[Sequence[object]
             "higher" if metric["higher_is_better"] else "lower",
             f"{metric['range'][0]} to {metric['range'][1]}",
             "-" if metric["threshold"] is None else metric["threshold"],
-            metric["description"],
+            plain_text(metric["description"]),
         )
         for metric in metrics
     ]

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from evaluators.wording import count
 from flows.cli.events import read_settings
 from flows.cli.options import FAIL_ON, refusals
-from flows.cli.output import clean, print_json, print_table
+from flows.cli.output import clean, moment, print_json, print_table
 from flows.cli.running import on_an_api, stoppable
-from flows.cli.session import Session, say, session_options
+from flows.cli.session import Session, say, session_options, warn_of_ledger
 
 if TYPE_CHECKING:
     from flows.version_config import ModelVersionConfig, ModelVersionResult
@@ -59,8 +60,9 @@ def check_version(session: Session, /, as_json: bool, **options: Any) -> int:
     Leaves with 0 when the version passes, else with 1; also when another process is still at it.
     """
     config = _config(session, options)
+    warn_of_ledger(config.store)
     with stoppable(_KEPT):
-        result = on_an_api(session, lambda: _run(config), meanwhile=lambda: _check(config))
+        result = on_an_api(session, lambda: _run(config), first=lambda: _check(config))
     if as_json:
         print_json(result.model_dump(mode="json"))
     else:
@@ -82,9 +84,11 @@ def versions(session: Session, /, model: str | None, as_json: bool) -> None:
         print_json(found)
         return
     columns = ("model", "version", "suite", "state", "decision", "baseline", "run", "finished")
-    print_table(columns, [[record.get(column) for column in columns] for record in found])
     if not found:
         say("No model version was evaluated yet. Begin with: leadline check-version MODEL VERSION SUITE")
+        return
+    told = [record | {"finished": moment(record.get("finished"))} for record in found]
+    print_table(columns, [[record.get(column) for column in columns] for record in told])
 
 
 def _config(session: Session, options: dict[str, Any]) -> ModelVersionConfig:
@@ -103,23 +107,24 @@ def _config(session: Session, options: dict[str, Any]) -> ModelVersionConfig:
         given["again"] = True
     if session.store is not None:
         given["store"] = session.store
-    with refusals("check-version"):
+    with refusals("check-version", ModelVersionConfig):
         return ModelVersionConfig.model_validate(given)
 
 
 def _check(config: ModelVersionConfig) -> None:
-    """Refuse what the flow would refuse, before a server is waited for."""
-    from flows.on_model_version import target_of
+    """Refuse what the flow would refuse, before a server is started."""
+    from flows.version_check import check_measured, target_of
     from tasks.collect import check_target
     from tasks.load import load_dataset
     from tasks.store import Store
 
+    check_measured(config)
+    if not config.answers:
+        check_target(target_of(config))
     store = Store.open(config.store)
     load_dataset(store, config.suite, cases_only=True)
     if config.answers:
         load_dataset(store, config.answers)
-    else:
-        check_target(target_of(config))
 
 
 def _run(config: ModelVersionConfig) -> ModelVersionResult:
@@ -136,7 +141,7 @@ def print_result(result: ModelVersionResult) -> None:
         return
     decision = (result.decision or "").upper()
     known = " (evaluated before)" if result.standing == "known" else ""
-    asked = f"{result.asked:,} asked for now" + (f", {result.failed:,} errors" if result.failed else "")
+    asked = f"{result.asked:,} asked for now" + (f", {count(result.failed, 'error')}" if result.failed else "")
     lines = (
         ("Decision", f"{decision}{known}: {result.reason}"),
         ("Version", f"{result.model} {result.version}"),

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from evaluators.wording import count
 from flows.cli.options import FORMATS, refusals
 from flows.cli.output import clean, print_json
 from flows.cli.running import on_an_api, stoppable
-from flows.cli.session import Session, say, session_options
+from flows.cli.session import Session, say, session_options, warn_of_ledger
 
 if TYPE_CHECKING:
     from flows.version_config import CollectConfig, CollectResult
@@ -51,8 +52,9 @@ def collect(session: Session, /, as_json: bool, **options: Any) -> int:
     same command.
     """
     config = _config(session, options)
+    warn_of_ledger(config.store)
     with stoppable(_KEPT):
-        result = on_an_api(session, lambda: _run(config), meanwhile=lambda: _check(config))
+        result = on_an_api(session, lambda: _run(config), first=lambda: _check(config))
     if as_json:
         print_json(result.model_dump(mode="json"))
     else:
@@ -64,13 +66,13 @@ def _config(session: Session, options: dict[str, Any]) -> CollectConfig:
     from flows.config import DatasetFormat
     from flows.version_config import CollectConfig
 
-    with refusals("collect"):
+    with refusals("collect", CollectConfig):
         return CollectConfig(**options | {"format": DatasetFormat(options["format"]), "store": session.store})
 
 
 def _check(config: CollectConfig) -> None:
     """Refuse what the flow would refuse, before a server is waited for."""
-    from flows.collect import output_of, targets_of
+    from flows.collecting import output_of, targets_of
     from tasks.collect import check_target
     from tasks.load import load_dataset
     from tasks.store import Store
@@ -92,19 +94,19 @@ def print_result(result: CollectResult) -> None:
     """Print what was collected."""
     price = "price unknown" if result.unknown_price == result.calls else f"${result.cost_usd:.4f}"
     if 0 < result.unknown_price < result.calls:
-        price += f" and {result.unknown_price:,} calls of unknown price"
+        price += f" and {count(result.unknown_price, 'call')} of unknown price"
     made = f"{result.calls:,} made{f', {price}' if result.calls else ''}"
     lines = (
-        ("Answers", f"{result.answered:,} of {len(result.models)} models to {result.cases:,} cases"),
-        ("Calls", f"{made}; {result.reused:,} answers reused; {result.seconds:.1f} s"),
+        ("Answers", f"{result.answered:,} of {count(len(result.models), 'model')} to {count(result.cases, 'case')}"),
+        ("Calls", f"{made}; {count(result.reused, 'answer')} reused; {result.seconds:.1f} s"),
         *((("Errors", f"{result.failed:,}"),) if result.failed else ()),
-        *((("Cut off", f"{result.truncated:,} answers, at the token limit"),) if result.truncated else ()),
-        *((("Unasked", f"{result.unasked:,} rows of cases without a question"),) if result.unasked else ()),
+        *((("Cut off", f"{count(result.truncated, 'answer')}, at the token limit"),) if result.truncated else ()),
+        *((("Unasked", f"{count(result.unasked, 'row')} of cases without a question"),) if result.unasked else ()),
         ("Dataset", str(result.dataset)),
     )
     for label, text in lines:
         click.echo(f"{label:<9} {clean(text)}")
-    for error, count in result.errors.items():
-        say(f"{count:,} rows: {clean(error)}")
+    for error, number in result.errors.items():
+        say(f"{count(number, 'row')}: {clean(error)}")
     if result.failed:
         say("The same command asks again for what failed.")

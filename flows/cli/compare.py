@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from evaluators.errors import UsageError
+from evaluators.wording import count
 from flows.cli.options import refusals
-from flows.cli.output import clean, number, print_json, print_table
+from flows.cli.output import clean, moment, number, print_json, print_table
 from flows.cli.session import Session, relay_warnings, say, session_options
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ GATE_FAILED: Final = 1
 FAIL_ON: Final = ("inconclusive", "fail", "never")
 RIGHT: Final = ("cases", "baseline", "candidate", "effect", "margin", "p", "✓→✗", "✗→✓")
 COLUMNS: Final = ("metric", "models", *RIGHT[:4], "95 % interval", *RIGHT[4:], "verdict")
-ATTENTION: Final = ("fail", "incomparable", "inconclusive")
+ATTENTION: Final = ("fail", "incomparable", "inconclusive", "one_sided")
 
 
 @click.command()
@@ -97,7 +98,7 @@ def _config(session: Session, sides: Sequence[str], options: dict[str, Any]) -> 
     if not baseline and not versions:
         named = {"baseline": sides[0], "candidate": sides[1] if len(sides) > 1 else "latest"}
     general, margins = _margins(options.pop("margins"))
-    with refusals("compare"):
+    with refusals("compare", CompareConfig):
         return CompareConfig(
             **named,
             **{key: value for key, value in options.items() if key != "mapping"},
@@ -150,7 +151,7 @@ def _print(found: Comparison) -> None:
         ("Baseline", f"{found.baseline.run}  {clean(found.baseline.name)}"),
         ("Candidate", f"{found.candidate.run}  {clean(found.candidate.name)}"),
         *((("Models", clean(found.metrics[0].models.label)),) if found.metrics and not several else ()),
-        ("Level", f"{found.alpha:g} over {found.tested} tested metrics (Holm)"),
+        ("Level", f"{found.alpha:g} over {count(found.tested, 'tested metric')} (Holm)"),
         *(("Note", clean(note)) for note in found.notes),
         ("Report", str(found.report.absolute())),
         ("", found.report.absolute().as_uri()),
@@ -161,10 +162,10 @@ def _print(found: Comparison) -> None:
     columns = [column for column in COLUMNS if several or column != "models"]
     lines = [_line(metric) for metric in found.metrics]
     print_table(columns, [[line[column] for column in columns] for line in lines], right=RIGHT)
-    for metric in found.metrics:
+    for metric in {(metric.metric.key, _whose(metric)): metric for metric in found.metrics}.values():
         if metric.verdict in ATTENTION:
-            who = f" ({clean(metric.models.label)})" if several else ""
-            click.echo(f"\n{metric.verdict.upper()}  {metric.metric.key}{who}: {clean(metric.reason)}")
+            who = f" ({clean(_whose(metric))})" if several and _whose(metric) else ""
+            click.echo(f"\n{_word(metric.verdict).upper()}  {metric.metric.key}{who}: {clean(metric.reason)}")
             _print_changes(metric)
 
 
@@ -184,11 +185,22 @@ def _line(found: MetricComparison) -> dict[str, object]:
         "p": "-" if found.p_adjusted is None else "<0.001" if found.p_adjusted < 0.001 else f"{found.p_adjusted:.3f}",
         "✓→✗": number(found.passed_to_failed),
         "✗→✓": number(found.failed_to_passed),
-        "verdict": found.verdict.replace("_", " "),
+        "verdict": _word(found.verdict),
     }
 
 
+def _whose(found: MetricComparison) -> str:
+    """Return the models whose metric it is; what only one run measured is said once for all of them."""
+    return "" if found.verdict == "one_sided" else found.models.label
+
+
+def _word(verdict: str) -> str:
+    return "not compared" if verdict == "one_sided" else verdict.replace("_", " ")
+
+
 def _cases(found: MetricComparison) -> str:
+    if found.verdict == "one_sided":
+        return "-"
     missing = found.coverage.unscored
     return f"{found.coverage.pairs:,}" + (f" of {found.coverage.pairs + missing:,}" if missing else "")
 
@@ -212,7 +224,7 @@ def _print_changes(found: MetricComparison, most: int = 8) -> None:
 @click.argument("name", metavar="[RUN]", required=False)
 @click.argument("tag_name", metavar="[NAME]", required=False)
 @click.option("--remove", is_flag=True, help="Take the tag from the run.")
-@click.option("--json", "as_json", is_flag=True, help="Print the tags as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: all tags, or what became of this one.")
 @session_options
 @click.pass_obj
 def tag(session: Session, /, name: str | None, tag_name: str | None, remove: bool, as_json: bool) -> None:
@@ -233,8 +245,12 @@ def tag(session: Session, /, name: str | None, tag_name: str | None, remove: boo
     if remove:
         remove_tag(run, tag_name)
         say(f"Run {run.id} no longer has the tag {tag_name}.")
+        if as_json:
+            print_json({"tag": tag_name, "run": None, "before": run.id})
         return
     before = set_tag(store, run, tag_name)
+    if as_json:
+        print_json({"tag": tag_name, "run": run.id, "before": before.id if before else None})
     say(f"Run {run.id} is {tag_name} now" + (f"; {before.id} was." if before else "."))
 
 
@@ -248,6 +264,7 @@ def _list_tags(session: Session, *, as_json: bool) -> None:
     if as_json:
         print_json(lines)
     elif lines:
-        print_table(("tag", "run", "name", "since"), [[str(line[key]) for key in line] for line in lines])
+        told = [(line["tag"], line["run"], line["name"], moment(line["since"])) for line in lines]
+        print_table(("tag", "run", "name", "since"), told)
     else:
         say("No run has a tag. Give one: leadline tag RUN NAME")

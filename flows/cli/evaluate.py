@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from evaluators.errors import UsageError
+from evaluators.wording import count, nouns
 from flows.cli.options import evaluation_options, make_config
 from flows.cli.output import clean, number, print_json, print_table
 from flows.cli.running import on_an_api, stoppable
-from flows.cli.session import Session, say, session_options
+from flows.cli.session import Session, say, session_options, warn_of_ledger
 
 if TYPE_CHECKING:
     from flows.config import EvaluateConfig, EvaluateResult
@@ -38,7 +38,7 @@ def evaluate(session: Session, /, as_json: bool, **options: Any) -> int:
 def run_evaluation(session: Session, config: EvaluateConfig, *, as_json: bool) -> int:
     """Run an evaluation, print its outcome, and return the exit code."""
     with stoppable("Interrupted. Finished chunks are kept: the same command goes on from there."):
-        result = on_an_api(session, lambda: _run(config), meanwhile=lambda: _check(config))
+        result = on_an_api(session, lambda: _run(config), first=lambda: _check(config), meanwhile=_import)
     _print_json(result) if as_json else _print_result(result)
     if config.fail_on.value == "never" or result.gate == "pass":
         return 0
@@ -80,16 +80,17 @@ def _check(config: EvaluateConfig) -> None:
     from tasks.store import Store
 
     settings = settings_of(config)
+    if settings.judges:
+        warn_of_ledger(config.store)
     for judge in settings.judges[:1]:
         judge.api_key()  # said now, if its variable is not set, and not after minutes
     choice = choose(config.suite, config.evaluators, config.params, settings)
     loaded = load_dataset(Store.open(config.store), config.dataset, format=config.format)
     say_left_out(fitting(choice, loaded.path).left_out)
-    unknown = sorted(set(config.model_keys) - set(loaded.models))
-    if unknown:
-        raise UsageError(
-            f"The dataset has no model called {unknown[0]!r}.", hint=f"Its models: {', '.join(loaded.models)}."
-        )
+    loaded.require_models(config.model_keys)
+
+
+def _import() -> None:
     import flows.evaluate  # noqa: F401 - takes a second, while the server starts
 
 
@@ -104,16 +105,15 @@ def say_left_out(left_out: Mapping[str, str]) -> None:
 
 def _print_result(result: EvaluateResult) -> None:
     report = result.report.absolute()
-    problems = ", ".join(f"{count} {severity}" for severity, count in result.problems.items() if count) or "none"
     lines = (
-        ("Gate", f"{result.gate}: {clean(result.gate_reason)}"),
+        ("Gate", f"{result.gate_in_words}: {clean(result.gate_reason)}"),
         (
             "Scores",
             f"{result.scored:,} scored, {result.unscored:,} unscored, {result.not_applicable:,} not applicable",
         ),
-        ("Rows", f"{result.reused:,} row scores reused, {result.computed:,} computed in {result.seconds:.1f} s"),
+        ("Rows", f"{count(result.reused, 'row score')} reused, {result.computed:,} computed in {result.seconds:.1f} s"),
         *((("Judge", _judged(result)),) if result.judge_calls or result.judge_made_again else ()),
-        ("Problems", problems),
+        ("Problems", result.problems_in_words),
         ("Run", result.run),
         ("Report", str(report)),
         ("", result.report_url or report.as_uri()),
@@ -127,9 +127,9 @@ def _judged(result: EvaluateResult) -> str:
     calls, unknown = result.judge_calls, result.judge_unknown_price
     price = "price unknown" if unknown == calls else f"${result.judge_cost_usd:.4f}"
     if 0 < unknown < calls:
-        price += f" and {unknown:,} calls of unknown price"
+        price += f" and {count(unknown, 'call')} of unknown price"
     again = f"; {result.judge_made_again:,} made again, lost with an earlier run" if result.judge_made_again else ""
-    return f"{calls:,} calls, {price}{again}"
+    return f"{count(calls, 'call')}, {price}{again}"
 
 
 def _print_json(result: EvaluateResult) -> None:
@@ -138,8 +138,9 @@ def _print_json(result: EvaluateResult) -> None:
 
 def _print_plan(planned: PlanPreview) -> None:
     click.echo(
-        f"{clean(planned.dataset)} ({planned.format}): {planned.rows:,} rows, {planned.cases:,} cases, "
-        f"models {', '.join(map(clean, planned.models))}; sentences by {clean(planned.splitter)}"
+        f"{clean(planned.dataset)} ({planned.format}): {count(planned.rows, 'row')}, {count(planned.cases, 'case')}, "
+        f"{nouns(len(planned.models), 'model')} {', '.join(map(clean, planned.models))}; "
+        f"sentences by {clean(planned.splitter)}"
     )
     judged = any(entry.judge_calls is not None or entry.cost_usd is not None for entry in planned.entries)
     counts = ["reused", "to compute", "not applicable", "host errors", *(["judge calls", "cost USD"] if judged else [])]
@@ -151,7 +152,9 @@ def _print_plan(planned: PlanPreview) -> None:
         rows.append((entry.evaluator, entry.lane, *(f"{count:,}" for count in numbers), *calls, note))
     print_table(("evaluator", "lane", *counts, "models"), rows, right=counts)
     total, reused = (sum(getattr(entry, name) for entry in planned.entries) for name in ("to_compute", "reused"))
-    click.echo(f"{reused:,} row scores are reused, {total:,} are to compute.")
+    click.echo(
+        f"{count(reused, 'row score is', 'row scores are')} reused, {total:,} {nouns(total, 'is', 'are')} to compute."
+    )
     say_left_out(planned.left_out)
     blocked = [entry.evaluator for entry in planned.entries if entry.missing and entry.to_compute]
     if blocked:

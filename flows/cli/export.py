@@ -13,7 +13,7 @@ from evaluators.errors import UsageError
 from flows.cli.session import Session, say, session_options
 
 if TYPE_CHECKING:
-    from tasks.store import Run
+    from tasks.store import Run, Store
 
 FILES: Final = {
     "html": "report.html",
@@ -52,13 +52,15 @@ TABLES: Final = ("scores", "aggregates", "problems", "flips")
     required=True,
     help="A file, a folder to put it into, or - for standard output.",
 )
+@click.option("--again", is_flag=True, help="Make the files anew from the run's database, as this version makes them.")
 @session_options
 @click.pass_obj
-def export(session: Session, /, name: str, form: str | None, table: str, output: Path) -> None:
+def export(session: Session, /, name: str, form: str | None, table: str, output: Path, again: bool) -> None:
     """Write the results of RUN (its id, the beginning of it, or `latest`) to PATH.
 
     The format `all` copies the whole folder of results; `databricks` writes the rows and the metrics in the columns of
-    its agent evaluation, as .parquet, .csv or .json. Any other table or selection: leadline sql.
+    its agent evaluation, as .parquet, .csv or .json. Any other table or selection: leadline sql. A file that the run
+    lacks since an earlier version made it is made now.
     """
     from tasks.runs import find_run
 
@@ -69,6 +71,8 @@ def export(session: Session, /, name: str, form: str | None, table: str, output:
     if form is None:
         raise UsageError(f"{output} does not say which format it is to have.", hint=f"Give --format {'|'.join(FILES)}.")
     try:
+        if again or (form not in ("all", "databricks") and not (run.results / _file(form, table)).exists()):
+            _publish_again(store, run)
         if form == "all":
             written: Path | None = _copy_all(run, output)
         elif form == "databricks":
@@ -77,13 +81,26 @@ def export(session: Session, /, name: str, form: str | None, table: str, output:
             written, metrics = export_databricks(store, run, output)
             say(f"Wrote {metrics}")
         else:
-            written = _copy(_published(run, f"{table}.csv" if form == "csv" else FILES[form]), output)
+            written = _copy(_published(run, _file(form, table)), output)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise UsageError(f"{output} cannot be written: {error.strerror}.") from error
     if written is not None:
         say(f"Wrote {written}")
+
+
+def _file(form: str, table: str) -> str:
+    return f"{table}.csv" if form == "csv" else FILES[form]
+
+
+def _publish_again(store: Store, run: Run) -> None:
+    """Make the results of a completed run from its database."""
+    from tasks.runs import status
+    from tasks.steps import publish_results
+
+    if status(run.read()) == "completed":
+        publish_results(store, run, None)
 
 
 def _published(run: Run, file: str) -> Path:

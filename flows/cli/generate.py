@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from evaluators.wording import count
 from flows.cli.options import refusals
 from flows.cli.output import clean, print_json
 from flows.cli.running import on_an_api, stoppable
-from flows.cli.session import Session, say, session_options
+from flows.cli.session import Session, say, session_options, warn_of_ledger
 
 if TYPE_CHECKING:
     from flows.generate_config import GenerateConfig, GenerateResult
@@ -87,11 +88,12 @@ def generate(session: Session, /, as_json: bool, dry_run: bool, **options: Any) 
     call failed is left out, and asked about again by the same command.
     """
     config = _config(session, options)
+    warn_of_ledger(config.store)
     if dry_run:
         _preview(config, as_json=as_json)
         return 0
     with stoppable(_KEPT):
-        result = on_an_api(session, lambda: _run(config), meanwhile=lambda: _check(config))
+        result = on_an_api(session, lambda: _run(config), first=lambda: _check(config))
     if as_json:
         print_json(result.model_dump(mode="json"))
     else:
@@ -107,7 +109,7 @@ def _config(session: Session, options: dict[str, Any]) -> GenerateConfig:
     models = {name: options.pop(name) for name in _MODELS}
     if options["overlap"] is None:
         options["overlap"] = options["chunk_size"] // 10
-    with refusals("generate"):
+    with refusals("generate", GenerateConfig):
         return GenerateConfig(
             **options | {"judges": Judges(**judges), "models": Models(**models), "store": session.store}
         )
@@ -116,7 +118,7 @@ def _config(session: Session, options: dict[str, Any]) -> GenerateConfig:
 def _check(config: GenerateConfig) -> None:
     """Refuse what the flow would refuse, before a server is waited for."""
     from evaluators.toolbox import Toolbox
-    from flows.generate import corpus_of, embed_of, output_of, settings_of
+    from flows.generating import corpus_of, embed_of, output_of, settings_of
 
     output_of(config)
     embed_of(config, Toolbox(settings_of(config)))
@@ -132,7 +134,7 @@ def _run(config: GenerateConfig) -> GenerateResult:
 
 def _preview(config: GenerateConfig, *, as_json: bool) -> None:
     """Print what would be asked."""
-    from flows.generate import corpus_of, output_of
+    from flows.generating import corpus_of, output_of
 
     output_of(config)
     corpus = corpus_of(config)
@@ -146,30 +148,30 @@ def _preview(config: GenerateConfig, *, as_json: bool) -> None:
 
 
 def _chunks(corpus: Corpus) -> str:
-    drawn = f" of {corpus.found:,}" if len(corpus.chunks) < corpus.found else ""
-    return f"{corpus.documents:,}; {len(corpus.chunks):,}{drawn} chunks"
+    drawn = f"{len(corpus.chunks):,} of " if len(corpus.chunks) < corpus.found else ""
+    return f"{corpus.documents:,}; {drawn}{count(corpus.found, 'chunk')}"
 
 
 def print_result(result: GenerateResult) -> None:
     """Print what was generated."""
     price = "price unknown" if result.unknown_price == result.calls else f"${result.cost_usd:.4f}"
     if 0 < result.unknown_price < result.calls:
-        price += f" and {result.unknown_price:,} calls of unknown price"
+        price += f" and {count(result.unknown_price, 'call')} of unknown price"
     made = f"{result.calls:,} made{f', {price}' if result.calls else ''}"
     reasons = {"repeated": result.repeated, "not answered by their chunk": result.unanswerable, "empty": result.blank}
-    dropped = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
+    dropped = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items() if number)
     _print_lines(
-        ("Documents", f"{result.documents:,}; {result.chunks:,} chunks"),
+        ("Documents", f"{result.documents:,}; {count(result.chunks, 'chunk')}"),
         ("Cases", f"{result.cases:,}{f'; dropped: {dropped}' if dropped else ''}"),
-        ("Calls", f"{made}; {result.reused:,} replies reused; {result.seconds:.1f} s"),
-        *((("Left out", f"{result.failed:,} chunks"),) if result.failed else ()),
+        ("Calls", f"{made}; {count(result.reused, 'reply', 'replies')} reused; {result.seconds:.1f} s"),
+        *((("Left out", count(result.failed, "chunk")),) if result.failed else ()),
         ("Dataset", str(result.dataset)),
     )
     _warn(result.warnings)
     for line in result.left_out[:_NAMED]:
         say(f"Left out: {clean(line)}")
     if result.failed > _NAMED:
-        say(f"and {result.failed - _NAMED:,} more chunks.")
+        say(f"and {count(result.failed - _NAMED, 'more chunk')}.")
     if result.failed:
         say("The same command asks again for what failed.")
 
@@ -183,4 +185,4 @@ def _warn(warnings: tuple[str, ...]) -> None:
     for warning in warnings[:_NAMED]:
         say(f"Warning: {clean(warning)}")
     if len(warnings) > _NAMED:
-        say(f"and {len(warnings) - _NAMED:,} more warnings.")
+        say(f"and {count(len(warnings) - _NAMED, 'more warning')}.")

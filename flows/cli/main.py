@@ -33,7 +33,7 @@ COMMANDS: Final = {
     "models": ("models", "List local model weights, or fetch them."),
     "runs": ("runs", "List the runs in the store."),
     "show": ("show", "Show what a run found."),
-    "calls": ("calls", "List judge calls, or show one with its reply."),
+    "calls": ("calls", "List calls to judges and models, or show one with its reply."),
     "reparse": ("calls", "Score a run anew from the judge's stored replies."),
     "sql": ("sql", "Query all runs together."),
     "compare": ("compare", "Compare two runs, models or versions case by case."),

@@ -9,10 +9,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from evaluators.errors import UsageError
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from flows.cli.session import Session
     from flows.config import EvaluateConfig
 
@@ -96,7 +99,7 @@ _OPTIONS: Final = (
         show_default=True,
         help="Score here, on Prefect workers, or on those that are up.",
     ),
-    click.option("--processes", type=click.IntRange(1, 256), help="Processes for rules.  [default: one per core]"),
+    click.option("--processes", type=click.IntRange(1, 256), help="Processes in the cpu lane.  [default: one a core]"),
     click.option("--name", default="", help="A name for the run."),
     click.option("-o", "--output", type=click.Path(file_okay=False), metavar="DIR", help="Copy the results to DIR."),
 )
@@ -122,22 +125,42 @@ def evaluation_options(command: F) -> F:
 
 
 @contextmanager
-def refusals(command: str) -> Iterator[None]:
-    """Turn what a flow's parameters refuse into a usage error, which says the first fault.
+def refusals(command: str, model: type[BaseModel] | None = None) -> Iterator[None]:
+    """Turn what a flow's parameters refuse into a usage error: the option, its value, and what is allowed.
 
     Args:
         command: The command whose help says more.
+        model: What is filled in; tells which fields there are.
     """
     from pydantic import ValidationError
+
+    from evaluators.refusal import field_of, why
 
     try:
         yield
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        said = first["msg"].removeprefix("Value error, ")
+        field, said = field_of(first, model), why(first, model)
+        where = _option_of(field) or field
         sentence = f"{where}: {said}." if where else f"{said[:1].upper()}{said[1:]}."
         raise UsageError(sentence, hint=f"See: leadline {command} --help") from None
+
+
+def _option_of(field: str) -> str:
+    """Return the option that filled a field in, as the user wrote it; ``""`` where none did."""
+    context = click.get_current_context(silent=True)
+    if context is None or not field:
+        return ""
+    for text in context.params.get("settings", ()):
+        path = text.partition("=")[0]
+        if field == path or field.startswith(f"{path}.") or path.startswith(f"{field}."):
+            return f"--set {text}"
+    name = field.split(".")[-1]
+    for option in context.command.params:
+        given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if isinstance(option, click.Option) and option.name == name and given:
+            return option.opts[-1]
+    return ""
 
 
 def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
@@ -150,7 +173,7 @@ def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
 
     judges = {field: options.pop(option) for option, field in _JUDGES.items() if option in options}
     models = {name: options.pop(name) for name in Models.model_fields if name in options}
-    with refusals("evaluate"):
+    with refusals("evaluate", EvaluateConfig):
         return EvaluateConfig(
             **options
             | {

@@ -37,6 +37,17 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.{digits}f}"
 
 
+def moment(value: object) -> str:
+    """Return an ISO 8601 time for people: to the second, in this machine's time zone; as it stands if it is none."""
+    if not value:
+        return ""
+    try:
+        when = datetime.fromisoformat(str(value))
+    except ValueError:
+        return str(value)
+    return (when.astimezone() if when.tzinfo else when).strftime("%Y-%m-%d %H:%M:%S")
+
+
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()) -> None:
     """Print a table: fitted to the terminal, or as wide as it needs to be where nobody looks.
 
@@ -55,7 +66,13 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, rig
         table.add_column(column, justify="right" if column in set(right) else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(clean(cell)) for cell in row))
-    Console(soft_wrap=False, width=None if on_terminal() else _WIDE, highlight=False).print(table)
+    if on_terminal():
+        Console(highlight=False).print(table)
+        return
+    console = Console(width=_WIDE, highlight=False)
+    with console.capture() as drawn:
+        console.print(table)
+    click.echo("\n".join(line.rstrip() for line in drawn.get().splitlines()))
 
 
 def print_json(value: object) -> None:

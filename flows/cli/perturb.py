@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evaluators.errors import UsageError
+from evaluators.wording import count
 from flows.cli.options import FORMATS, refusals
 from flows.cli.output import clean, print_json, print_table
-from flows.cli.session import Session, say, session_options
+from flows.cli.session import Session, say, session_options, warn_of_ledger
 
 if TYPE_CHECKING:
     from flows.perturb_config import PerturbConfig
@@ -62,20 +63,22 @@ def perturb(
         raise UsageError("Name a suite and what to do to it.", hint="For example: leadline perturb s.json --with typo")
     from dataclasses import asdict
 
-    from flows.perturb_config import make_copies, output_of
+    from flows.perturb_config import asks_judge, make_copies, output_of
 
     config = _config(session, suite, recipes, options)
+    if asks_judge(config):
+        warn_of_ledger(config.store)
     done = make_copies(config)
     path = output_of(config).absolute()
     if as_json:
         print_json(asdict(done) | {"suite": path})
         return
-    for name, count in done.copies.items():
-        say(f"{name}: {count:,} copies")
-    for name, count in done.unchanged.items():
-        say(f"{name}: nothing to change in {count:,} questions")
-    for message, count in done.failed.items():
-        say(f"{count:,} copies were not written: {clean(message)}")
+    for name, number in done.copies.items():
+        say(f"{name}: {count(number, 'copy', 'copies')}")
+    for name, number in done.unchanged.items():
+        say(f"{name}: nothing to change in {count(number, 'question')}")
+    for message, number in done.failed.items():
+        say(f"{count(number, 'copy was', 'copies were')} not written: {clean(message)}")
     click.echo(str(path))
 
 
@@ -86,7 +89,7 @@ def _config(session: Session, suite: str, recipes: Sequence[str], options: dict[
     judges = {"judge": "model", "judge_api_base": "api_base", "judge_config": "config"}
     chosen = {field: options.pop(option) for option, field in judges.items()}
     chosen |= {name: options.pop(name) for name in ("max_calls", "max_cost")}
-    with refusals("perturb"):
+    with refusals("perturb", PerturbConfig):
         return PerturbConfig(
             suite=suite,
             recipes=tuple(recipes),

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 LINE_EVERY_S: Final = 5.0
 _DOING: Final = {"collect": "asking", "generate": "asking"}
-_LANES: Final = {"cpu": "rules", "gpu": "models", "judge": "judges"}
 
 
 class Lines:
@@ -52,7 +51,7 @@ class Lines:
 
     def _told(self, lane: str, at: tuple[int, int]) -> str:
         done, total = at
-        return f"{_LANES.get(lane, clean(lane))} {done:,}/{total:,} ({100 * done // total} %)"
+        return f"{clean(lane)} {done:,}/{total:,} ({100 * done // total} %)"
 
 
 class Bars:
@@ -76,7 +75,7 @@ class Bars:
         from rich.markup import escape
 
         if event.lane not in self._lanes:
-            name = _LANES.get(event.lane) or escape(clean(event.lane))
+            name = escape(clean(event.lane))
             self._lanes[event.lane] = self._progress.add_task(f"{event.step}: {name}", total=event.total)
         self._progress.update(self._lanes[event.lane], completed=event.done, total=event.total)
 

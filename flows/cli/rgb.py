@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evaluators.errors import UsageError
+from evaluators.wording import count
 from flows.cli.output import clean, print_json, print_table
 from flows.cli.session import Session, say, session_options
 
@@ -36,7 +37,15 @@ def rgb() -> None:
 @click.option("--seed", type=int, default=2333, show_default=True, help="Of the order of the documents.")
 @click.option("--closed-book", is_flag=True, help="Also ask the counterfactual questions without documents.")
 @click.option("--prompt", type=click.Path(exists=True, dir_okay=False), help="Jinja template over documents and query.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), default="rgb.jsonl", show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    default="rgb.jsonl",
+    show_default=True,
+    help="The suite to write.",
+)
 @session_options
 def build(
     data: Sequence[str],
@@ -62,8 +71,8 @@ def build(
         closed_book=closed_book,
     )
     built = write(data, Path(output), plan)
-    for (testbed, task), count in built.cases.items():
-        say(f"{testbed}: {count:,} cases of {task.replace('_', ' ')}")
+    for (testbed, task), number in built.cases.items():
+        say(f"{testbed}: {count(number, 'case')} of {task.replace('_', ' ')}")
     click.echo(str(built.path))
 
 
@@ -180,7 +189,7 @@ def _evaluated(session: Session, dataset: str, scorer: str) -> str:
         return str(result.run)
 
     with stoppable("Interrupted. Finished chunks are kept: the same command goes on from there."):
-        return on_an_api(session, run, meanwhile=lambda: None)
+        return on_an_api(session, run, first=lambda: None)
 
 
 def _print(table: Table) -> None:

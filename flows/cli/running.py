@@ -54,13 +54,20 @@ def _sigterm_raises() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def on_an_api(session: Session, work: Callable[[], T], *, meanwhile: Callable[[], None]) -> T:
+def on_an_api(
+    session: Session,
+    work: Callable[[], T],
+    *,
+    first: Callable[[], None],
+    meanwhile: Callable[[], None] = lambda: None,
+) -> T:
     """Run a flow on whichever Prefect API there is, and show its progress.
 
     Args:
         session: The command's options.
         work: Imports and runs the flow.
-        meanwhile: Refuses what the flow would refuse, before a server is waited for.
+        first: Refuses what the flow would refuse, before a server is started; the cheapest to find comes first.
+        meanwhile: What else can be done while a server starts.
     """
     if not session.debug:
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
@@ -68,5 +75,9 @@ def on_an_api(session: Session, work: Callable[[], T], *, meanwhile: Callable[[]
     from flows.cli.progress import shown
     from flows.server import ensure_api
 
-    with shown(session), ensure_api(say, meanwhile=meanwhile):
+    def tell(message: str) -> None:  # from a thread too, where click knows no command
+        if not session.quiet:
+            click.echo(message, err=True)
+
+    with shown(session), ensure_api(tell, first=first, meanwhile=meanwhile):
         return work()

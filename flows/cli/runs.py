@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from flows.cli.output import number, print_json, print_table
 from flows.cli.session import Session, say, session_options
+
+SEVERITIES: Final = ("high", "medium", "low")
 
 
 @click.command()
@@ -23,19 +25,27 @@ def runs(session: Session, /, last: int | None, as_json: bool) -> None:
     store = session.open_store()
     found = [summary(run) for run in reversed(store.runs()[-last if last else None :])]
     if as_json:
-        print_json([{key: value for key, value in known.items() if key != "record"} for known in found])
+        print_json([_plain(known) for known in found])
     elif found:
         print_table(
-            ("run", "name", "status", "rows", "gate", "scored", "unscored", "high", "medium", "low", "seconds"),
+            ("run", "name", "status", "rows", "gate", "scored", "unscored", *SEVERITIES, "instrument", "seconds"),
             [_line(known) for known in found],
-            right=("rows", "scored", "unscored", "high", "medium", "low", "seconds"),
+            right=("rows", "scored", "unscored", *SEVERITIES, "instrument", "seconds"),
         )
     else:
         say(f"No runs in {store.location}. Begin with: leadline evaluate DATASET")
 
 
+def _plain(known: dict[str, Any]) -> dict[str, Any]:
+    apart = {"problems_by_fault": known["record"].get("problems_by_fault")}
+    return {key: value for key, value in known.items() if key != "record"} | apart
+
+
 def _line(known: dict[str, Any]) -> Sequence[object]:
-    counts = (number(known[key]) for key in ("high", "medium", "low"))
+    """Return a line: problems of models by severity, or all of them where an earlier version counted them together."""
+    apart = known["record"].get("problems_by_fault")
+    counts = (number((apart["model"] if apart else known)[key]) for key in SEVERITIES)
+    instrument = number(sum(apart["instrument"].values())) if apart else "-"
     seconds = known["seconds"]
     return (
         known["run"],
@@ -46,5 +56,6 @@ def _line(known: dict[str, Any]) -> Sequence[object]:
         number(known["scored"]),
         number(known["unscored"]),
         *counts,
+        instrument,
         "-" if seconds is None else f"{seconds:.1f}",
     )

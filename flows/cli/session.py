@@ -86,6 +86,20 @@ def say(message: str, *, always: bool = False) -> None:
         click.echo(message, err=True)
 
 
+def warn_of_ledger(store: str | None) -> None:
+    """Warn, before calls are asked for, where a store is shared by hosts and the ledger of its calls is not.
+
+    Args:
+        store: Where the store is; ``None`` for ``$LEADLINE_STORE`` or ``./.leadline``.
+    """
+    place = store or os.environ.get("LEADLINE_STORE", "")
+    if "://" in place and not os.environ.get("LEADLINE_LEDGER"):
+        say(
+            "Warning: the store is in a bucket, and the ledger of its calls on this host alone: another host pays for "
+            "the same calls again. Set LEADLINE_LEDGER=postgresql://USER:PASSWORD@HOST/DATABASE to share it."
+        )
+
+
 def on_terminal(stream: object = None) -> bool:
     """Return whether somebody looks at a stream, by default standard output, through a terminal that can draw."""
     looked_at = sys.stdout if stream is None else stream

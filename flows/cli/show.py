@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from evaluators.wording import count
 from flows.cli.output import clean, number, print_json, print_table
 from flows.cli.session import Session, session_options
 
@@ -39,16 +40,30 @@ def show(session: Session, /, name: str, case_key: str | None, all_metrics: bool
 
 
 def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
+    from tasks.findings.tally import tally, tally_in_words, what_counts
+    from tasks.older_runs import in_words
+
+    lacks = in_words(found["lacking"])
+    counted = what_counts(found["record"])
+    problems = tally((problem["severity"], problem["instrument"]) for problem in found["problems"])
     facts = (
         ("Run", f"{found['run']}  {clean(found['name'])}"),
         ("Status", found["status"] + (f": {clean(found['error'])}" if found["error"] else "")),
-        ("Dataset", f"{clean(found['dataset_source'])}: {number(found['rows'])} rows, {number(found['cases'])} cases"),
-        ("Gate", f"{found['gate'] or 'undecided'}: {clean(found['gate_reason'])}"),
+        (
+            "Dataset",
+            f"{clean(found['dataset_source'])}: {_counted(found['rows'], 'row')}, {_counted(found['cases'], 'case')}",
+        ),
+        (
+            "Gate",
+            (found["gate"] or "undecided") + (f" ({counted})" if counted else "") + f": {clean(found['gate_reason'])}",
+        ),
+        ("Problems", "not in this run's data" if "problems" in found["lacking"] else tally_in_words(problems)),
+        *((("Note", lacks),) if lacks else ()),
         (
             "Scores",
             f"{number(found['scored'])} scored, {number(found['unscored'])} unscored, "
             f"{number(found['not_applicable'])} not applicable; "
-            f"{number(found['reused'])} row scores reused, {number(found['computed'])} computed",
+            f"{_counted(found['reused'], 'row score')} reused, {number(found['computed'])} computed",
         ),
         ("Report", found["report"] or "-"),
     )
@@ -64,8 +79,18 @@ def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
         )
     _print_trials(found["trial_spread"], all_metrics=all_metrics)
     _print_calls(found["record"])
-    _print_findings("Problems", found["problems"], ("severity", "type", "evaluator", "model", "description", "actions"))
-    _print_findings("Insights", found["insights"], ("type", "evaluator", "model", "description"))
+    columns = ("severity", "type", "evaluator", "model", "description", "actions")
+    for whose, instrument in (("models", False), ("the instrument or the data", True)):
+        lines = [problem for problem in found["problems"] if problem["instrument"] == instrument]
+        if "problems" not in found["lacking"]:
+            _print_findings(f"Problems of {whose}", lines, columns)
+    if "insights" not in found["lacking"]:
+        _print_findings("Insights", found["insights"], ("type", "evaluator", "model", "description"))
+
+
+def _counted(n: int | None, what: str) -> str:
+    """Return a number with its noun; a run that failed early has no numbers."""
+    return f"- {what}s" if n is None else count(n, what)
 
 
 def _board_line(line: Mapping[str, Any]) -> Sequence[object]:

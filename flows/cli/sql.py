@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO
 import click
 
 from evaluators.errors import UsageError
+from evaluators.wording import count
 from flows.cli.output import plain, print_table
 from flows.cli.session import Session, on_terminal, say, session_options
 
@@ -137,7 +138,7 @@ def _write_table(columns: Sequence[str], lines: Iterator[tuple[Any, ...]], *, on
     print_table(columns, [[_cell(value) for value in line] for line in shown], right=numeric)
     more = sum(1 for _ in lines)
     if more:
-        say(f"and {more:,} more rows (--format csv prints all)")
+        say(f"and {count(more, 'more row')} (--format csv prints all)")
 
 
 def _record(columns: Sequence[str], line: Sequence[Any]) -> str:

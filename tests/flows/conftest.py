@@ -10,14 +10,22 @@ from pathlib import Path
 import pytest
 
 from flows.server_temporary import TemporaryServer
+from flows.state import locked
 
 
 @pytest.fixture(scope="session")
 def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A PREFECT_HOME whose database is ready: making it takes a server several seconds."""
-    home = tmp_path_factory.mktemp("migrated")
-    with TemporaryServer(os.environ | {"PREFECT_HOME": str(home)}) as server:
-        server.wait()
+    """A PREFECT_HOME whose database is ready: making it takes a server several seconds, so it is made once for all."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent  # the folder of all test processes
+    home = shared / "migrated"
+    with locked(shared / "migrated.lock"):
+        if not home.exists():
+            unfinished = tmp_path_factory.mktemp("migrating")
+            with TemporaryServer(os.environ | {"PREFECT_HOME": str(unfinished)}) as server:
+                server.wait()
+            unfinished.rename(home)
     return home
 
 
@@ -37,11 +45,11 @@ def api(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[di
 
 @pytest.fixture
 def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a command do what it does while a server starts, and fail where it would then need one."""
+    """Let a command do what it does before a server starts, and fail where it would then need one."""
 
-    def refuse(*_: object, meanwhile: object, **__: object) -> object:
-        assert callable(meanwhile)
-        meanwhile()
+    def refuse(*_: object, first: object, **__: object) -> object:
+        assert callable(first)
+        first()
         raise AssertionError("a server would have been started")
 
     monkeypatch.setattr("flows.server.ensure_api", refuse)

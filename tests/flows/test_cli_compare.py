@@ -11,7 +11,8 @@ import pytest
 from flows.cli.main import run
 from tasks.store import Run, Store
 from tasks.tags import set_tag
-from tests.tasks.compare.two_runs import completed
+from tests.tasks.compare.two_runs import LOWER, SCORE, cases, completed
+from tests.tasks.run_factory import Given, Toy
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +117,25 @@ def test_tags_are_listed_moved_and_removed(runs: list[str], capsys: pytest.Captu
     assert "before" not in capsys.readouterr().out
     assert run(["tag", runs[2]]) == 2
     assert run(["show", "tag:same"]) == 0
+
+
+def test_a_metric_of_one_side_is_printed_as_not_compared_and_changes_no_exit_code(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LEADLINE_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    toys = (Toy(metrics=(SCORE,)), Toy("other", metrics=(LOWER,)))
+    scores = [Given("c000", "m", 0.5), Given("c000", "m", 0.9, "harm", "other")]
+    both = completed(tmp_path, scores, rows=cases(1), evaluators=toys).id
+    one = completed(tmp_path, {"m": [0.5]}).id
+    for sides, has in (((both, one), "baseline"), ((one, both), "candidate")):
+        assert run(["compare", *sides]) == 0
+        out = capsys.readouterr().out
+        line = next(line for line in out.splitlines() if line.startswith("other.harm"))
+        assert line.split() == ["other.harm", *["-"] * 9, "not", "compared"]
+        assert f"NOT COMPARED  other.harm: Only the {has}'s run measured it" in out
+        assert run(["compare", *sides, "--json"]) == 0
+        metrics = json.loads(capsys.readouterr().out)["metrics"]
+        assert [(found["verdict"], found["margin"]) for found in metrics if found["key"] == "other.harm"] == [
+            ("one_sided", None)
+        ]

@@ -7,14 +7,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+import flows.planning  # noqa: F401 - before the modules that it imports from are replaced
 from evaluators.errors import DatasetError, Fault, StoreError
 from flows.cli.main import run
 from flows.config import EvaluateConfig, EvaluateResult, Gate
+from tasks.load.dataset import LoadedDataset
 
 
 def result_of(tmp_path: Path, gate: Gate = "pass", **changes: Any) -> EvaluateResult:
@@ -35,6 +37,21 @@ def result_of(tmp_path: Path, gate: Gate = "pass", **changes: Any) -> EvaluateRe
     return EvaluateResult(**values | changes)
 
 
+LOADED = LoadedDataset(
+    digest="d",
+    path=Path("nowhere"),
+    format="leadline",
+    container="json",
+    rows=2,
+    cases=1,
+    models=("alpha", "beta"),
+    name="d",
+    source="d.json",
+    warnings=(),
+    reused=False,
+)
+
+
 class World:
     """What surrounds the command: a flow, a server, a dataset."""
 
@@ -43,16 +60,19 @@ class World:
         self.configs: list[EvaluateConfig] = []
         self.servers = 0
         self.flow: Callable[[EvaluateConfig], EvaluateResult] = lambda config: self.result
-        self.load: Callable[..., Any] = lambda *_, **__: SimpleNamespace(models=("alpha", "beta"), path=None)
+        self.load: Callable[..., Any] = lambda *_, **__: LOADED
 
     def evaluate(self, config: EvaluateConfig) -> EvaluateResult:
         self.configs.append(config)
         return self.flow(config)
 
     @contextmanager
-    def ensure_api(self, say: Callable[[str], None], *, meanwhile: Callable[[], None]) -> Iterator[None]:
-        meanwhile()
+    def ensure_api(
+        self, say: Callable[[str], None], *, first: Callable[[], None], meanwhile: Callable[[], None]
+    ) -> Iterator[None]:
+        first()
         self.servers += 1
+        meanwhile()
         say("a server is up")
         yield
 
@@ -88,6 +108,24 @@ def test_the_outcome_is_printed_and_nothing_else(world: World, capsys: pytest.Ca
     assert "/my%20results/report.html" in streams.out
     assert "a server is up" in streams.err
     assert "a server is up" not in streams.out
+
+
+def test_the_outcome_says_what_the_gate_counted_and_whose_the_problems_are(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.result = result_of(
+        tmp_path,
+        gate_counted="counted: model problems of high severity",
+        problems={"high": 1, "medium": 2, "low": 0},
+        problems_by_fault={
+            "model": {"high": 0, "medium": 2, "low": 0},
+            "instrument": {"high": 1, "medium": 0, "low": 0},
+        },
+    )
+    assert run(["evaluate", "d.json"]) == 0
+    out = capsys.readouterr().out
+    assert "Gate      pass (counted: model problems of high severity): " in out
+    assert "Problems  of models: 2 medium; of the instrument or the data: 1 high (never counted by the gate)\n" in out
 
 
 def test_quiet_leaves_standard_error_empty(world: World, capsys: pytest.CaptureFixture[str]) -> None:

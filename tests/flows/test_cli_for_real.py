@@ -87,9 +87,9 @@ def test_a_dataset_is_evaluated_once_and_reused_then(environment: dict[str, str]
     assert states == [("COMPLETED",)]
 
 
-def test_a_gate_that_fails_has_exit_code_one(environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_gate_that_fails_has_exit_code_one(environment: dict[str, str], api: dict[str, str], tmp_path: Path) -> None:
     dataset = str(write_dataset(tmp_path / "d.jsonl", 10, good=False))
-    done = leadline(environment, "evaluate", dataset, "-e", "rouge", "--fail-on", "high")
+    done = leadline(environment | api, "evaluate", dataset, "-e", "rouge", "--fail-on", "high")
     assert done.returncode == 1, done.stderr
     assert "The gate failed" in done.stderr
     assert "Report" in done.stdout

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from evaluators.errors import UsageError
 from flows.cli import options as module
+from flows.cli.main import run
 from flows.cli.options import evaluation_options, make_config, parse_params
 from flows.cli.session import Session, session_options
 from flows.config import DatasetFormat, Dispatch, EvaluateConfig, FailOn, Models
@@ -43,6 +44,23 @@ def test_the_choices_are_those_of_the_flow() -> None:
 
 def test_a_dataset_alone_gives_the_flows_own_defaults() -> None:
     assert config_of("data.json") == EvaluateConfig(dataset="data.json")
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:0", "cuda:12", "mps"])
+def test_devices_are_spelt_as_torch_spells_them(device: str) -> None:
+    assert config_of("data.json", "--device", device).models.device == device
+
+
+@pytest.mark.parametrize(
+    "device", ["tpu", "cpu:1", "cuda:", "cuda:x", "cuda:-1", "CUDA", "mps:0", "", "cpu\n", "cuda:\u0663"]
+)
+def test_other_spellings_of_a_device_are_refused_before_anything_runs(
+    device: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (["evaluate", "data.json"], ["generate", "docs", "--judge", "m"]):
+        assert run([*command, "--device", device]) == 2
+        said = capsys.readouterr().err
+        assert f"{device!r} is no device; there are auto, cpu, cuda, cuda:N" in said
 
 
 def test_every_option_arrives() -> None:

@@ -68,7 +68,7 @@ def test_a_copy_that_the_judge_did_not_write_is_left_out_and_said(
         command = ["perturb", str(suite), "--with", "misinformation", "--judge", "openai/judge", "-o", str(output)]
         assert run([*command, "--judge-api-base", endpoint.url]) == 0
     assert [case["case"] for case in read(output) if "~" in case["case"]] == ["c0~misinformation", "c2~misinformation"]
-    assert "1 copies were not written" in capsys.readouterr().err
+    assert "1 copy was not written" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -24,14 +24,14 @@ def test_lines_come_now_and_then_and_when_a_lane_is_done(capsys: pytest.CaptureF
     lines = Lines(every=3600)
     for done in range(101):
         lines(event(done))
-    assert capsys.readouterr().err.splitlines() == ["scoring: rules 100/100 (100 %)"]
+    assert capsys.readouterr().err.splitlines() == ["scoring: cpu 100/100 (100 %)"]
 
 
 def test_lines_name_every_lane(capsys: pytest.CaptureFixture[str]) -> None:
     lines = Lines(every=0)
     lines(event(0))
     lines(event(50, 2000, "gpu"))
-    assert capsys.readouterr().err.splitlines()[-1] == "scoring: rules 0/100 (0 %), models 50/2,000 (2 %)"
+    assert capsys.readouterr().err.splitlines()[-1] == "scoring: cpu 0/100 (0 %), gpu 50/2,000 (2 %)"
 
 
 def test_steps_and_empty_lanes_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,8 +59,8 @@ def test_bars_are_one_per_lane_and_the_step_that_runs() -> None:
         bars(event(10, 50, "gpu"))
         bars(event(40))
         assert {task.description: (task.completed, task.total) for task in progress.tasks} == {
-            "score: rules": (40, 100),
-            "score: models": (10, 50),
+            "score: cpu": (40, 100),
+            "score: gpu": (10, 50),
         }
 
 
@@ -83,11 +83,11 @@ def test_on_a_terminal_bars_are_drawn_on_standard_error() -> None:
     os.close(terminal)
     drawn = os.read(screen, 100_000).decode()
     os.close(screen)
-    assert "score: rules" in drawn
+    assert "score: cpu" in drawn
     assert "\x1b[" in drawn
     assert done.stdout == b""
 
 
 def test_elsewhere_lines_are_plain() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, check=True, text=True)
-    assert done.stderr == "scoring: rules 10/10 (100 %)\n"
+    assert done.stderr == "scoring: cpu 10/10 (100 %)\n"

@@ -43,7 +43,19 @@ def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_runs_are_listed_youngest_first(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     lines = output_of(capsys, "runs").splitlines()[2:]
     assert [line.split()[0] for line in lines] == [SECOND, FIRST]
-    assert lines[0].split()[1:] == ["nightly", "completed", "3", "fail", "2", "1", "1", "0", "0", "1.5"]
+    assert lines[0].split()[1:] == ["nightly", "completed", "3", "fail", "2", "1", "1", "0", "0", "-", "1.5"]
+
+
+def test_runs_list_problems_of_models_and_of_the_instrument_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store.open(tmp_path / "store")
+    counted = {"high": 0, "medium": 2, "low": 0}
+    make_run(store, FIRST, record={"problems_by_fault": {"model": counted, "instrument": counted | {"high": 1}}})
+    monkeypatch.setenv("LEADLINE_STORE", str(store.root))
+    heads, _, line = output_of(capsys, "runs").splitlines()
+    assert heads.split()[-5:] == ["high", "medium", "low", "instrument", "seconds"]
+    assert line.split()[-5:] == ["0", "2", "0", "3", "1.5"]
 
 
 def test_runs_as_json_can_be_limited(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
@@ -244,7 +256,10 @@ def test_export_into_a_folder_to_standard_output_and_of_everything(
     assert {path.name for path in (tmp_path / "copy").iterdir()} == {path.name for path in published.iterdir()}
 
 
-def test_export_refuses_what_it_cannot_do(published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_refuses_what_it_cannot_do(
+    store: Store, published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.run(FIRST).update({"status": "failed"})
     assert "--format" in error_of(capsys, "export", "latest", "-o", str(tmp_path / "a.docx"))
     assert "not completed" in error_of(capsys, "export", FIRST, "-o", str(tmp_path / "a.html"))
     assert "no empty folder" in error_of(capsys, "export", "latest", "--format", "all", "-o", str(published))
@@ -295,3 +310,49 @@ def test_a_run_of_an_earlier_version_can_still_be_shown(store: Store, capsys: py
     with duckdb.connect(str(store.run(SECOND).database)) as connection:
         connection.execute("DROP TABLE trial_spread")
     assert "Leaderboards" in output_of(capsys, "show", SECOND)
+
+
+def add_instrument_problem(store: Store, run_id: str) -> None:
+    with duckdb.connect(str(store.run(run_id).database)) as connection:
+        connection.execute(
+            "INSERT INTO problems VALUES "
+            "(1, 'high', 'evaluation', true, 0, NULL, NULL, 'the judge was away', '', '{}', [])"
+        )
+        connection.execute("UPDATE problems SET severity = 'low' WHERE problem_id = 0")
+
+
+def test_problems_of_models_and_of_the_instrument_are_shown_apart_beside_what_the_gate_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store.open(tmp_path / "store")
+    make_run(store, FIRST, record={"gate": "pass", "gate_reason": "Enough.", "config": {"fail_on": "medium"}})
+    add_instrument_problem(store, FIRST)
+    monkeypatch.setenv("LEADLINE_STORE", str(store.root))
+    out = output_of(capsys, "show", FIRST)
+    assert "pass (counted: model problems of high and medium severity): Enough." in out
+    assert "of models: 1 low; of the instrument or the data: 1 high (never counted by the gate)" in out
+    models, instrument = out.index("Problems of models: 1"), out.index("Problems of the instrument or the data: 1")
+    assert models < out.index("beta misses the threshold") < instrument < out.index("the judge was away")
+
+
+def test_a_run_of_an_earlier_version_is_shown_and_exported(store: Store, tmp_path: Path, capsys) -> None:
+    run_ = store.run(FIRST)
+    with duckdb.connect(str(run_.database)) as connection:
+        for table in ("trial_spread", "details", "flips", "flip_rates", "insights"):
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute("ALTER TABLE metrics DROP pooled")
+    out = output_of(capsys, "show", FIRST)
+    assert "has no data on: insights, flips, flip rates, details by label and spread of trials." in out
+    assert "Insights:" not in out
+    assert run(["export", FIRST, "-o", str(tmp_path / "report.html")]) == 0
+    assert "this run has no such data" in (tmp_path / "report.html").read_text("utf-8")
+    assert run(["export", FIRST, "--again", "-o", str(tmp_path / "junit.xml")]) == 0
+
+
+def test_a_run_that_lacks_its_scores_is_refused_in_one_line(store: Store, tmp_path: Path, capsys) -> None:
+    with duckdb.connect(str(store.run(FIRST).database)) as connection:
+        connection.execute("DROP TABLE scores")
+    said = error_of(capsys, "export", FIRST, "-o", str(tmp_path / "report.html"))
+    assert "was made by an earlier version of Leadline: its database lacks the table 'scores'" in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "report.html").exists()

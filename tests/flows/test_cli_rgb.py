@@ -26,11 +26,9 @@ ANSWERS = {
 
 
 @pytest.fixture
-def environment(home: Path, tmp_path: Path) -> dict[str, str]:
+def environment(api: dict[str, str], tmp_path: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "LEADLINE_"))}
-    return kept | {
-        "PREFECT_HOME": str(home), "LEADLINE_STORE": str(tmp_path / "store"), "XDG_STATE_HOME": str(tmp_path / "state")
-    }  # fmt: skip
+    return kept | api | {"LEADLINE_STORE": str(tmp_path / "store"), "XDG_STATE_HOME": str(tmp_path / "state")}
 
 
 def leadline(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:

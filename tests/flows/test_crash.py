@@ -18,6 +18,7 @@ from tasks.db import open_run
 from tasks.store import Store
 
 EVALUATORS = ("bleu", "rouge", "valor.rouge", "looping_detection")
+ROWS = 3000
 WORDS = "tide berth pilot mooring channel lighthouse cargo vessel harbour anchor quay depth sounding lead line".split()
 
 
@@ -51,7 +52,7 @@ def scores(store: Path) -> list[tuple[Any, ...]]:
 @pytest.mark.timeout(300)
 def test_a_killed_run_is_finished_by_the_same_command_and_repeats_no_finished_chunk(tmp_path: Path, home: Path) -> None:
     dataset = tmp_path / "answers.jsonl"
-    write_answers(dataset, 6000)
+    write_answers(dataset, ROWS)
     environment = os.environ | {"PREFECT_HOME": str(home), "XDG_STATE_HOME": str(tmp_path / "state")}
     killed, whole = tmp_path / "killed", tmp_path / "whole"
 
@@ -60,7 +61,7 @@ def test_a_killed_run_is_finished_by_the_same_command_and_repeats_no_finished_ch
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     deadline = time.monotonic() + 120
-    while len(list(killed.glob("scores/*/*/[!.]*.parquet"))) < 2 * len(EVALUATORS):
+    while len(list(killed.glob("scores/*/*/[!.]*.parquet"))) < len(EVALUATORS):
         assert process.poll() is None, "the run ended before it could be killed"
         assert time.monotonic() < deadline, "no segment appeared"
         time.sleep(0.02)
@@ -73,6 +74,6 @@ def test_a_killed_run_is_finished_by_the_same_command_and_repeats_no_finished_ch
 
     assert {path: path.stat().st_mtime_ns for path in finished} == finished
     last = Store.open(killed).runs()[-1].read()
-    assert 0 < last["computed"] < last["computed"] + last["reused"] == 6000 * len(EVALUATORS)
-    assert last["reused"] >= 1000
+    assert 0 < last["computed"] < last["computed"] + last["reused"] == ROWS * len(EVALUATORS)
+    assert last["reused"] >= 500
     assert scores(killed) == scores(whole)

@@ -19,7 +19,7 @@ LEADLINE = [sys.executable, "-P", "-m", "flows.cli.main"]
 
 
 def test_a_run_in_a_bucket_is_evaluated_here_and_read_there(
-    s3: S3, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    s3: S3, api: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dataset = tmp_path / "answers.jsonl"
     lines = [
@@ -34,7 +34,7 @@ def test_a_run_in_a_bucket_is_evaluated_here_and_read_there(
     ]
     dataset.write_text("".join(json.dumps(line) + "\n" for line in lines))
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "LEADLINE_"))}
-    here = kept | environment(s3.endpoint, tmp_path / "here") | {"LEADLINE_STORE": s3.url, "PREFECT_HOME": str(home)}
+    here = kept | api | environment(s3.endpoint, tmp_path / "here") | {"LEADLINE_STORE": s3.url}
     here["XDG_STATE_HOME"] = str(tmp_path / "state")
     done = subprocess.run(
         [*LEADLINE, "evaluate", str(dataset), "-e", "bleu,rouge", "--json"],

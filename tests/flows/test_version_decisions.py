@@ -12,7 +12,8 @@ from evaluators.errors import UsageError
 from flows.cli.main import run as leadline
 from flows.comparing import CompareResult
 from flows.config import EvaluateResult, FailOn
-from flows.on_model_version import decide, is_final, subject_of, target_of
+from flows.on_model_version import decide, is_final, subject_of
+from flows.version_check import target_of
 from flows.version_config import ModelVersionConfig, ModelVersionResult
 from tasks.load import LoadedDataset
 
