@@ -9,6 +9,8 @@ EXTRAS := models,offline,summarization,vision,judge,mcp,generate,service
 POSTGRES := $(or $(shell command -v initdb),$(wildcard /usr/lib/postgresql/*/bin/initdb))
 SERVICE  := $(and $(POSTGRES),$(shell command -v redis-server))
 LEFT_OUT := $(if $(shell command -v chromium),, and not browser)$(if $(POSTGRES),, and not postgres)
+# A file's tests stay together, since they share what is dear to start; tests/conftest.py puts the longest files first.
+PARALLEL := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo service service-stop test test-fast lint format docs bench constraints clean
 
@@ -47,11 +49,11 @@ service-stop:
 	$(BIN)/python -m deployments.service stop
 
 test: $(VENV)/.dev
-	$(BIN)/pytest -n 2 -m "not service$(LEFT_OUT)"
+	$(PARALLEL) -m "not service$(LEFT_OUT)"
 	$(if $(SERVICE),$(BIN)/pytest tests/service -m "service$(LEFT_OUT)")  # one service for all of them, so not in parallel
 
 test-fast: $(VENV)/.dev
-	$(BIN)/pytest -n 2 -m "not slow and not browser and not postgres and not service"
+	$(PARALLEL) -m "not slow and not browser and not postgres and not service"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

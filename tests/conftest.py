@@ -1,7 +1,24 @@
 """Servers and databases that the tests of any room may ask for; a server is started by the first test that does."""
 
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
 from tests.support.ledgers import place
 from tests.support.postgres import postgres_server, postgres_url
 from tests.support.s3 import s3, s3_server
 
 __all__ = ["place", "postgres_server", "postgres_url", "s3", "s3_server"]
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests and the processes that they start share few cores
+
+LONG = ("slow", "browser", "postgres", "service")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files with long tests first: one that came last would keep one core busy while the others wait."""
+    long: set[Path] = {item.path for item in items if any(item.get_closest_marker(name) for name in LONG)}
+    items.sort(key=lambda item: item.path not in long)

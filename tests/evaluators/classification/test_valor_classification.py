@@ -130,7 +130,7 @@ ITEMS = st.lists(
 
 
 @given(ITEMS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_every_metric_equals_scikit_learn(items):
     from sklearn.metrics import accuracy_score, precision_recall_fscore_support, roc_auc_score
 

@@ -12,7 +12,7 @@ WORDS = st.lists(st.sampled_from("abcd"), max_size=12)
 WEIGHTS = st.lists(st.floats(0, 1), min_size=1, max_size=6).filter(any).map(lambda w: [x / sum(w) for x in w])
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(WORDS, st.lists(WORDS, min_size=1, max_size=3), st.lists(WEIGHTS, min_size=1, max_size=3))
 def test_bleu_equals_nltk(hypothesis, references, weightings):
     from nltk.translate.bleu_score import sentence_bleu
