@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
+import absl.logging
 import pytest
 
 from tests.support.ledgers import place
@@ -14,6 +16,10 @@ from tests.support.s3 import s3, s3_server
 __all__ = ["place", "postgres_server", "postgres_url", "s3", "s3_server"]
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests and the processes that they start share few cores
+
+# rouge-score brings absl, whose handler closes its stream when logging is configured anew, as Prefect and uvicorn do:
+# it must not be the one that pytest captures with.
+absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
 LONG = ("slow", "browser", "postgres", "service")
 

@@ -116,7 +116,7 @@ def loading(ref: ModelRef) -> Iterator[None]:
     except Exception as error:
         reason = (str(error).strip().splitlines() or [""])[0][:300]
         raise ModelUnavailable(
-            f"{ref} cannot be loaded: {type(error).__name__}: {reason}",
+            f"{ref} cannot be loaded: {type(error).__name__}: {reason.rstrip('.')}.",
             hint="Check that it is a model of this kind, saved by a compatible version.",
         ) from error
     finally:

@@ -229,8 +229,13 @@ def serving(endpoint: JudgeEndpoint) -> Iterator[JudgeEndpoint]:
         listening.bind(("127.0.0.1", 0))
         server = uvicorn.Server(
             uvicorn.Config(
-                endpoint, log_level="critical", lifespan="off", timeout_graceful_shutdown=0, access_log=False
-            )
+                endpoint,
+                log_config=None,
+                log_level="critical",
+                lifespan="off",
+                timeout_graceful_shutdown=0,
+                access_log=False,
+            )  # fmt: skip
         )
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
