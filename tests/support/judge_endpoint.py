@@ -235,7 +235,7 @@ def serving(endpoint: JudgeEndpoint) -> Iterator[JudgeEndpoint]:
                 lifespan="off",
                 timeout_graceful_shutdown=0,
                 access_log=False,
-            )  # fmt: skip
+            )
         )
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
