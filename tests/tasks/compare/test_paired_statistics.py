@@ -85,9 +85,13 @@ def most_likely_share(wins: int, losses: int, n: int, difference: float) -> floa
     return float(optimize.minimize_scalar(unlikely, bounds=(low, high), method="bounded", options={"xatol": 1e-12}).x)
 
 
+DIFFERENCES = st.floats(-0.9, 0.9).filter(lambda other: other == 0 or abs(other) > 1e-6)
+"""Differences of shares; squares of smaller ones vanish in floating point."""
+
+
 class TestTango:
     @settings(max_examples=60, deadline=None)
-    @given(st.integers(0, 25), st.integers(0, 25), st.integers(1, 60), st.floats(-0.9, 0.9))
+    @given(st.integers(0, 25), st.integers(0, 25), st.integers(1, 60), DIFFERENCES)
     def test_the_statistic_takes_the_most_likely_shares(self, wins: int, losses: int, same: int, other: float) -> None:
         n = wins + losses + same
         lost = most_likely_share(wins, losses, n, other)
