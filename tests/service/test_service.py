@@ -97,7 +97,7 @@ def test_the_event_starts_one_flow_run_however_often_it_comes(service: LiveServi
 
 def test_a_payload_that_does_not_fit_is_refused_before_it_is_sent(service: LiveService) -> None:
     done = service.leadline("emit", "model-version", "m", "--version", "not a version", "--set", "evil=1", code=2)
-    for fault in ("version:", "suite: Field required", "evil:", "was not sent"):
+    for fault in ("version:", "suite is missing", "evil:", "was not sent"):
         assert fault in done.stderr
     assert events_about(service, "leadline.model.m") == []
 
