@@ -139,16 +139,6 @@ class Toolbox:
             self._passes[ref] = Passes(lambda distinct: self.embed(ref, distinct, steady=True))
         return await self._passes[ref].of(texts)
 
-    def compare(self, ref: ModelRef, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float32]:
-        """Return a cross-encoder's similarity in [0, 1] for each pair of texts.
-
-        Raises:
-            ModelUnavailable: The weights are not here and may not be fetched.
-        """
-        from evaluators.models.cross_encoders import compare
-
-        return compare(ref, pairs, settings=self.settings)
-
     def judge_config(self, key: str = "") -> JudgeConfig | None:
         """Return a judge by key, the default one for ``""``; ``None`` when there is no default.
 

@@ -51,11 +51,6 @@ class Compared(NamedTuple):
     overlong: list[tuple[int, int] | None]
 
 
-def compare(ref: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settings) -> npt.NDArray[np.float32]:
-    """Return the similarity of each pair, float32 of shape ``(len(pairs),)`` in [0, 1]; see :func:`read`."""
-    return read(ref, pairs, settings=settings).values
-
-
 def read(ref: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settings) -> Compared:
     """Return the similarity of each pair, and which pairs are too long; equal pairs are read once.
 

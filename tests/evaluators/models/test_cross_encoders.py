@@ -55,7 +55,7 @@ def test_a_score_is_the_sigmoid_of_the_models_output_for_the_pair(
     assert np.ptp(expected) > 0.01
     monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
     for order in (range(40), random.Random(1).sample(range(40), 40)):
-        found = cross_encoders.compare(ref, [pairs[place] for place in order], settings=SETTINGS)
+        found = cross_encoders.read(ref, [pairs[place] for place in order], settings=SETTINGS).values
         np.testing.assert_allclose(found, expected[list(order)], atol=1e-5)
 
 
@@ -72,10 +72,10 @@ def test_equal_pairs_are_read_once_and_the_order_of_texts_counts(
 
     monkeypatch.setattr(reader, "forward", counting)
     there, back = ("the ship", "paris"), ("paris", "the ship")
-    found = cross_encoders.compare(ref, [there, back, there], settings=SETTINGS)
+    found = cross_encoders.read(ref, [there, back, there], settings=SETTINGS).values
     assert sorted(seen) == sorted([there, back])
     assert found[0] == found[2] != found[1]
-    assert cross_encoders.compare(ref, [], settings=SETTINGS).shape == (0,)
+    assert cross_encoders.read(ref, [], settings=SETTINGS).values.shape == (0,)
 
 
 def test_pairs_that_are_cut_off_are_named_with_their_length(ref: ModelRef) -> None:
@@ -85,7 +85,7 @@ def test_pairs_that_are_cut_off_are_named_with_their_length(ref: ModelRef) -> No
 
 def test_odd_texts_have_scores(ref: ModelRef) -> None:
     odd = ["", "\ud800", "\0", "👩‍👩‍👧", "x" * 5000]
-    found = cross_encoders.compare(ref, [(first, second) for first in odd for second in odd], settings=SETTINGS)
+    found = cross_encoders.read(ref, [(first, second) for first in odd for second in odd], settings=SETTINGS).values
     assert np.isfinite(found).all()
     assert ((found >= 0) & (found <= 1)).all()
 
@@ -93,10 +93,10 @@ def test_odd_texts_have_scores(ref: ModelRef) -> None:
 def test_a_classifier_of_pairs_is_no_similarity_model(tmp_path: Path) -> None:
     ref = weights.parse_ref(str(make_cross_encoder(tmp_path / "nli", labels=3)), "cross_encoder")
     with pytest.raises(ModelUnavailable, match="3 classes"):
-        cross_encoders.compare(ref, [("a", "b")], settings=SETTINGS)
+        cross_encoders.read(ref, [("a", "b")], settings=SETTINGS)
 
 
 def test_absent_weights_are_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(ModelUnavailable, match="leadline models pull cross-encoder/stsb-roberta-base"):
-        cross_encoders.compare(weights.STSB_ROBERTA_BASE, [("a", "b")], settings=SETTINGS)
+        cross_encoders.read(weights.STSB_ROBERTA_BASE, [("a", "b")], settings=SETTINGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,26 @@ def test_windows_that_do_not_fit_together_are_read_one_by_one(folder: Path, monk
     monkeypatch.setattr(Predictor, "forward", small)
     found = language_models.likelihoods(ref(folder), SHARED, settings=CPU)
     assert [each.nll for each in found] == pytest.approx([each.nll for each in wanted], abs=1e-4)
+
+
+def test_a_model_that_counts_positions_otherwise_reads_each_text_whole(
+    tiny: Callable[[str], Path], tmp_path: Path
+) -> None:
+    import torch
+    from transformers import RobertaConfig, RobertaForCausalLM
+
+    folder = shutil.copytree(tiny("roberta"), tmp_path / "model")
+    config = RobertaConfig.from_pretrained(str(folder))
+    config.is_decoder = True
+    torch.manual_seed(3)
+    RobertaForCausalLM(config).save_pretrained(str(folder))
+    passages = [
+        Passage(f" {word}", "It starts at seven, it stops at")
+        for word in ("nine", "loud", "seven", "the", "pump", "is")
+    ]
+    alone = [language_models.likelihoods(ref(folder), [each], settings=CPU)[0].nll for each in passages]
+    together = [each.nll for each in language_models.likelihoods(ref(folder), passages, settings=CPU)]
+    assert together == pytest.approx(alone, abs=1e-5)
 
 
 def test_only_what_is_left_to_a_model_after_its_output_layer_keeps_the_layer_in_it(
