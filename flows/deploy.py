@@ -21,6 +21,7 @@ from prefect.client.schemas.actions import (
     WorkPoolUpdate,
 )
 from prefect.client.schemas.objects import ConcurrencyLimitStrategy, ConcurrencyOptions
+from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule, RRuleSchedule
 from prefect.events import AutomationCore, DeploymentTriggerTypes
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
@@ -169,7 +170,19 @@ def _deployment(
     updates = [DeploymentScheduleUpdate(**_schedule(schedule)) for schedule in deployment.schedules]
     client.update_deployment(before.id, DeploymentUpdate(schedules=updates, **fields))
     after = client.read_deployment(before.id)
-    return _differs(_essence(before), _essence(after)), full_name, before.id
+    return _differs(what_was_told(before), what_was_told(after)), full_name, before.id
+
+
+def what_was_told(deployment: DeploymentResponse) -> dict[str, Any]:
+    """Return what a server was told of a deployment.
+
+    The rest of its answer, such as how many places are taken, changes while runs start and end.
+    """
+    essence = _essence(deployment)
+    limit = deployment.global_concurrency_limit
+    return {name: essence.get(name) for name in DeploymentUpdate.model_fields} | {
+        "concurrency_limit": limit.limit if limit else None
+    }
 
 
 def _schedule(schedule: Schedule) -> dict[str, Any]:
