@@ -29,6 +29,7 @@ def _statements() -> dict[str, str]:
 
 def register_jobs(connection: DuckDBPyConnection, needs: Sequence[Need]) -> None:
     """Fill the tables ``evaluators`` and ``metrics``."""
+    connection.execute("BEGIN")
     number = 0
     for need in needs:
         job, evaluator = need.job, need.job.build()
@@ -46,6 +47,7 @@ def register_jobs(connection: DuckDBPyConnection, needs: Sequence[Need]) -> None
                  metric.pooled],
             )  # fmt: skip
             number += 1
+    connection.execute("COMMIT")
 
 
 def run_threshold(evaluator: Evaluator, metric: Metric) -> float | None:
@@ -61,6 +63,7 @@ def gather(connection: DuckDBPyConnection, store: Store, run: Run, jobs: Sequenc
 
     Every planned row ends with exactly one line per metric: scored, unscored with a reason, or not applicable.
     """
+    connection.execute("BEGIN")
     connection.execute("DELETE FROM scores")
     connection.execute("DELETE FROM evidence")
     unscored = segments(run.unscored)
@@ -68,6 +71,7 @@ def gather(connection: DuckDBPyConnection, store: Store, run: Run, jobs: Sequenc
     store.sync(store.scores(job.evaluator, job.config) for job in jobs if not job.error)
     for job in jobs:
         _gather_job(connection, store, job, reads[job.evaluator_id], unscored)
+    connection.execute("COMMIT")
     (count,) = connection.execute("SELECT count(*) FROM scores").fetchall()[0]
     return int(count)
 

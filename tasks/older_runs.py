@@ -75,11 +75,8 @@ def wanted() -> dict[str, tuple[Column, ...]]:
     """Return the tables of this version with their columns."""
     with connect() as connection:
         connection.execute(sql("run"))
-        return {
-            table: tuple(columns)
-            for table in (*ESSENTIAL, *OPTIONAL)
-            if (columns := [Column(name, kind, nullable) for name, kind, nullable in _columns(connection, table)])
-        }
+        found = _columns(connection)
+    return {table: found[table] for table in (*ESSENTIAL, *OPTIONAL) if table in found}
 
 
 def complete(connection: DuckDBPyConnection, run: str) -> tuple[str, ...]:
@@ -96,8 +93,9 @@ def complete(connection: DuckDBPyConnection, run: str) -> tuple[str, ...]:
         UsageError: It lacks what cannot be done without.
     """
     lacking = []
+    present = _columns(connection)
     for table, columns in wanted().items():
-        known = {name for name, _, _ in _columns(connection, table)}
+        known = {column.name for column in present.get(table, ())}
         if not known and table in ESSENTIAL:
             raise _refusal(run, f"the table {table!r}")
         if not known:
@@ -121,12 +119,15 @@ def complete(connection: DuckDBPyConnection, run: str) -> tuple[str, ...]:
     return tuple(lacking)
 
 
-def _columns(connection: DuckDBPyConnection, table: str) -> list[tuple[str, str, bool]]:
-    return connection.execute(
-        "SELECT column_name, data_type, is_nullable FROM duckdb_columns() "
-        "WHERE database_name = current_database() AND schema_name = 'main' AND table_name = ? ORDER BY column_index",
-        [table],
-    ).fetchall()
+def _columns(connection: DuckDBPyConnection) -> dict[str, tuple[Column, ...]]:
+    """Return the tables of the database with their columns."""
+    found: dict[str, tuple[Column, ...]] = {}
+    for table, *column in connection.execute(
+        "SELECT table_name, column_name, data_type, is_nullable FROM duckdb_columns() "
+        "WHERE database_name = current_database() AND schema_name = 'main' ORDER BY table_name, column_index"
+    ).fetchall():
+        found[table] = (*found.get(table, ()), Column(*column))
+    return found
 
 
 def _refusal(run: str, what: str) -> UsageError:

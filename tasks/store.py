@@ -9,7 +9,8 @@ Layout, below the store's root::
     runs/<run>/run.duckdb               the run's tables, written by one process
     runs/<run>/plan/, unscored/         what to compute, and what could not be
     runs/<run>/results/                 the report and its files
-    runs/<run>/rows_files.json          what the largest of them were made of, for later runs to copy them
+    runs/<run>/page_cases.json          what the report's page holds of single cases, compressed
+    runs/<run>/rows_files.json          what the largest files were made of, for later runs to copy them
     comparisons/<id>/                   what comparing two runs found
 
 A file appears under its final name complete or not at all: it is written beside it and renamed.

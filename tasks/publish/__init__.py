@@ -54,6 +54,7 @@ def publish(
     from tasks.publish.eval_results import fits_texts
     from tasks.publish.html import write_html
     from tasks.publish.junit import write_junit
+    from tasks.publish.page_data import kept_page_data
     from tasks.publish.reuse import rows_files
     from tasks.publish.spending import spending
     from tasks.publish.tables import write_report_json, write_tables
@@ -68,7 +69,7 @@ def publish(
         folder.mkdir()
         write_tables(connection, facts, folder, kept)
         write_report_json(connection, facts, folder)
-        write_html(connection, facts, folder / "report.html")
+        write_html(connection, facts, kept_page_data(connection, facts, kept), folder / "report.html")
         (folder / "report.md").write_text(
             render("report.md", facts=facts, spending=spending(facts.record)), encoding="utf-8"
         )

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from tasks.publish.charts import distributions, heat_row
 from tasks.publish.details import page_details
 from tasks.publish.leaderboards import standings
-from tasks.publish.page_data import BUDGET, page_data
+from tasks.publish.page_data import PageData
 from tasks.publish.spending import made_again, spending
 from tasks.publish.templating import render, visible
 from tasks.publish.views import EvaluatorView, Facts
@@ -51,16 +51,15 @@ def content_policy() -> str:
     )
 
 
-def write_html(connection: DuckDBPyConnection, facts: Facts, path: Path, *, budget: int = BUDGET) -> None:
+def write_html(connection: DuckDBPyConnection, facts: Facts, data: PageData, path: Path) -> None:
     """Write the page.
 
     Args:
         connection: The run's database.
         facts: What the run found.
+        data: The single cases that the page holds.
         path: The file.
-        budget: Bytes of single cases that the page may hold; see :mod:`tasks.publish.page_data`.
     """
-    data = page_data(connection, facts, budget=budget)
     models = {model.id: position for position, model in enumerate(facts.models)}
     evaluators = {evaluator.id: position for position, evaluator in enumerate(facts.evaluators)}
     page = render(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -63,7 +64,9 @@ def standings(facts: Facts, evaluator: EvaluatorView) -> list[Standing]:
     ]
 
 
-def write_leaderboards(connection: DuckDBPyConnection, facts: Facts, evaluator: EvaluatorView, folder: Path) -> None:
+def write_leaderboards(
+    facts: Facts, evaluator: EvaluatorView, folder: Path, hardest: Sequence[Mapping[str, Any]]
+) -> None:
     """Write the leaderboard's JSON, index and Markdown files."""
     explanation = kind(evaluator)
     index = layout.explanation(folder, explanation, layout.JSON)
@@ -77,7 +80,7 @@ def write_leaderboards(connection: DuckDBPyConnection, facts: Facts, evaluator: 
         "facts": facts,
         "evaluator": evaluator,
         "standings": standings(facts, evaluator),
-        "hardest": hardest_cases(connection, evaluator),
+        "hardest": hardest,
     }
     layout.explanation(folder, explanation, layout.MARKDOWN).write_text(render("leaderboard.md", **context), "utf-8")
     layout.explanation(folder, explanation, layout.LEADERBOARD_MARKDOWN).write_text(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tasks.publish import jsonio
 from tasks.publish.collect import statements
+from tasks.publish.reuse import RowsFiles
 from tasks.publish.views import Facts, Finding, MetricView, number
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ MAX_PACKED: Final = 18_000_000
 """Characters that they may take in the page; where text does not compress the budget is lowered to fit."""
 MOST_NAMED: Final = 40
 """Labels that stand for the annotations of a data item."""
+FILE: Final = "page_cases.json"
+"""Where a run keeps what its page holds of single cases, for a later run that found the same."""
 MAX_CASES: Final = 20_000
 MAX_FLIPS: Final = 2_000
 MAX_PROBLEMS: Final = 2_000
@@ -46,6 +49,22 @@ class PageData:
     n_rows: int
     n_flips: int
     n_problems: int
+
+
+def kept_page_data(connection: DuckDBPyConnection, facts: Facts, kept: RowsFiles) -> PageData:
+    """Do as :func:`page_data`, or take what an earlier run packed from the same."""
+    parts = {
+        "inputs": kept.inputs,
+        "models": [(model.id, model.key, model.label) for model in facts.models],
+        "evaluators": [(evaluator.id, evaluator.key, evaluator.short) for evaluator in facts.evaluators],
+        "metrics": [
+            (metric, evaluator.label(metric)) for evaluator in facts.evaluators for metric in evaluator.metrics
+        ],
+        "problems": facts.problems[:MAX_PROBLEMS],
+        "flips": connection.execute(statements()["flips_digest"]).fetchall(),
+    }
+    content = kept.remember(FILE, parts, lambda: jsonio.dump(page_data(connection, facts)))
+    return PageData(**jsonio.load(content.decode()))
 
 
 def page_data(connection: DuckDBPyConnection, facts: Facts, *, budget: int = BUDGET) -> PageData:

@@ -4,6 +4,7 @@ Of a results tree the files with a line per row are nearly all bytes, and a reru
 same bytes again. A run therefore remembers, in ``runs/<run>/rows_files.json``, what its files of rows were made of: a
 digest of the dataset, of the scores and evidence that stand in them, of everything else that their writer is given
 (thresholds, parameters, models), and of the writer's own code. A later run that would write from the same copies them.
+The single cases of the page are such a file too; it lies beside the results, since the page repeats it.
 
 A copy is taken only if it has the digest that the file had when it was written; one that was cut, damaged or edited
 since is written anew. Files are copied and not linked, so that editing one run's results changes no other's.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -25,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tasks.db import sql
 from tasks.publish import jsonio
 from tasks.publish.collect import statements
-from tasks.store import Run, digest, write_json
+from tasks.store import Run, digest, replacing, write_json
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -45,7 +47,7 @@ class RowsFiles:
         common: Digest of what all of its files depend on.
         inputs: By evaluator id, a digest of its scores and evidence.
         earlier: By key, a folder and its files' SHA-256 by name.
-        made: By key, the same of this run, the folder relative to the results.
+        made: By key, the same of this run, the folder relative to the run's.
     """
 
     run: Run
@@ -64,12 +66,33 @@ class RowsFiles:
             make: Writes all of them.
         """
         results, folder = place
-        key = digest([self.common, list(names), jsonio.plain(parts)])
+        key = self._key(names, parts)
         digests = self._copied(key, results / folder, names)
         if not digests:
             make()
             digests = {name: _sha256(results / folder / name) for name in names}
-        self.made[key] = (folder, digests)
+        self.made[key] = (f"{self.run.results.name}/{folder}", digests)
+
+    def remember(self, name: str, parts: Any, make: Callable[[], bytes]) -> bytes:
+        """Return what a file of the run's folder holds, read from an earlier run or made.
+
+        Args:
+            name: The file.
+            parts: All that it is made of beside what :attr:`common` covers.
+            make: Makes its content.
+        """
+        key = self._key([name], parts)
+        source, digests = self.earlier.get(key, (self.run.path, {}))
+        content = _read(source / name, digests.get(name))
+        if content is None:
+            content = make()
+        with replacing(self.run.path / name) as temporary:
+            temporary.write_bytes(content)
+        self.made[key] = (".", {name: hashlib.sha256(content).hexdigest()})
+        return content
+
+    def _key(self, names: Sequence[str], parts: Any) -> str:
+        return digest([self.common, list(names), jsonio.plain(parts)])
 
     def save(self) -> None:
         """Remember what the files of this run were made of, once its results are in their place."""
@@ -81,7 +104,7 @@ class RowsFiles:
         source, digests = self.earlier.get(key, (folder, {}))
         if set(digests) != set(names):
             return {}
-        with ThreadPoolExecutor(len(names)) as pool:
+        with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1)) as pool:
             whole = all(pool.map(lambda name: _copy(source / name, folder / name, digests[name]), names))
         return digests if whole else {}
 
@@ -117,10 +140,18 @@ def _earlier(run: Run) -> Iterator[tuple[str, tuple[Path, Mapping[str, str]]]]:
     for path in reversed(list(islice(indexes, MOST_RUNS))):
         try:
             entries = json.loads(path.read_text(encoding="utf-8"))
-            results = path.parent / run.results.name
-            yield from [(key, (results / entry["folder"], entry["files"])) for key, entry in entries.items()]
+            yield from [(key, (path.parent / entry["folder"], entry["files"])) for key, entry in entries.items()]
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             continue
+
+
+def _read(path: Path, expected: str | None) -> bytes | None:
+    """Return what a file holds if it is whole."""
+    try:
+        content = path.read_bytes() if expected else None
+    except OSError:
+        return None
+    return content if content is not None and hashlib.sha256(content).hexdigest() == expected else None
 
 
 def _copy(source: Path, target: Path, expected: str) -> bool:

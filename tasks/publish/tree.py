@@ -44,7 +44,8 @@ def write_evaluator(
     folder.mkdir(parents=True)
     if evaluator.keeps_rows:
         write_eval_results(connection, facts, evaluator, folder, kept, texts=texts)
-    write_leaderboards(connection, facts, evaluator, folder)
+    hardest = hardest_cases(connection, evaluator)
+    write_leaderboards(facts, evaluator, folder, hardest)
     write_details(connection, facts, evaluator, folder)
     problems = [problem for problem in facts.problems if _concerns(problem, evaluator)]
     insights = [insight for insight in facts.insights if _concerns(insight, evaluator)]
@@ -55,7 +56,7 @@ def write_evaluator(
         "facts": facts,
         "evaluator": evaluator,
         "standings": standings(facts, evaluator),
-        "hardest": hardest_cases(connection, evaluator),
+        "hardest": hardest,
         "problems": problems,
         "insights": insights,
         "unmeasured": [u for u in facts.unmeasured if u.evaluator_id == evaluator.id],

@@ -182,6 +182,9 @@ FROM (
 )
 GROUP BY evaluator_id;
 
+-- statement: flips_digest
+SELECT count(*), bit_xor(md5_number(flips::VARCHAR)) FROM flips;
+
 -- statement: eval_rows
 -- One line per row and trial of one evaluator. An evaluator that could not run has none.
 CREATE OR REPLACE TEMP TABLE eval_rows AS

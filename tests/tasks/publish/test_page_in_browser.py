@@ -10,6 +10,7 @@ import pytest
 from tasks.db import open_run
 from tasks.publish.collect import collect
 from tasks.publish.html import write_html
+from tasks.publish.page_data import page_data
 from tests.support.browser import Page, browse
 from tests.tasks.publish.sample import LONG, make_sample
 
@@ -22,7 +23,8 @@ FIRST = "#case-list .case > button"
 def make_page(root: Path, cases: int) -> Path:
     store, run = make_sample(root, cases=cases)
     with open_run(store, run) as connection:
-        write_html(connection, collect(connection, run.id, run.read()), root / "report.html")
+        facts = collect(connection, run.id, run.read())
+        write_html(connection, facts, page_data(connection, facts), root / "report.html")
     return root / "report.html"
 
 

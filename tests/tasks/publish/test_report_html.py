@@ -49,7 +49,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     root = tmp_path_factory.mktemp("page")
     store, run = make_sample(root)
     with open_run(store, run) as connection:
-        write_html(connection, collect(connection, run.id, run.read()), root / "report.html")
+        facts = collect(connection, run.id, run.read())
+        write_html(connection, facts, page_data(connection, facts), root / "report.html")
     return (root / "report.html").read_text("utf-8")
 
 
@@ -133,7 +134,8 @@ def test_one_huge_case_does_not_push_the_others_out(tmp_path: Path) -> None:
 def test_the_page_says_what_it_left_out_and_where_that_is(tmp_path: Path) -> None:
     store, run = make_sample(tmp_path, cases=400)
     with open_run(store, run) as connection:
-        write_html(connection, collect(connection, run.id, run.read()), tmp_path / "r.html", budget=100_000)
+        facts = collect(connection, run.id, run.read())
+        write_html(connection, facts, page_data(connection, facts, budget=100_000), tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text("utf-8")
     assert re.search(r"This page holds \d+ of 400 cases", page)
     assert f"leadline show {run.id} --case KEY" in page

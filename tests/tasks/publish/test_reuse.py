@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 from tasks.db import open_run
 from tasks.publish import eval_results, publish
+from tasks.publish import page_data as page_data_module
+from tasks.publish.page_data import FILE, PageData
 from tasks.publish.reuse import INDEX
 from tasks.store import Run, Store
 from tests.tasks.publish.sample import make_sample
@@ -45,6 +48,20 @@ def written(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return names
 
 
+@pytest.fixture
+def packed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A line for each time that the page's cases were packed, and not taken from an earlier run."""
+    lines: list[str] = []
+    page_data = page_data_module.page_data
+
+    def spy(connection: Any, facts: Any) -> PageData:
+        lines.append(facts.run_id)
+        return page_data(connection, facts)
+
+    monkeypatch.setattr(page_data_module, "page_data", spy)
+    return lines
+
+
 def published(store: Store, run: Run, **record: Any) -> None:
     with open_run(store, run) as connection:
         publish(connection, run, run.read() | record)
@@ -58,6 +75,13 @@ def change(run: Run, statement: str) -> None:
 def of(run: Run, evaluator: str, name: str) -> Path:
     (folder,) = run.results.glob(f"{evaluator}_*-*")
     return folder / name
+
+
+def packed_in(run: Run) -> str:
+    """Return the cases in the page of a run, as they are packed."""
+    page = (run.results / "report.html").read_text("utf-8")
+    (found,) = re.findall(r'<script type="application/gzip" id="data">([^<]*)</script>', page)
+    return str(found)
 
 
 def contents(run: Run) -> dict[str, bytes]:
@@ -95,6 +119,53 @@ def test_a_copied_tree_is_the_one_that_would_have_been_written(sample: tuple[Sto
     published(store, run)
     assert written == EVALUATORS
     assert contents(run) == copied
+
+
+def test_the_pages_cases_are_packed_once(sample: tuple[Store, Run], packed: list[str]) -> None:
+    store, run = sample
+    later = again(store, run)
+    published(store, later)
+    assert packed == []
+    assert packed_in(later) == packed_in(run) != ""
+    shutil.rmtree(run.path)
+    published(store, later)
+    assert packed == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE scores SET value = value / 2 WHERE value > 0 AND metric_id = (SELECT min(metric_id) FROM scores)",
+        "UPDATE evidence SET error = error || '!' WHERE error LIKE 'The judge replied%'",
+        "UPDATE metrics SET threshold = 0.123 WHERE metric = 'bleu_4'",
+        "UPDATE problems SET description = description || '!'",
+        "UPDATE flips SET direction = 'failed_to_passed' WHERE direction = 'passed_to_failed'",
+        "UPDATE evaluators SET name = 'Renamed' WHERE evaluator = 'bleu'",
+    ],
+    ids=["scores", "evidence", "metrics", "problems", "flips", "evaluators"],
+)
+def test_the_pages_cases_are_packed_anew_where_something_in_them_changed(
+    sample: tuple[Store, Run], packed: list[str], statement: str
+) -> None:
+    store, run = sample
+    before = packed_in(run)
+    change(run, statement)
+    published(store, run)
+    assert packed == [run.id]
+    assert packed_in(run) != before
+
+
+@pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: b"{}", lambda content: None])
+def test_packed_cases_that_are_not_whole_are_packed_anew(
+    sample: tuple[Store, Run], packed: list[str], damage: Callable[[bytes], bytes | None]
+) -> None:
+    store, run = sample
+    before = packed_in(run)
+    content = damage((run.path / FILE).read_bytes())
+    (run.path / FILE).unlink() if content is None else (run.path / FILE).write_bytes(content)
+    published(store, run)
+    assert packed == [run.id]
+    assert packed_in(run) == before
 
 
 def test_editing_one_runs_files_changes_no_others(sample: tuple[Store, Run]) -> None:
