@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("rules", "embedding", "aggregation", "judge", "warm", "classification", "detection", "dispatch")
+NAMES = ("rules", "embedding", "models", "aggregation", "judge", "warm", "classification", "detection", "dispatch")
 
 
 def main() -> None:

@@ -41,6 +41,13 @@ class Encoded(NamedTuple):
     places: list[tuple[int, int]]
 
 
+class EncodedPair(NamedTuple):
+    """Two texts as the token ids that a model reads, and token types where the model tells them apart by these."""
+
+    ids: list[int]
+    types: list[int] | None
+
+
 def tokenizer_from(folder: Path) -> Any:
     """Load a tokenizer; one that needs code from its repository is refused."""
     try:
@@ -152,6 +159,35 @@ def _encoded(tokenizer: Any, texts: Sequence[str], *, places: bool) -> Iterator[
             return_offsets_mapping=places,
             verbose=False,
         )
+
+
+def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], limit: int | None) -> list[EncodedPair]:
+    """Return pairs as token ids with special ones; what is beyond the limit is cut off, from the longer text first."""
+    out: list[EncodedPair] = []
+    for start in range(0, len(pairs), _TOKENIZED_AT_ONCE):
+        some = pairs[start : start + _TOKENIZED_AT_ONCE]
+        encoded = tokenizer(
+            [without_surrogates(first) for first, _ in some],
+            [without_surrogates(second) for _, second in some],
+            truncation=limit is not None,
+            max_length=limit,
+            padding=False,
+            return_attention_mask=False,
+            verbose=False,
+        )
+        types = encoded.get("token_type_ids") or [None] * len(some)
+        out += map(EncodedPair, encoded["input_ids"], types)
+    return out
+
+
+def padded_pairs(pairs: Sequence[EncodedPair], tokenizer: Any, device: str) -> dict[str, torch.Tensor]:
+    """Return what a model is called with to read a batch of pairs."""
+    ids, mask = padded([pair.ids for pair in pairs], tokenizer.pad_token_id or 0, device)
+    features = {"input_ids": ids, "attention_mask": mask}
+    types = [pair.types for pair in pairs if pair.types is not None]
+    if types:
+        features["token_type_ids"] = padded(types, 0, device)[0]
+    return features
 
 
 def windows(length: int, most: int) -> list[tuple[int, int]]:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 from evaluators.errors import ModelUnavailable
 from evaluators.models.catalogue import VITAMINC_NLI
 from evaluators.models.checkpoints import (
+    EncodedPair,
     budget_for,
     by_length,
     encode,
+    encode_pairs,
     finite,
     load_of,
     model_from,
-    padded,
+    padded_pairs,
     token_limit,
     tokenizer_from,
     windows,
@@ -27,7 +29,6 @@ from evaluators.models.refs import ModelRef
 from evaluators.models.resident import busy, resident
 from evaluators.models.runtime import loading
 from evaluators.models.weights import locate
-from evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,7 +43,6 @@ NEUTRAL: Final = 2
 
 _NAMES: Final = (("entail", "support"), ("contra", "refute"), ("neutral", "notenough"))
 _GENERIC: Final = re.compile(r"LABEL_\d+")
-_TOKENIZED_AT_ONCE: Final = 1024
 _SPARE_TOKENS: Final = 4
 """Tokens that a text can take more of when it is cut apart inside a word."""
 
@@ -108,10 +108,10 @@ class PairClassifier:
         """Return the probabilities of distinct pairs; see :func:`infer`."""
         import numpy as np
 
-        inputs = self._encode(pairs)
+        inputs = encode_pairs(self._tokenizer, pairs, self.limit)
         logits = by_length(
             lambda numbers: self._forward([inputs[number] for number in numbers]),
-            [load_of(len(ids)) for ids, _ in inputs],
+            [load_of(len(pair.ids)) for pair in inputs],
             budget_for(self.model, self.device),
         )
         logits = finite(logits, self.ref)
@@ -131,34 +131,11 @@ class PairClassifier:
                 out[text] = [(a, b) for a, b in zip(starts, [*starts[1:], len(text)], strict=True) if a < b]
         return out
 
-    def _encode(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[list[int], list[int] | None]]:
-        """Return token ids and, for models that tell the two texts apart by them, token types."""
-        out: list[tuple[list[int], list[int] | None]] = []
-        for start in range(0, len(pairs), _TOKENIZED_AT_ONCE):
-            some = pairs[start : start + _TOKENIZED_AT_ONCE]
-            encoded = self._tokenizer(
-                [without_surrogates(premise) for premise, _ in some],
-                [without_surrogates(hypothesis) for _, hypothesis in some],
-                truncation=self.limit is not None,
-                max_length=self.limit,
-                padding=False,
-                return_attention_mask=False,
-                verbose=False,
-            )
-            types = encoded.get("token_type_ids") or [None] * len(some)
-            out += zip(encoded["input_ids"], types, strict=True)
-        return out
-
-    def _forward(self, batch: Sequence[tuple[list[int], list[int] | None]]) -> npt.NDArray[np.float64]:
+    def _forward(self, batch: Sequence[EncodedPair]) -> npt.NDArray[np.float64]:
         import torch
 
-        ids, mask = padded([each for each, _ in batch], self._tokenizer.pad_token_id or 0, self.device)
-        more = {}
-        types = [each for _, each in batch if each is not None]
-        if types:
-            more["token_type_ids"] = padded(types, 0, self.device)[0]
         with torch.inference_mode():
-            logits = self.model(input_ids=ids, attention_mask=mask, **more).logits
+            logits = self.model(**padded_pairs(batch, self._tokenizer, self.device)).logits
         out: npt.NDArray[np.float64] = logits.float().cpu().double().numpy()
         return out
 

@@ -39,9 +39,10 @@ def pairs_of(count: int, seed: int = 0) -> list[tuple[str, str]]:
     return [(text(), text()) for _ in range(count)]
 
 
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "by the library"])
 @pytest.mark.parametrize("at_once", [1, 60, 1_000_000])
 def test_a_score_is_the_sigmoid_of_the_models_output_for_the_pair(
-    ref: ModelRef, monkeypatch: pytest.MonkeyPatch, at_once: int
+    ref: ModelRef, monkeypatch: pytest.MonkeyPatch, at_once: int, plain: bool
 ) -> None:
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -54,6 +55,7 @@ def test_a_score_is_the_sigmoid_of_the_models_output_for_the_pair(
     expected = 1 / (1 + np.exp(-np.array(logits)))
     assert np.ptp(expected) > 0.01
     monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
+    monkeypatch.setattr(cross_encoders._loaded(ref, SETTINGS), "plain", plain)
     for order in (range(40), random.Random(1).sample(range(40), 40)):
         found = cross_encoders.read(ref, [pairs[place] for place in order], settings=SETTINGS).values
         np.testing.assert_allclose(found, expected[list(order)], atol=1e-5)
@@ -63,22 +65,42 @@ def test_equal_pairs_are_read_once_and_the_order_of_texts_counts(
     ref: ModelRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader = cross_encoders._loaded(ref, SETTINGS)
-    seen: list[tuple[str, str]] = []
+    seen: list[int] = []
     original = reader.forward
 
-    def counting(pairs: Any) -> Any:
-        seen.extend(pairs)
-        return original(pairs)
+    def counting(features: Any) -> Any:
+        seen.append(len(features["input_ids"]))
+        return original(features)
 
     monkeypatch.setattr(reader, "forward", counting)
     there, back = ("the ship", "paris"), ("paris", "the ship")
     found = cross_encoders.read(ref, [there, back, there], settings=SETTINGS).values
-    assert sorted(seen) == sorted([there, back])
+    assert sum(seen) == 2
     assert found[0] == found[2] != found[1]
     assert cross_encoders.read(ref, [], settings=SETTINGS).values.shape == (0,)
 
 
-def test_pairs_that_are_cut_off_are_named_with_their_length(ref: ModelRef) -> None:
+def test_a_model_whose_library_adds_to_the_texts_is_not_read_without_it(
+    ref: ModelRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sentence_transformers import CrossEncoder
+
+    plain = cross_encoders._loaded(ref, SETTINGS)
+    assert plain.plain
+    preprocess = CrossEncoder.preprocess
+
+    def prompted(self: Any, pairs: Any, *args: Any, **options: Any) -> Any:
+        return preprocess(self, [("ship " + first, second) for first, second in pairs], *args, **options)
+
+    monkeypatch.setattr(CrossEncoder, "preprocess", prompted)
+    assert not cross_encoders.PairReader(plain.model, "cpu").plain
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "by the library"])
+def test_pairs_that_are_cut_off_are_named_with_their_length(
+    ref: ModelRef, monkeypatch: pytest.MonkeyPatch, plain: bool
+) -> None:
+    monkeypatch.setattr(cross_encoders._loaded(ref, SETTINGS), "plain", plain)
     pairs = [("a", "b"), ("water " * 20, "ship " * 20), ("é" * 20, "b"), ("water " * 14, "ship " * 15)]
     assert cross_encoders.read(ref, pairs, settings=SETTINGS).overlong == [None, (43, MAX_TOKENS), None, None]
 

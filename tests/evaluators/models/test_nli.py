@@ -12,6 +12,7 @@ import pytest
 from evaluators.errors import ModelUnavailable
 from evaluators.models import checkpoints, nli, resident, weights
 from evaluators.models.catalogue import VITAMINC_NLI
+from evaluators.models.checkpoints import encode_pairs
 from evaluators.models.refs import ModelRef
 from evaluators.text.sentences import without_surrogates
 from evaluators.toolbox import Settings
@@ -89,7 +90,8 @@ def test_any_two_pieces_of_long_texts_fit_and_cover_them(ref: ModelRef, text: st
     assert "".join(text[start:end] for start, end in pieces) == text
     loaded = resident.resident(ref, SETTINGS, nli._load)
     found = [without_surrogates(text[start:end]) for start, end in pieces]
-    assert max(len(ids) for ids, _ in loaded._encode([(one, other) for one in found for other in found])) <= 32
+    whole = encode_pairs(loaded._tokenizer, [(one, other) for one in found for other in found], None)
+    assert max(len(pair.ids) for pair in whole) <= 32
     full = loaded._tokenizer(found, found, truncation=False)["input_ids"]
     assert max(map(len, full)) <= 32, "nothing is cut off"
 
@@ -113,7 +115,7 @@ class OnMps:
 @pytest.mark.slow
 def test_logits_become_float64_on_the_cpu_since_mps_has_none(ref: ModelRef, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = resident.resident(ref, SETTINGS, nli._load)
-    pairs = loaded._encode(pairs_of(3))
+    pairs = encode_pairs(loaded._tokenizer, pairs_of(3), loaded.limit)
     expected, model = loaded._forward(pairs), loaded.model
     monkeypatch.setattr(loaded, "model", lambda **inputs: SimpleNamespace(logits=OnMps(model(**inputs).logits)))
     found = loaded._forward(pairs)
