@@ -23,7 +23,7 @@ FIRST = "#case-list .case > button"
 def make_page(root: Path, cases: int) -> Path:
     store, run = make_sample(root, cases=cases)
     with open_run(store, run) as connection:
-        facts = collect(connection, run.id, run.read())
+        facts = collect(connection, run.id, run.read() | {"config": {"fail_on": "high"}})
         write_html(connection, facts, page_data(connection, facts), root / "report.html")
     return root / "report.html"
 
@@ -218,6 +218,16 @@ def test_nothing_is_wider_than_the_window(page: Page, width: int) -> None:
     open_case(page, "case-0000")
     page.press("#flip-list .case > button")
     assert page.js("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [1300, 1100, 800, 400])
+def test_the_gates_verdict_stays_one_word(page: Page, width: int) -> None:
+    page.resize(width, 900)
+    height, size = page.js(
+        "(() => { const one = document.querySelector('.gate .verdict');"
+        " return [one.offsetHeight, parseFloat(getComputedStyle(one).fontSize)]; })()"
+    )
+    assert 0 < height < 2 * size
 
 
 def test_a_large_run_stays_fast_and_its_page_small(tab: Page, tmp_path: Path) -> None:
