@@ -1,38 +1,50 @@
-"""The toolboxes of a worker process: one per run, with the store's embeddings and the ledger behind it."""
+"""The toolboxes of a worker process, with the store's embeddings and the ledger behind them."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
 from threading import Lock
-from typing import Final
+from typing import Final, TypeVar
 
 from evaluators.base import Lane
+from evaluators.text.patience import Patience
 from evaluators.toolbox import Settings, Toolbox
 from tasks.jobs import read_limits
 from tasks.store import JOBS, Run, Store
 
 KEPT: Final = 8
-"""Toolboxes that a long-lived worker keeps; models stay loaded without them."""
+"""Toolboxes, and runs, that a long-lived worker remembers; models stay loaded without them."""
+
+T = TypeVar("T")
 
 _toolboxes: OrderedDict[tuple[object, ...], Toolbox] = OrderedDict()
+_patience: OrderedDict[tuple[object, ...], Patience] = OrderedDict()
 _lock = Lock()
 
 
 def toolbox_for(store: Store, run: Run, settings: Settings, lane: Lane) -> Toolbox:
     """Return the process's toolbox for chunks of a run; only the judge lane's has a ledger, which keeps the budget.
 
-    Evaluators that ask a judge share one toolbox, and so one client and one limiter per judge, in whichever threads
-    they are.
+    Evaluators that ask a judge share one client and one limiter per judge, in whichever threads they are. In the other
+    lanes all runs with the same store and settings share a toolbox, except for the patience, which each has for itself.
     """
     judging = lane == "judge"
     name = (store.root, settings, run.id if judging else "")
     with _lock:
-        if name not in _toolboxes:
-            _toolboxes[name] = _make(store, run, settings, judging)
-            if len(_toolboxes) > KEPT:
-                _toolboxes.popitem(last=False)
-        _toolboxes.move_to_end(name)
-        return _toolboxes[name]
+        toolbox = _kept(_toolboxes, name, lambda: _make(store, run, settings, judging))
+        return replace(toolbox, patience=_kept(_patience, (store.root, run.id), Patience))
+
+
+def _kept(known: OrderedDict[tuple[object, ...], T], name: tuple[object, ...], make: Callable[[], T]) -> T:
+    """Return what is known by a name, made if need be; the ``KEPT`` that were asked for last stay known."""
+    if name not in known:
+        known[name] = make()
+        if len(known) > KEPT:
+            known.popitem(last=False)
+    known.move_to_end(name)
+    return known[name]
 
 
 def _make(store: Store, run: Run, settings: Settings, judging: bool) -> Toolbox:

@@ -12,7 +12,7 @@ from evaluators.metrics import boolean_metrics
 from evaluators.params import Params
 from evaluators.registry import register
 from evaluators.text.condition_evidence import answer_spans, context_spans, failure, joined
-from evaluators.text.conditions import ConditionError, Node, Or, Outcome, Text, evaluate, parse, quote
+from evaluators.text.conditions import ConditionError, Node, Or, Outcome, Part, Text, evaluate, parse, quote
 from evaluators.toolbox import Toolbox
 from evaluators.types import Evidence, Field, Flag, Reason, Row, RowScore, Severity
 
@@ -49,8 +49,11 @@ class TextMatching(RowEvaluator):
     * An empty answer is an answer: it fails ``"x"`` and passes ``NOT "x"``.
     * A condition that does not parse is refused when the dataset is loaded. Where rows come from elsewhere, such a
       row counts as a parsing failure, and neither passes nor fails.
-    * A pattern that takes longer than two seconds on a text leaves the row unscored (``timeout``); after three such
-      rows its condition is not tried again.
+    * The patterns of a condition may take two seconds on a text, all together, and as many again on the retrieved
+      context. A row on which they take longer is unscored (``timeout``). A condition that ran out of time on three
+      rows is not tried on further ones, which say so. Each process of a run counts for itself: once it has lost 20
+      seconds in this way, a condition that ran out of time before has 0.05 seconds; once it has lost five minutes,
+      every condition has 0.05 seconds, and running out of them once is enough. Another run starts afresh.
     * The reference's example ``regexp("^$Brazil revenue was 15,969 million$")`` can match no text: ``$`` ends it.
 
     **Source.** H2O Sonar / Eval Studio, evaluator reference, "Text Matching Evaluator".
@@ -104,7 +107,7 @@ class TextMatching(RowEvaluator):
             return RowScore.unscored(
                 self.row_metrics, Reason.UNSCORABLE, "The case has neither a condition nor an expected answer."
             )
-        condition = condition if condition.strip() else node.source
+        condition = condition if condition.strip() else str(node.source)
         with tools.patience.waiting(condition) as seconds:
             answer = evaluate(node, row.actual_answer or "", timeout=seconds)
             context = None
@@ -116,8 +119,8 @@ class TextMatching(RowEvaluator):
         texts = [text for text in row.expected_answers if text.strip()]
         if not texts or not self.params.default_to_expected_answer:
             return None
-        operands = tuple(Text(text, quote(text)) for text in texts)
-        return operands[0] if len(operands) == 1 else Or(operands, " OR ".join(map(quote, texts)))
+        operands = tuple(Text(text, Part(quote(text))) for text in texts)
+        return operands[0] if len(operands) == 1 else Or(operands, Part(" OR ".join(map(quote, texts))))
 
     def _scored(self, row: Row, condition: str, answer: Outcome, context: Outcome | None) -> RowScore:
         retrieval = context is not None and not context.matched

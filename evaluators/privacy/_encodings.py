@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import codecs
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
+
+from evaluators.privacy._rotation import lean, may_be_rotated, rotated, says_nothing
 
 MAX_NESTING: Final = 3
 """How many encodings inside each other are undone."""
@@ -46,17 +47,27 @@ class Part:
     Attributes:
         start: First character.
         end: One past the last character.
-        encoding: How it is encoded.
-        decoded: What it says, followed by what encodings inside of that say, each on a line of its own; ``None`` when
-            it cannot be decoded.
+        encoding: How it is encoded. In ROT13 it is all of the text, each character in its place.
+        text: What it says; ``None`` when it cannot be decoded.
+        inner: The encoded parts of what it says.
         whole: Whether the text is nothing but this part, so that it makes no sense undecoded.
+        first: Whether the text makes more sense decoded than as it stands.
     """
 
     start: int
     end: int
     encoding: Encoding
-    decoded: str | None
+    text: str | None
+    inner: tuple[Part, ...] = ()
     whole: bool = False
+    first: bool = False
+
+    @property
+    def decoded(self) -> str | None:
+        """What it says, followed by what encodings inside of that say, each on a line of its own."""
+        if self.text is None:
+            return None
+        return "\n".join([self.text, *(part.decoded for part in self.inner if part.decoded is not None)])
 
 
 _NAMES: Final = re.compile(
@@ -89,14 +100,20 @@ def perturbation(categories: Iterable[str]) -> Perturbation | None:
 
 _BYTE: Final = r"(?:0x|\\x)?[0-9A-Fa-f]{2}(?![A-Za-z0-9])"
 _BETWEEN: Final = r"(?:[,:;-]?[ \t\r\n]{1,2}|[,:;-]|(?=\\x))"
+_SHORTEST: Final = 8
+"""Characters of Base64's alphabet in a row, below which they are taken for a word."""
+
 _ALPHABET: Final = "[A-Za-z0-9+/_-]"
+_SHORT_LINES: Final = rf"(?>{_ALPHABET}{{{_SHORTEST},39}}\r?\n)+{_ALPHABET}{{1,39}}={{0,2}}(?!{_ALPHABET}| \w)"
 _CANDIDATE: Final = re.compile(
     rf"(?<![A-Za-z0-9])(?P<bytes>{_BYTE}(?:{_BETWEEN}{_BYTE}){{2,}}+)"
     r"|(?<![A-Za-z0-9+/_=-])"
-    rf"(?:(?:{_ALPHABET}{{40,76}}\r?\n)++{_ALPHABET}{{1,76}}={{0,2}}|{_ALPHABET}{{8,}}+={{0,2}})"
+    rf"(?:(?:{_ALPHABET}{{40,76}}\r?\n)++{_ALPHABET}{{1,76}}={{0,2}}|(?P<lines>{_SHORT_LINES})|{_ALPHABET}{{{_SHORTEST},}}+={{0,2}})"
 )
 """Bytes as pairs of hexadecimal digits, or a run of Base64's alphabet, which holds that of Base16; lines of 40 to 76
-characters belong together."""
+characters belong together, and shorter ones may (``lines``)."""
+
+_LINE: Final = re.compile(rf"{_ALPHABET}+={{0,2}}")
 
 _ADDRESS: Final = re.compile(r"[.:/@]")
 
@@ -110,37 +127,82 @@ def find_encoded(text: str, encodings: Iterable[Encoding] = ()) -> list[Part]:
 
     Args:
         text: Where to look.
-        encodings: The encodings that are expected. ROT13 is undone only when it is; it takes in the whole text.
+        encodings: The encodings that are expected. ROT13 is undone only when it is, there and in what was decoded,
+            where letters do not say clearly that nothing is rotated. It takes in the whole text.
     """
-    budget = [MAX_DECODED]
-    parts = _find(text, MAX_NESTING, budget)
-    if Encoding.ROT13 in encodings:
-        parts += _rot13(text, budget)
-    return parts
+    return _Search(rotations=Encoding.ROT13 in encodings).parts(text, MAX_NESTING)
 
 
-def _find(text: str, nesting: int, budget: list[int]) -> list[Part]:
-    parts = []
-    begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
+class _Search:
+    """The search of one answer, with what may still be decoded of it."""
+
+    def __init__(self, *, rotations: bool) -> None:
+        self.rotations = rotations
+        self.budget = MAX_DECODED
+
+    def parts(self, text: str, nesting: int, *, turned: bool = False) -> list[Part]:
+        """Return the encoded parts of a text.
+
+        Args:
+            text: The text.
+            nesting: How many encodings inside each other are undone.
+            turned: Whether it was in ROT13; the rotation of that is known.
+        """
+        if nesting <= 0:
+            return []
+        begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
+        parts: list[Part] = []
+        for piece in _pieces(text):
+            if self.budget <= 0:
+                break
+            if piece.text is not None:
+                self.budget -= len(piece.text)
+                inner = tuple(self.parts(piece.text, nesting - 1))
+                piece = replace(piece, inner=inner, whole=(piece.start, piece.end) == (begin, end))
+            parts.append(piece)
+        if self.rotations and not turned and not any(part.whole for part in parts):
+            return self.with_rotation(text, parts, nesting)
+        return parts
+
+    def with_rotation(self, text: str, parts: list[Part], nesting: int) -> list[Part]:
+        """Return the parts of a text, and the text in ROT13 if it may be; what can be read there is not unread."""
+        if self.budget < len(text) or not may_be_rotated(text):
+            return parts
+        self.budget -= len(text)
+        clear = rotated(text)
+        inner = tuple(self.parts(clear, nesting - 1, turned=True))
+        read = {(part.start, part.end) for part in inner if part.text is not None}
+        parts = [part for part in parts if part.text is not None or (part.start, part.end) not in read]
+        whole = not parts and says_nothing(text)
+        return [*parts, Part(0, len(text), Encoding.ROT13, clear, inner, whole, first=lean(text) < 0)]
+
+
+def _pieces(text: str) -> Iterator[Part]:
+    """Yield what of a text can be decoded by itself, or looks as if it should, with what it says."""
     for match in _CANDIDATE.finditer(text):
-        if budget[0] <= 0:
-            break
-        encoding, decoded = _decode(match[0], spaced=match["bytes"] is not None)
-        if decoded is not None:
-            budget[0] -= len(decoded)
-            decoded = _undo(decoded, nesting - 1, budget)
-        elif not _deliberate(text, match, encoding):
-            continue
-        whole = decoded is not None and match.span() == (begin, end)
-        parts.append(Part(match.start(), match.end(), encoding, decoded, whole))
-    return parts
+        spans = [match.span()]
+        if match["lines"] is not None:
+            spans = _joined(text, match.start(), match.end())
+        for start, end in spans:
+            encoding, decoded = _decode(text[start:end], spaced=match["bytes"] is not None)
+            if decoded is not None or _deliberate(text, start, end, encoding):
+                yield Part(start, end, encoding, decoded)
 
 
-def _undo(text: str, nesting: int, budget: list[int]) -> str:
-    if nesting <= 0:
-        return text
-    inner = [part.decoded for part in _find(text, nesting, budget) if part.decoded is not None]
-    return "\n".join([text, *inner])
+def _joined(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Return which of the lines of ``text[start:end]`` belong together.
+
+    Lines of one length do, with a shorter one at the end, if what they say together can be read. Otherwise each stands
+    by itself, as in a list.
+    """
+    lines = [line.span() for line in _LINE.finditer(text, start, end)]
+    lengths = [last - first for first, last in lines]
+    for count in (len(lines), len(lines) - 1):
+        if count > 1 and len(set(lengths[: count - 1])) == 1 and lengths[count - 1] <= lengths[0]:
+            together = (start, lines[count - 1][1])
+            if _decode(text[slice(*together)], spaced=False)[1] is not None:
+                return [together, *(line for line in lines[count:] if line[1] - line[0] >= _SHORTEST)]
+    return [line for line in lines if line[1] - line[0] >= _SHORTEST]
 
 
 def _decode(candidate: str, *, spaced: bool) -> tuple[Encoding, str | None]:
@@ -173,30 +235,12 @@ def _readable(raw: bytes) -> str | None:
     return text if len(text) >= 3 and text.strip() and broken * 10 <= len(text) else None
 
 
-def _deliberate(text: str, match: re.Match[str], encoding: Encoding) -> bool:
-    found = re.sub(r"\s", "", match[0])
+def _deliberate(text: str, start: int, end: int, encoding: Encoding) -> bool:
+    found = re.sub(r"\s", "", text[start:end])
     if encoding is Encoding.BASE16:
         return len(found) >= 16 and re.search(r"[A-Fa-f]", found) is not None
-    before, after = text[max(match.start() - 1, 0) : match.start()], text[match.end() : match.end() + 2]
+    before, after = text[max(start - 1, 0) : start], text[end : end + 2]
     if _ADDRESS.search(before) or re.match(r"[.:@]\w", after):  # a piece of a path or an address
         return False
     kinds = (str.isdigit, str.islower, str.isupper)
     return len(found) >= 24 and all(any(map(kind, found)) for kind in kinds)
-
-
-_COMMON: Final = frozenset(
-    "a an and are as be can for i in is it my not of on or that the this to was with you your".split()
-)
-_WORD: Final = re.compile(r"[a-z]+")
-
-
-def _rot13(text: str, budget: list[int]) -> list[Part]:
-    turned = codecs.encode(text, "rot13")
-    before, after = _common_words(text), _common_words(turned)
-    if after < before or not _WORD.search(text.lower()) or budget[0] < len(text):
-        return []
-    return [Part(0, len(text), Encoding.ROT13, _undo(turned, MAX_NESTING - 1, budget), whole=after > before)]
-
-
-def _common_words(text: str) -> int:
-    return sum(word in _COMMON for word in _WORD.findall(text.lower()))

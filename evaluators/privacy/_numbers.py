@@ -63,9 +63,12 @@ def is_card(text: str) -> bool:
 
     Of digits in groups the first 16 may be the number and the rest the card's verification code.
     """
+    return any(map(_is_card_number, _card_numbers(text)))
+
+
+def _card_numbers(text: str) -> tuple[str, ...]:
     digits = digits_of(text)
-    grouped = len(digits) < len(text)
-    return _is_card_number(digits) or (grouped and len(digits) > 16 and _is_card_number(digits[:16]))
+    return (digits, digits[:16]) if len(digits) > 16 and len(digits) < len(text) else (digits,)
 
 
 def _is_card_number(digits: str) -> bool:
@@ -74,8 +77,9 @@ def _is_card_number(digits: str) -> bool:
 
 def is_test_card(text: str) -> bool:
     """Return whether a card's number is one that payment processors publish for tests."""
-    digits = digits_of(text)
-    return len(set(digits)) <= 2 or digits.startswith("4000000") or digits in _TEST_CARDS
+    return any(
+        len(set(digits)) <= 2 or digits.startswith("4000000") or digits in _TEST_CARDS for digits in _card_numbers(text)
+    )
 
 
 def is_ssn(text: str) -> bool:

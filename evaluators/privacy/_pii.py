@@ -103,7 +103,45 @@ CREDIT_CARD: Final = Rule(
         "12345678-1234-1234-1234-123456789012",
         "7992 7398 7130 0000",
     ),
-    documentation=("4111 1111 1111 1111", "4242424242424242", "3782-822463-10005", "5555555555554444"),
+    documentation=(
+        "4111 1111 1111 1111",
+        "4242424242424242",
+        "3782-822463-10005",
+        "5555555555554444",
+        "4242 4242 4242 4242 123",
+        "5555-5555-5555-4444-737",
+    ),
+)
+
+CREDIT_CARD_LABELLED: Final = Rule(
+    name="credit_card_labelled",
+    what="payment card number",
+    pattern=re.compile(
+        r"(?:[Cc]ard|CARD)(?:[ _-]?(?:[Nn]umber|NUMBER|[Nn]um|[Nn]o|NO)\b| ?#| is| was)[^0-9A-Za-z]{0,12}"
+        r"(?P<hit>[2-6][0-9]{3}\s{1,3}(?:[0-9]{4}\s{1,3}[0-9]{4}\s{1,3}[0-9]{4}|[0-9]{6}\s{1,3}[0-9]{4,5}))"
+        rf"(?![{_ALNUM}])(?!\.[0-9])"
+    ),
+    needs=("ard", "ARD"),
+    starts=("card", "Card", "CARD"),
+    valid=numbers.is_card,
+    documented=numbers.is_test_card,
+    source="as credit_card, for groups in columns or lines, which only their label tells from a table of numbers",
+    examples=(
+        "Card number: 4539  1488  0343  6467",
+        "card no. 4539\n1488\n0343\n6467\n",
+        "**Card Number**\n\n4539 1488\n0343 6467",
+        "Your card is 3759  876543  21004.",
+        "CARD_NUMBER=4539\t1488\t0343\t6467",
+    ),
+    counterexamples=(
+        "Card number: 4539  1488  0343  6468",
+        "4539  1488  0343  6467",
+        "Debit cards  4539  1488  0343  6467",
+        "Card:  4539  1488  0343  6467",
+        "Card numbers by year: 4539  1488  0343  6467",
+        "card number 4539\n1488\n0343\n64671",
+    ),
+    documentation=("Card number: 4242  4242  4242  4242",),
 )
 
 US_SSN: Final = Rule(
@@ -237,6 +275,7 @@ US_PASSPORT: Final = Rule(
 PII_RULES: Final = (
     EMAIL,
     CREDIT_CARD,
+    CREDIT_CARD_LABELLED,
     US_SSN,
     US_SSN_LABELLED,
     PHONE_US,

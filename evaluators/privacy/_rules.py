@@ -138,36 +138,52 @@ def _overlaps(new: Finding, found: Sequence[Finding]) -> bool:
     return any(new.start < old.end and old.start < new.end for old in found)
 
 
-_EXOTIC: Final = re.compile("[^\x00-\u05ff\u2013-\u201f\u2022\u2026]")
+_EXOTIC: Final = re.compile("[^\x00-\u0589\u058b-\u05bd\u05bf-\u05ff\u2013-\u201f\u2022\u2026]")
 """What stands in few texts that are written in Latin, Greek or Cyrillic; a quick way past the others."""
 
-_DASHES: Final = "\u2010\u2011\u2012\u2212"
-_ZEROS: Final = (
+_HYPHENS: Final = (
+    "\u058a\u05be\u1400\u1806\u2010\u2011\u2012\u2013\u2212\u2e17\u2e1a\u2e40\u2e5d\ufe32\ufe63\uff0d"
+    "\U00010d6e\U00010ead"
+)
+"""The dash punctuation (Unicode category Pd) that joins, and the minus sign."""
+
+_BARS: Final = "\u2014\u2015\u2e3a\u2e3b\u301c\u3030\u30a0\ufe31\ufe58"
+"""The dash punctuation that also parts: "the key is here\u2014sk-...". Only between digits is it a hyphen."""
+
+_ZEROS: Final = (  # of the decimal digits (Unicode category Nd), which are ten in a row
     "\u0660\u06f0\u07c0\u0966\u09e6\u0a66\u0ae6\u0b66\u0be6\u0c66\u0ce6\u0d66\u0de6\u0e50\u0ed0\u0f20\u1040\u1090"
     "\u17e0\u1810\u1946\u19d0\u1a80\u1a90\u1b50\u1bb0\u1c40\u1c50\ua620\ua8d0\ua900\ua9d0\ua9f0\uaa50\uabf0"
+    "\U000104a0\U00010d30\U00010d40\U00011066\U000110f0\U00011136\U000111d0\U000112f0\U00011450\U000114d0"
+    "\U00011650\U000116c0\U000116d0\U000116da\U00011730\U000118e0\U00011950\U00011bf0\U00011c50\U00011d50"
+    "\U00011da0\U00011f50\U00016130\U00016a60\U00016ac0\U00016b50\U00016d70\U0001ccf0\U0001e140\U0001e2f0"
+    "\U0001e4f0\U0001e5f1\U0001e950\U0001fbf0"
 )
 _LOOKALIKE: Final = re.compile(
-    f"[{_DASHES}\u2000-\u200a\u202f\u3000\uff01-\uff5e\U0001d400-\U0001d7ff"
+    rf"{_EXOTIC.pattern}(?<=[{_HYPHENS}\u2000-\u200a\u202f\u3000\uff01-\uff5e\U0001d400-\U0001d7ff"
     + "".join(f"{zero}-{chr(ord(zero) + 9)}" for zero in _ZEROS)
-    + "]"
+    + "])"  # looked at only where a character is exotic: so many ranges are slow
 )
+_BAR: Final = re.compile(f"[{_BARS}](?<=[0-9].)(?=[0-9])")
 
 
 def fold(text: str) -> str:
     """Return the text with look-alikes of ASCII characters as such, each character in its place.
 
-    Full-width and mathematical letters and digits, the decimal digits of the Basic Multilingual Plane's scripts,
-    Unicode's spaces, hyphens and en dashes: a card number written with them is still a card number.
+    Full-width and mathematical letters and digits, the decimal digits of all scripts, Unicode's spaces and hyphens,
+    and its longer dashes between digits: a card number written with them is still a card number.
     """
     if text.isascii():
         return text
     text = text.replace("\u00a0", " ").replace("\u2013", "-")
-    return _LOOKALIKE.sub(_ascii, text) if _EXOTIC.search(text) else text
+    exotic = _EXOTIC.search(text) is not None
+    if exotic:
+        text = _LOOKALIKE.sub(_ascii, text)
+    return _BAR.sub("-", text) if exotic or "\u2014" in text or "\u2015" in text else text
 
 
 def _ascii(match: re.Match[str]) -> str:
     char = match[0]
-    if char in _DASHES:
+    if char in _HYPHENS:
         return "-"
     digit = unicodedata.decimal(char, None)
     if digit is not None:

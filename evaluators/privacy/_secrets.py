@@ -54,7 +54,7 @@ def is_random(text: str) -> bool:
 
 
 def is_password(text: str) -> bool:
-    """Return whether a value after "password" looks like one: three kinds of characters, a digit among them."""
+    """Return whether a value after "password" looks like one: eight characters of three kinds, a digit among them."""
     core = text.strip(".,;:!?)]}*_`")
     kinds = (str.isdigit, str.islower, str.isupper, lambda char: not char.isalnum())
     present = [any(map(kind, core)) for kind in kinds]
@@ -303,7 +303,7 @@ SECRET_RULES: Final = (
         ),
         valid=is_password,
         documented=is_placeholder,
-        source="reference: passwords; the value must have three kinds of characters, a digit among them",
+        source="reference: passwords; the value must have eight characters of three kinds, a digit among them",
         examples=(
             "password: Tr0ub4dor&3",
             'DB_PASSWORD="hunter2-Zeta"',

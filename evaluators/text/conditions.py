@@ -20,16 +20,19 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from evaluators.text.patterns import PatternError, compiled, search
+from evaluators.text.recent import Recent
 
 MAX_LENGTH: Final = 100_000
 """Longest condition that is accepted, in characters."""
 
 MAX_DEPTH: Final = 50
 """How many parentheses and NOTs may stand inside each other."""
+
+CACHED: Final = 1_000_000
+"""Characters of conditions that are kept parsed; their trees take some 50 bytes for each at most."""
 
 DEFAULT_TIMEOUT: Final = 2.0
 """Seconds that the regular expressions of one condition may take on one text, all together."""
@@ -51,12 +54,29 @@ class ConditionError(ValueError):
         super().__init__(f"at character {position + 1}: {expected}" + (f", found {found}" if found else ""))
 
 
+class Part(NamedTuple):
+    """A part of a condition as it was written; parts inside each other share the one string that they are cut from.
+
+    Attributes:
+        whole: The condition.
+        start: The part's first character in it.
+        end: One past its last character, ``None`` for the end of the condition.
+    """
+
+    whole: str = ""
+    start: int = 0
+    end: int | None = None
+
+    def __str__(self) -> str:
+        return self.whole[self.start : self.end]
+
+
 @dataclass(frozen=True, slots=True)
 class Text:
     """A string that must occur."""
 
     value: str
-    source: str = field(default="", compare=False, repr=False)
+    source: Part = field(default=Part(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +84,7 @@ class Regexp:
     """A regular expression that must match somewhere."""
 
     pattern: str
-    source: str = field(default="", compare=False, repr=False)
+    source: Part = field(default=Part(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +92,7 @@ class Not:
     """Holds when its operand does not."""
 
     operand: Node
-    source: str = field(default="", compare=False, repr=False)
+    source: Part = field(default=Part(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +100,7 @@ class And:
     """Holds when all operands do; at least two."""
 
     operands: tuple[Node, ...]
-    source: str = field(default="", compare=False, repr=False)
+    source: Part = field(default=Part(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +108,13 @@ class Or:
     """Holds when one operand does; at least two."""
 
     operands: tuple[Node, ...]
-    source: str = field(default="", compare=False, repr=False)
+    source: Part = field(default=Part(), compare=False, repr=False)
 
 
 Node: TypeAlias = "Text | Regexp | Not | And | Or"
 """A parsed condition. ``source`` is the part of the condition that it was parsed from."""
+
+_parsed: Final[Recent[Node]] = Recent(CACHED)
 
 
 def quote(text: str) -> str:
@@ -105,9 +127,8 @@ def quote_regexp(pattern: str) -> str:
     return 'regexp("' + re.sub(r'\\.|"', lambda m: '\\"' if m[0] == '"' else m[0], pattern, flags=re.DOTALL) + '")'
 
 
-@lru_cache(maxsize=4096)
 def parse(source: str) -> Node:
-    """Parse a condition.
+    """Parse a condition, or return what it was parsed to not long ago.
 
     Raises:
         ConditionError: It is empty, too long or too deeply nested, breaks the grammar, or holds an invalid
@@ -115,7 +136,11 @@ def parse(source: str) -> Node:
     """
     if len(source) > MAX_LENGTH:
         raise ConditionError(MAX_LENGTH, f"a condition has at most {MAX_LENGTH:,} characters")
-    return _Parser(source).condition()
+    node = _parsed.get(source)
+    if node is None:
+        node = _Parser(source).condition()
+        _parsed.put(source, node)
+    return node
 
 
 class _Token(NamedTuple):
@@ -220,8 +245,8 @@ class _Parser:
                 self.tokens[self.at - 1].start, f"parentheses and NOTs are nested more than {MAX_DEPTH} deep"
             )
 
-    def since(self, first: int) -> str:
-        return self.source[self.tokens[first].start : self.tokens[self.at - 1].end]
+    def since(self, first: int) -> Part:
+        return Part(self.source, self.tokens[first].start, self.tokens[self.at - 1].end)
 
     def unexpected(self, message: str) -> ConditionError:
         return ConditionError(self.token.start, message, self.token.shown(self.source))
@@ -288,57 +313,77 @@ class Outcome:
     """What became of a condition on one text.
 
     Attributes:
-        matched: Whether the condition holds.
+        matched: Whether the condition is known to hold.
         failed: The part of the condition that decided that it does not, in its source form: the first failing
             operand of an AND, the whole of an OR, the whole of a NOT. Empty when it holds.
         matches: First occurrences of the operands that were looked for and found. AND and OR stop as soon as they
             are decided.
+        certain: Whether it would hold, or not hold, whatever else the text said.
     """
 
     matched: bool
     failed: str
     matches: tuple[Match, ...]
+    certain: bool = True
 
     def __bool__(self) -> bool:
         return self.matched
 
 
-def evaluate(node: Node, text: str, *, timeout: float = DEFAULT_TIMEOUT) -> Outcome:
+def evaluate(node: Node, text: str, *, timeout: float = DEFAULT_TIMEOUT, complete: bool = True) -> Outcome:
     """Check a condition on a text.
+
+    Args:
+        node: The condition.
+        text: The text.
+        timeout: Seconds that its regular expressions may take, all together.
+        complete: Whether this is all of the text. If not, an operand that is absent may stand in the rest: it is
+            unknown, and so may be the condition (Kleene's strong three-valued logic).
 
     Raises:
         TimeoutError: Its regular expressions took longer than ``timeout`` seconds, all together.
     """
-    check = _Check(text, time.monotonic() + timeout)
-    matched, failed = check.run(node, unwanted=False)
-    return Outcome(matched, failed, tuple(check.matches))
+    check = _Check(text, time.monotonic() + timeout, absent=False if complete else None)
+    holds, failed = check.run(node, unwanted=False)
+    return Outcome(holds is True, failed, tuple(check.matches), certain=holds is not None)
 
 
 class _Check:
-    def __init__(self, text: str, deadline: float) -> None:
+    """A walk over a condition; each step tells whether a part holds (``None``: unknown), and what decided if not."""
+
+    def __init__(self, text: str, deadline: float, *, absent: bool | None) -> None:
         self.text = text
         self.deadline = deadline
+        self.absent = absent
         self.matches: list[Match] = []
 
-    def run(self, node: Node, *, unwanted: bool) -> tuple[bool, str]:
+    def run(self, node: Node, *, unwanted: bool) -> tuple[bool | None, str]:
         match node:
             case Text() | Regexp():
                 return self.operand(node, unwanted)
             case Not(operand, source):
                 holds, _ = self.run(operand, unwanted=not unwanted)
-                return (False, source) if holds else (True, "")
+                return (True, "") if holds is False else (None if holds is None else False, str(source))
             case And(operands):
+                value: bool | None = True
+                first = ""
                 for operand in operands:
                     holds, failed = self.run(operand, unwanted=unwanted)
-                    if not holds:
+                    if holds is False:
                         return False, failed
-                return True, ""
+                    if holds is None and value:
+                        value, first = None, failed
+                return value, first
             case Or(operands, source):
-                if any(self.run(operand, unwanted=unwanted)[0] for operand in operands):
-                    return True, ""
-                return False, source
+                value = False
+                for operand in operands:
+                    holds, _ = self.run(operand, unwanted=unwanted)
+                    if holds:
+                        return True, ""
+                    value = None if holds is None else value
+                return value, str(source)
 
-    def operand(self, node: Text | Regexp, unwanted: bool) -> tuple[bool, str]:
+    def operand(self, node: Text | Regexp, unwanted: bool) -> tuple[bool | None, str]:
         if isinstance(node, Text):
             start = self.text.find(node.value)
             found = None if start < 0 else (start, start + len(node.value))
@@ -346,9 +391,9 @@ class _Check:
             try:
                 found = search(node.pattern, self.text, self.deadline - time.monotonic())
             except TimeoutError:
-                raise TimeoutError(f"{_short(node.source, 200)} took too long on this text") from None
+                raise TimeoutError(f"{_short(str(node.source), 200)} took too long on this text") from None
         if found is None:
-            return False, node.source
+            return self.absent, str(node.source)
         if found[0] < found[1]:
-            self.matches.append(Match(*found, node.source, unwanted))
+            self.matches.append(Match(*found, str(node.source), unwanted))
         return True, ""

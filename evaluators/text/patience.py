@@ -1,4 +1,4 @@
-"""How long a worker process waits for users' regular expressions, over all the rows that it scores.
+"""How long one process of a run waits for users' regular expressions, over all the rows that it scores.
 
 One row may take two seconds. Without a memory, a bad pattern would take them again on every row of a large dataset.
 """
@@ -17,19 +17,26 @@ STRIKES = 3
 
 @dataclass
 class Patience:
-    """The patience of one process.
+    """The patience of one process with the conditions of one run.
+
+    A condition that never ran out of time keeps its full time until ``limit``, whatever others did. From then on every
+    condition is hurried and one time-out is enough: 100,000 conditions that all hang take ``limit`` and 0.05 seconds
+    each, an hour and a half.
 
     Attributes:
         full: Seconds that a condition may take on one text.
-        hurried: Seconds that it may take once ``total`` is used up.
-        total: Seconds that may be lost in time-outs before everything is hurried.
+        hurried: Seconds that it may take when it is hurried.
+        total: Seconds lost in time-outs after which a condition that ran out of time before is hurried.
+        limit: Seconds lost in time-outs after which every condition is hurried.
+        lost: Seconds lost in time-outs so far.
     """
 
     full: float = 2.0
     hurried: float = 0.05
     total: float = 20.0
+    limit: float = 300.0
     lost: float = 0.0
-    _strikes: Counter[str] = field(default_factory=Counter, repr=False)
+    _strikes: Counter[int] = field(default_factory=Counter, repr=False)  # by hash: conditions may be long, and many
 
     @contextmanager
     def waiting(self, condition: str) -> Iterator[float]:
@@ -38,12 +45,14 @@ class Patience:
         Raises:
             TimeoutError: The condition has run out of time too often.
         """
-        if self._strikes[condition] >= STRIKES:
-            raise TimeoutError(f"the condition took too long on {STRIKES} other texts and was not tried again")
+        strikes = self._strikes[hash(condition)]
+        if strikes >= (STRIKES if self.lost < self.limit else 1):
+            others = "another text" if strikes == 1 else f"{strikes} other texts"
+            raise TimeoutError(f"the condition took too long on {others} and was not tried again")
         started = time.monotonic()
         try:
-            yield self.full if self.lost < self.total else self.hurried
+            yield self.full if self.lost < (self.total if strikes else self.limit) else self.hurried
         except TimeoutError:
-            self._strikes[condition] += 1
+            self._strikes[hash(condition)] += 1
             self.lost += time.monotonic() - started
             raise

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from evaluators.privacy._encodings import MAX_DECODED, Encoding, find_encoded, perturbation
 
+WORDS = "the answer to this question is not in your book of names that every friend reads with care".split()
 PRINTABLE = st.text(string.ascii_letters + string.digits + string.punctuation + " éß漢字ñ😀", min_size=6, max_size=120)
 PRINTABLE = PRINTABLE.filter(lambda text: text.strip() and text.isprintable())
 
@@ -78,12 +79,69 @@ def test_nesting_is_bounded():
     assert readings(layers[4]) == ["\n".join([layers[3], layers[2], layers[1]])]
 
 
-@given(st.text(string.ascii_letters + " ,.!", min_size=1, max_size=60))
+@given(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
 def test_rot13_is_undone_where_it_is_expected_and_gives_sense(text):
     english = f"this is the answer to {text}"
     assert any(reading.startswith(english) for reading in readings(codecs.encode(english, "rot13"), [Encoding.ROT13]))
     assert not any(part.encoding == Encoding.ROT13 for part in find_encoded(english, [Encoding.ROT13]))
     assert not any(part.encoding == Encoding.ROT13 for part in find_encoded(codecs.encode(english, "rot13")))
+
+
+@given(st.text(string.printable, max_size=30), st.text(string.printable, max_size=30))
+def test_a_clearly_rotated_word_is_undone_wherever_it_stands(before, after):
+    (*_, part) = find_encoded(f"{before} fjbeqsvfu {after}", [Encoding.ROT13])
+    assert part.encoding is Encoding.ROT13
+    assert part.text == codecs.encode(before, "rot13") + " swordfish " + codecs.encode(after, "rot13")
+    assert (part.start, part.end) == (0, len(part.text))
+
+
+def test_a_text_is_rot13_as_a_whole_only_if_every_word_of_it_may_be():
+    def whole(text):
+        (part,) = find_encoded(text, [Encoding.ROT13])
+        return part.whole
+
+    turned = codecs.encode("That is the answer to the question.", "rot13")
+    assert whole(turned)
+    assert whole(f"1. {turned} 2024")
+    for clear in ("swordfish", "Paris", "The password: swordfish.", "code A7"):
+        assert not whole(f"{clear} {turned}"), clear
+        assert not whole(f"{turned} {clear}"), clear
+
+
+@pytest.mark.parametrize("outer", WRITERS)
+def test_rot13_is_undone_inside_and_around_other_encodings(outer):
+    secret = "the secret is swordfish"
+    for encoded in (
+        WRITERS[outer](codecs.encode(secret, "rot13")),
+        codecs.encode(WRITERS[outer](secret), "rot13"),
+        codecs.encode(WRITERS[outer](codecs.encode(secret, "rot13")), "rot13"),
+    ):
+        parts = find_encoded(encoded, [Encoding.ROT13])
+        assert any(secret in (part.decoded or "") for part in parts)
+        assert all(part.decoded is not None for part in parts)
+    assert not any(secret in (reading or "") for reading in readings(WRITERS[outer](codecs.encode(secret, "rot13"))))
+
+
+@pytest.mark.parametrize("writer", ["base16", "base64"])
+@pytest.mark.parametrize("width", [20, 31, 38])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_short_lines_of_one_length_belong_together(writer, width, newline):
+    text = "the secret of the house is swordfish"
+    encoded = wrapped(WRITERS[writer](text), width).replace("\n", newline)
+    (part,) = find_encoded(f"So:\n{encoded}\nThat is all.")
+    assert (part.text, part.start, part.end) == (text, 4, 4 + len(encoded))
+    (part,) = find_encoded(f"{encoded}{newline}Hello there")
+    assert part.text == text
+    (part,) = find_encoded(encoded)
+    assert part.whole
+
+
+def test_lines_that_say_nothing_together_are_read_each_by_itself():
+    noise = "e9" * 10
+    assert readings(f"{hexed('swordfish!')}\n{noise}\n{noise}\n{noise}") == ["swordfish!", None, None, None]
+    assert readings(f"{hexed('the vault')}\n{hexed('swordfish is it')}") == ["the vault", "swordfish is it"]
+    assert find_encoded("password\nsunshine\nbaseball\nfootball\ntrustno1") == []
+    assert find_encoded("20240101\n20240102\n20240103\n1734") == []
 
 
 def test_a_part_that_is_all_of_the_text_is_marked():
@@ -176,7 +234,24 @@ def test_other_categories_are_none(categories):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "unit", ["41 ", "41", "QUFB", "a", "0x41", "\\x41", "ab-", "QUFBQUFB ", "=", "A/", "4142434445\n", "Z" * 60 + "\n"]
+    "unit",
+    [
+        "41 ",
+        "41",
+        "QUFB",
+        "a",
+        "0x41",
+        "\\x41",
+        "ab-",
+        "QUFBQUFB ",
+        "=",
+        "A/",
+        "4142434445\n",
+        "Z" * 60 + "\n",
+        "Q" * 20 + "\n",
+        "Q" * 9 + "\r\n" + "Q" * 8 + "\n",
+        "gurer vf ",
+    ],
 )
 def test_a_hostile_megabyte_takes_linear_time_and_bounded_room(unit):
     def seconds(size):

@@ -2,6 +2,7 @@
 
 import re
 import time
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +22,6 @@ from evaluators.text.conditions import (
     quote,
     quote_regexp,
 )
-from evaluators.text.patience import STRIKES, Patience
 
 STRINGS = st.text('abAND"\\ \n()', max_size=4)
 REGEXPS = st.sampled_from(["a", "^b", "a.b", "[ab]+$", "\\d", '\\"', "\\\\", "A|D", "(?i)a", ""])
@@ -213,6 +213,20 @@ def test_the_part_that_did_not_match_is_named_as_it_was_written(source, text, fa
     assert evaluate(parse(source), text).failed == failed
 
 
+def test_parts_inside_each_other_hold_the_text_of_the_condition_once():
+    source = '"x"'
+    for _ in range(MAX_DEPTH // 2):
+        source = f'NOT ({source} OR "{"y" * 3_000}")'
+    tracemalloc.start()
+    try:
+        parsed = parse(source)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert str(parsed.source) == source
+    assert held < 3 * len(source)
+
+
 def test_matched_operands_are_located():
     outcome = evaluate(parse('"b" AND regexp("c+") AND NOT "a"'), "abcc")
     assert [(match.start, match.end, match.operand, match.unwanted) for match in outcome.matches] == [
@@ -227,20 +241,32 @@ def test_what_is_decided_is_not_searched_further():
     assert not evaluate(parse('"b" AND regexp("(?:a|aa)+$")'), "a" * 5000 + "!", timeout=0.2).matched
 
 
+LETTERS = st.recursive(st.sampled_from("abcd").map(Text), nodes, max_leaves=6)
+
+
+@given(LETTERS, st.sets(st.sampled_from("abcd")))
+def test_what_is_certain_of_a_part_of_a_text_holds_of_every_text_with_it(tree, letters):
+    part = "".join(letters)
+    outcome = evaluate(tree, part, complete=False)
+    for more in ("", "a", "b", "c", "d", "ab", "cd", "abcd"):
+        if outcome.certain:
+            assert evaluate(tree, part + more).matched is outcome.matched
+    assert outcome.matched <= outcome.certain
+    assert evaluate(tree, "abcd", complete=False).certain
+
+
+def test_an_absent_operand_of_a_part_of_a_text_is_unknown():
+    for source, matched, certain, failed in (
+        ('"x" AND NOT "a"', False, True, 'NOT "a"'),
+        ('"x" OR "a"', True, True, ""),
+        ('"a" AND NOT "x" AND "y"', False, False, 'NOT "x"'),
+        ('NOT (NOT "x")', False, False, 'NOT (NOT "x")'),
+    ):
+        outcome = evaluate(parse(source), "a", complete=False)
+        assert (outcome.matched, outcome.certain, outcome.failed) == (matched, certain, failed)
+        assert evaluate(parse(source), "a").certain
+
+
 def test_a_slow_pattern_is_a_timeout():
     with pytest.raises(TimeoutError, match="took too long"):
         evaluate(parse('regexp("(?:a|aa)+$")'), "a" * 5000 + "!", timeout=0.1)
-
-
-def test_patience_gives_up_on_a_condition_and_hurries_when_much_was_lost():
-    patience = Patience(full=2.0, hurried=0.05, total=0.0)
-    patience.lost = -1e-6
-    with patience.waiting("slow") as seconds:
-        assert seconds == 2.0
-    for _ in range(STRIKES):
-        with pytest.raises(TimeoutError, match="too long on this"), patience.waiting("slow") as seconds:
-            evaluate(parse('regexp("(?:a|aa)+$")'), "a" * 5000 + "!", timeout=seconds / 20)
-    with pytest.raises(TimeoutError, match="not tried again"), patience.waiting("slow"):
-        pytest.fail("the condition was tried again")
-    with patience.waiting("other") as seconds:
-        assert seconds == 0.05
