@@ -21,6 +21,7 @@ from typing import Any
 
 from benchmarks.machine import describe, timed, verdict
 from evaluators.registry import get
+from evaluators.summarization.bleu import ORDERS
 from evaluators.text.sentences import splitter_for
 from evaluators.toolbox import Settings
 from tasks.db import open_run
@@ -77,8 +78,8 @@ def reference(rows: list[dict[str, Any]]) -> float:
             expected, actual = row["expected_answer"], row["actual_answer"]
             target = [token for sentence in split(expected) for token in words.tokenize(sentence.text)]
             tokens = [token for sentence in split(actual) for token in words.tokenize(sentence.text)]
-            for order in range(1, 5):
-                sentence_bleu([target], tokens, weights=(1 / order,) * order)
+            for weights in ORDERS:
+                sentence_bleu([target], tokens, weights=weights)
             rouge.score(expected, actual)
             pattern = r"\w+|\$[\d]+|[^\s\.]+"
             sentence_bleu([re.findall(pattern, expected)], re.findall(pattern, actual))

@@ -81,6 +81,8 @@ class ValorBias(OpinionEvaluator):
         ),
         judge="llm",
         lane="judge",
+        insight_type="fairness",
+        problem_type="fairness",
         keywords=("judge", "opinions", "bias"),
         source=SOURCE,
     )
@@ -119,6 +121,8 @@ class ValorToxicity(OpinionEvaluator):
         ),
         judge="llm",
         lane="judge",
+        insight_type="fairness",
+        problem_type="fairness",
         keywords=("judge", "opinions", "toxicity"),
         source=SOURCE,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from evaluators.base import Spec
 from evaluators.metrics import Metric
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from evaluators.text.sentences import Sentence
     from evaluators.toolbox import Toolbox
 
+SHORT: Final = 10
+"""Characters of the longest sentence that is too short to be assessed."""
+
 
 @register
 class Groundedness(EmbeddingEvaluator):
@@ -24,9 +27,13 @@ class Groundedness(EmbeddingEvaluator):
 
     ``groundedness = min over answer sentences a of (max over context sentences c of S(a, c))``, where ``S`` is the
     cosine of the sentences' embeddings and the context sentences are those of all chunks. A negative cosine counts as
-    0. A context without a sentence supports nothing: 0. An answer without a sentence cannot be assessed (the minimum
-    of nothing): the row is unscored and a problem is reported. The evidence holds the value of each sentence, the
-    context sentence closest to it, and the least grounded sentence.
+    0. A context without a sentence supports nothing: 0. The evidence holds the value of each sentence, the context
+    sentence closest to it, and the least grounded sentence.
+
+    Answer sentences of up to 10 characters ("Yes.", "Of course.") claim nothing that could be looked up, and are left
+    out, as in H2O Sonar. An answer without a longer one cannot be assessed (the minimum of nothing): the row is
+    unscored and a problem is reported. Short sentences of the context stay (H2O Sonar leaves out these too), since
+    they can support a claim.
     """
 
     spec = Spec(
@@ -44,6 +51,7 @@ class Groundedness(EmbeddingEvaluator):
                 "retrieved context. A low value means that the answer says something that its context does not.",
             ),
         ),
+        version="2",
         gpu=True,
         lane="gpu",
         llm=False,
@@ -54,15 +62,18 @@ class Groundedness(EmbeddingEvaluator):
     default_embedder = BGE_SMALL_EN
 
     def texts(self, row: Row, tools: Toolbox) -> Iterable[str]:
-        """Return the sentences of the answer and of all chunks."""
-        yield from (sentence.text for sentence in tools.sentences(row.actual_answer or ""))
+        """Return the longer sentences of the answer, and the sentences of all chunks."""
+        yield from (sentence.text for sentence in _claims(row, tools))
         yield from (sentence.text for _, sentence in _context(row, tools))
 
     def measure(self, row: Row, vectors: Vectors, tools: Toolbox) -> RowScore:
         """Score one row."""
-        answer = tools.sentences(row.actual_answer or "")
+        answer = _claims(row, tools)
         if not answer:
-            message = "The answer holds no sentence, so that nothing can be compared with the context."
+            message = (
+                f"The answer holds no sentence of more than {SHORT} characters, so that nothing can be compared with "
+                "the context."
+            )
             flag = Flag("evaluation", Severity.HIGH, message)
             unscored = RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, message)
             return RowScore(unscored.values, flags=(flag,))
@@ -96,6 +107,10 @@ class Groundedness(EmbeddingEvaluator):
                 data=data,
             ),
         )
+
+
+def _claims(row: Row, tools: Toolbox) -> list[Sentence]:
+    return [sentence for sentence in tools.sentences(row.actual_answer or "") if len(sentence.text) > SHORT]
 
 
 def _context(row: Row, tools: Toolbox) -> Iterable[tuple[int, Sentence]]:

@@ -79,14 +79,21 @@ class Steps:
     """What was found in a row.
 
     Attributes:
-        answer: The answer's longest procedure, the first of equals; ``None`` when it has none.
+        procedures: All procedures of the answer.
         context: All procedures of the retrieved context.
-        others: Procedures of the answer beside the longest.
+        in_answer: How many steps the answer has.
+        in_context: How many steps the retrieved context has.
     """
 
-    answer: Procedure | None
+    procedures: tuple[Procedure, ...]
     context: tuple[Procedure, ...]
-    others: int = 0
+    in_answer: int
+    in_context: int
+
+    @property
+    def answer(self) -> Procedure | None:
+        """The answer's longest procedure, the first of equals; ``None`` when it has none."""
+        return max(self.procedures, key=lambda procedure: len(procedure.steps), default=None)
 
 
 def _counts(key: str, name: str, description: str, *, better: bool = False, primary: bool = False) -> Metric:
@@ -106,7 +113,11 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
     * insertions: steps of the context that the answer lacks, so that they would have to be inserted;
     * deletions: steps of the answer that the context does not have;
     * mismatches: steps of the answer that stand where the context has another step;
-    * ``edits = insertions + deletions + mismatches``.
+    * ``edits = insertions + deletions + mismatches``;
+    * retrieved context steps, actual answer steps: all steps that were found, those of procedures that are not compared
+      included. They say how far the edits can be relied on: many steps beside those compared, or none, are a warning.
+      Procedures that repeat word by word, as in overlapping chunks, count once; where a judge and regular expressions
+      look for steps, the larger number counts.
 
     **Edge cases.**
 
@@ -119,8 +130,9 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
 
     **Source.** H2O Sonar evaluator reference, "Step Alignment and Completeness Evaluator", after A. Sudjianto and
     A. Sudjianto, "Evaluating Procedure Generation in Retrieval-Augmented Generation (RAG) Systems". H2O Sonar's code
-    counts no mismatches among the edits, and maximizes a sum of similarities with gaps of -0.5; here edits are what
-    the reference says they are: those required to obtain the correct sequence.
+    counts no mismatches among the edits, maximizes a sum of similarities with gaps of -0.5, and counts the steps of
+    the two procedures that it compares; here edits are what the reference says they are, those required to obtain the
+    correct sequence, and so are the steps: those detected in the context and in the answer.
     """
 
     spec = Spec(
@@ -141,11 +153,17 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
             _counts(
                 "retrieved_context_steps",
                 "Retrieved context steps",
-                "Steps found in the retrieved context; without any the edits say little.",
+                "Steps found in the retrieved context, in all its procedures; without any the edits say little.",
                 better=True,
             ),
-            _counts("actual_answer_steps", "Actual answer steps", "Steps found in the answer.", better=True),
+            _counts(
+                "actual_answer_steps",
+                "Actual answer steps",
+                "Steps found in the answer, in all its procedures.",
+                better=True,
+            ),
         ),
+        version="2",
         gpu=True,
         lane="gpu",
         llm=False,
@@ -214,11 +232,8 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
         chunks = [chunk.content for chunk in row.retrieved_context if chunk.content.strip()]
         ours = await self._ask(judge, [answer])
         theirs = await self._ask(judge, chunks)
-        if self.params.extraction == "both":
-            known = _by_expressions(row)
-            theirs = [*known.context, *theirs]
-            ours = [known.answer, *ours] if known.answer else ours
-        return _steps(ours, theirs)
+        told = _steps(ours, theirs)
+        return _together(_by_expressions(row), told) if self.params.extraction == "both" else told
 
     async def _ask(self, judge: Judge, texts: Sequence[str]) -> list[Procedure]:
         if not any(text.strip() for text in texts):
@@ -231,7 +246,10 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
         answer = steps.answer.steps if steps.answer else ()
         chosen = _closest(row, steps, vectors)
         context = chosen.steps if chosen else ()
-        counts: dict[str, float] = {"retrieved_context_steps": len(context), "actual_answer_steps": len(answer)}
+        counts: dict[str, float] = {
+            "retrieved_context_steps": steps.in_context,
+            "actual_answer_steps": steps.in_answer,
+        }
         if not answer and not context:
             message = "No steps were found in the answer or in the retrieved context."
             return RowScore({**dict.fromkeys(EDITS, NotApplicable(message)), **counts}, Evidence(message))
@@ -250,7 +268,7 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
         )
         data: dict[str, Json] = {
             "context_procedures": len(steps.context),
-            "other_procedures_of_the_answer": steps.others,
+            "other_procedures_of_the_answer": max(0, len(steps.procedures) - 1),
             "threshold": self.params.similarity_threshold,
         }
         spans: tuple[Span, ...] = ()
@@ -267,8 +285,22 @@ def _by_expressions(row: Row) -> Steps:
 
 
 def _steps(answer: Sequence[Procedure], context: Sequence[Procedure]) -> Steps:
-    longest = max(answer, key=lambda procedure: len(procedure.steps), default=None)
-    return Steps(longest, tuple(context), max(0, len(answer) - 1))
+    return Steps(tuple(answer), tuple(context), _number(answer), _number(context))
+
+
+def _number(found: Sequence[Procedure]) -> int:
+    """Return how many steps the procedures have, those that repeat counted once."""
+    return sum(map(len, {tuple(step.text for step in procedure.steps) for procedure in found}))
+
+
+def _together(one: Steps, other: Steps) -> Steps:
+    """Return what was found in the same row in two ways, which tell most steps twice."""
+    return Steps(
+        one.procedures + other.procedures,
+        one.context + other.context,
+        max(one.in_answer, other.in_answer),
+        max(one.in_context, other.in_context),
+    )
 
 
 def _texts(row: Row, steps: Steps) -> Iterable[str]:

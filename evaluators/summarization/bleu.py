@@ -14,7 +14,8 @@ from evaluators.text.tokens import nltk_words
 from evaluators.toolbox import Toolbox
 from evaluators.types import Field, RowScore, clip
 
-UNIFORM: Final = tuple((1 / n,) * n for n in range(1, 5))
+ORDERS: Final = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+"""NLTK's weights of BLEU-1 to BLEU-4: each order of n-grams alone."""
 _GRAMS: Final = ("single words", "pairs of words", "triples of words", "runs of four words")
 
 
@@ -22,17 +23,26 @@ _GRAMS: Final = ("single words", "pairs of words", "triples of words", "runs of 
 class Bleu(OverlapEvaluator[NGrams]):
     """BLEU-n: the precision of the answer's n-grams in the expected answer, with a penalty for brevity.
 
-    Method: the texts are cut into sentences and those into words with NLTK's word tokenizer. BLEU-n is NLTK's
-    ``sentence_bleu`` with the weights 1/n for the orders 1 to n, without smoothing: the geometric mean of the clipped
-    n-gram precisions times ``min(1, exp(1 - r/c))``, where c is the number of words of the answer and r that of the
-    acceptable answer closest in length. With several acceptable answers an n-gram may match in any of them.
+    Method: the texts are cut into sentences and those into words with NLTK's word tokenizer. BLEU-n is the number of
+    the answer's n-grams that stand in the expected answer too, divided by the number of all n-grams of the answer,
+    times ``min(1, exp(1 - r/c))``, where c is the number of words of the answer and r that of the acceptable answer
+    closest in length. An n-gram counts at most as often as the expected answer has it; with several acceptable
+    answers it may match in any of them. This is NLTK's ``sentence_bleu`` without smoothing, with all weight on the
+    order n: (1, 0, 0, 0) for BLEU-1 to (0, 0, 0, 1) for BLEU-4, as H2O Sonar calls it.
+
+    **Not the cumulative BLEU.** The papers on translation, and ``valor.bleu`` here, mean by BLEU-4 the geometric mean
+    of the precisions of all orders from 1 to 4. Here each order stands alone, as the reference describes it, so that
+    BLEU-2 to BLEU-4 are lower than their cumulative namesakes, as a rule; BLEU-1 is the same. For "the cat sat on the
+    red mat today" where "the cat sat on the mat" is expected, the four are 6/8, 4/7, 3/6 and 2/5; cumulative BLEU-4 is
+    their geometric mean, 0.54.
 
     Edge cases, all NLTK's: an answer without a word in common (an empty one too) scores 0; an answer that shares
-    words but, for example, no run of three scores a number near 0 (below 1e-75) in BLEU-3 and BLEU-4; so does a
-    text shorter than n words, even a right one.
+    words but, for example, no run of three scores the smallest normal number (2.2e-308) or less in BLEU-3 and BLEU-4;
+    so does a text shorter than n words, even a right one.
 
-    Source: Papineni et al. 2002, "BLEU: a Method for Automatic Evaluation of Machine Translation",
-    https://aclanthology.org/P02-1040; https://www.nltk.org/_modules/nltk/translate/bleu_score.html.
+    Source: H2O Sonar evaluator reference, "BLEU Evaluator"; Papineni et al. 2002, "BLEU: a Method for Automatic
+    Evaluation of Machine Translation", https://aclanthology.org/P02-1040;
+    https://www.nltk.org/_modules/nltk/translate/bleu_score.html.
     """
 
     spec = Spec(
@@ -46,13 +56,15 @@ class Bleu(OverlapEvaluator[NGrams]):
                 name=f"BLEU-{n}",
                 higher_is_better=True,
                 primary=n == 1,
-                description=f"Precision of {_GRAMS[n - 1]}"
-                + (" and shorter runs" if n > 1 else "")
-                + " of the answer in the expected answer, with a penalty for brevity.",
+                description=f"Share of the answer's {_GRAMS[n - 1]} that stand in the expected answer too, with a "
+                "penalty for brevity.",
             )
             for n in range(1, 5)
         ),
+        version="2",
         sentences=True,
+        insight_type="summarization",
+        problem_type="summarization",
         keywords=("n-gram", "summarization"),
         source="Papineni et al. 2002, https://aclanthology.org/P02-1040; NLTK sentence_bleu",
     )
@@ -63,5 +75,5 @@ class Bleu(OverlapEvaluator[NGrams]):
 
     def compare(self, answer: NGrams, references: Sequence[NGrams]) -> RowScore:
         """Return BLEU-1 to BLEU-4."""
-        values = bleu(answer, references, UNIFORM)
+        values = bleu(answer, references, ORDERS)
         return RowScore({f"bleu_{n}": clip(value, 0.0, 1.0) for n, value in enumerate(values, 1)})

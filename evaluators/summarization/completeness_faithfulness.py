@@ -133,6 +133,7 @@ class CompletenessFaithfulness(Evaluator):
         gpu=False,
         lane="gpu",
         sentences=True,
+        insight_type="summarization",
         problem_type="summarization",
         keywords=("summarization", "NLI", "faithfulness", "completeness", "UMAP"),
         source="H2O Sonar evaluator reference: Summarization (Completeness and Faithfulness) Evaluator; "

@@ -120,6 +120,8 @@ class Rouge(OverlapEvaluator[RougeText]):
             Metric("rouge_2", "ROUGE-2", True, description="F1 of the pairs of words that they share."),
             Metric("rouge_l", "ROUGE-L", True, primary=True, description="F1 of their longest common subsequence."),
         ),
+        insight_type="summarization",
+        problem_type="summarization",
         keywords=("n-gram", "summarization"),
         source="Lin 2004, https://aclanthology.org/W04-1013; rouge-score",
     )

@@ -46,6 +46,8 @@ class SummarizationJudge(PassFailEvaluator):
         judge="llm",
         lane="judge",
         leaderboard="bool",
+        insight_type="summarization",
+        problem_type="summarization",
         keywords=("judge", "summary"),
         source="H2O Sonar evaluator reference: Summarization (Judge) Evaluator",
     )

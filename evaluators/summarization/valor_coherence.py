@@ -58,6 +58,8 @@ class ValorSummaryCoherence(JudgeEvaluator):
         ),
         judge="llm",
         lane="judge",
+        insight_type="summarization",
+        problem_type="summarization",
         keywords=("judge", "summary", "coherence"),
         source=SOURCE,
     )

@@ -102,6 +102,8 @@ class ValorRouge(OverlapEvaluator[RougeText]):
         family="summarization",
         inputs=(Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
         metrics=_metrics(ROUGE_TYPES),
+        insight_type="summarization",
+        problem_type="summarization",
         keywords=("n-gram", "summarization"),
         source=_SOURCE,
     )
@@ -162,6 +164,8 @@ class ValorBleu(OverlapEvaluator[NGrams]):
                 description="Weighted precision of the answer's n-grams, with a penalty for brevity.",
             ),
         ),
+        insight_type="summarization",
+        problem_type="summarization",
         keywords=("n-gram", "summarization"),
         source=_SOURCE,
     )

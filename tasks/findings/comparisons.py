@@ -120,13 +120,11 @@ def _comparison(view: RunView, lead: Lead, paired: Mapping[tuple[int, int, int],
     }[board, lead.best]
     who = listing(view.model_name(model) for model in lead.models)
     aggregate = view.aggregates[metric["metric_id"], lead.models[0]]
-    verb = "is" if len(lead.models) == 1 else "are equally"
-    head = (
-        f"{who} {verb} the {word} by {view.evaluator_name(evaluator_id)}"
-        if verb == "is"
-        else (f"{who} are equally {word} by {view.evaluator_name(evaluator_id)}")
-    )
-    parts = [f"{head}: {metric['name']} {number(aggregate['value'])}{_interval(aggregate)}."]
+    place = "is the" if len(lead.models) == 1 else "are equally"
+    parts = [
+        f"{who} {place} {word} by {view.evaluator_name(evaluator_id)}: "
+        f"{metric['name']} {number(aggregate['value'])}{_interval(aggregate)}."
+    ]
     alike = [model for model in lead.rest if not _distinct(view, lead, model, paired)]
     parts += _certainty(view, lead, alike)
     if lead.others:

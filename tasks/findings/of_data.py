@@ -42,7 +42,7 @@ def missing_input_problems(view: RunView) -> Iterator[Finding]:
     evaluators of retrieval have nothing to do, which is told as a note.
     """
     for field, missing in FIELDS.items():
-        needing = [id_ for id_ in view.evaluators if (spec := view.spec(id_)) and field in spec.required]
+        needing = [id_ for id_ in view.evaluators if field in view.required(id_)]
         if needing:
             found = _missing(view, field, missing, needing)
             if found:
@@ -105,16 +105,17 @@ def inapplicable_problems(view: RunView) -> Iterator[Finding]:
         if spec is None or metric is None:
             continue
         own = [line for (metric_id, _), line in view.aggregates.items() if metric_id == metric["metric_id"]]
-        if not own or any(line["n_scored"] or line["n_unscored"] for line in own) or _lacks_one(view, spec.required):
+        required = view.required(evaluator_id)
+        if not own or any(line["n_scored"] or line["n_unscored"] for line in own) or _lacks_one(view, required):
             continue
         name = view.evaluator_name(evaluator_id)
-        if _some_row_has(view, spec.required):
+        if _some_row_has(view, required):
             severity = Severity.LOW
             text = f"{name} measured nothing: no row is of the kind that it is for."
             actions = f"See `leadline evaluators show {spec.id}` for what it looks for, or leave it out."
         else:
             severity = Severity.HIGH
-            inputs = listing([FIELDS[field].name if field in FIELDS else field.value for field in spec.required])
+            inputs = listing([FIELDS[field].name if field in FIELDS else field.value for field in required])
             text = f"{name} measured nothing: no row has all it needs ({inputs})."
             actions = "Complete the rows of the dataset, or leave out this evaluator."
         yield Finding(
@@ -124,7 +125,7 @@ def inapplicable_problems(view: RunView) -> Iterator[Finding]:
             evaluator_id=evaluator_id,
             description=text,
             actions=actions,
-            attrs=view.attrs(evaluator_id=evaluator_id, fields=[field.value for field in spec.required], avid="P0100"),
+            attrs=view.attrs(evaluator_id=evaluator_id, fields=[field.value for field in required], avid="P0100"),
         )
 
 

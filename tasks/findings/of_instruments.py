@@ -36,10 +36,9 @@ _REASONS: Final[Mapping[str, tuple[str, str]]] = {
         "Check the judge's address, key and limits, then run again.",
     ),
     Reason.JUDGE_REFUSED: (
-        "the judge refused to answer",
-        "Check the judge's key, model name and context length, then run again.",
+        "the judge refused the calls, and would again",
+        "Check the judge's key, model name and context length, then run again, or choose another judge.",
     ),
-    Reason.JUDGE_REFUSED: ("the judge refused to judge them", "Read the rows named, or choose another judge."),
     Reason.JUDGE_UNPARSEABLE: (
         "the judge's reply could not be understood",
         "Read the raw replies, then choose a judge that keeps to the format asked for.",

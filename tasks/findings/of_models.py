@@ -29,6 +29,13 @@ _ACTIONS: Final = {
     "summarization": "Compare the rows named with their expected answers. Adjust the prompt, or check whether the "
     "expected answers are the only acceptable ones.",
 }
+_CONTEXT_ACTION: Final = (
+    "Look at the retrieved contexts: the answer was right in spite of them, which may be luck or the model's own "
+    "knowledge. Improve the retrieval."
+)
+_FAMILY_CODES: Final = {"privacy": "P0300", "fairness": "E0100"}
+_EVALUATOR_CODES: Final = {"toxicity": "E0300", "valor.toxicity": "E0300"}
+"""AVID codes of evaluators that measure something else than the rest of their family."""
 _DEFAULT_ACTION: Final = (
     "Read the rows named, worst first. Improve the prompt, the retrieval or the model, or choose a model that does "
     "better."
@@ -58,16 +65,17 @@ def _misses(metric: Mapping[str, Any], aggregate: Mapping[str, Any]) -> bool:
 
 
 def how_bad(value: float, metric: Mapping[str, Any]) -> Severity:
-    """Return ``high`` for a value more than half of the way from the threshold to the worst value of the range.
+    """Return ``high`` for a value at least half of the way from the threshold to the worst value of the range.
 
-    For a metric in [0, 1] that is better when higher this is the reference's rule, below half of the threshold; the
-    same distance counts for one that is better when lower. Where the worst value is infinite, ``high`` is a value
-    further from 0 than twice the threshold (or, for a threshold of 0, any value that misses it).
+    For a metric in [0, 1] that is better when higher this is the reference's rule, ``medium`` only above half of the
+    threshold; the same distance counts for one that is better when lower. Where the worst value is infinite, ``high``
+    begins at twice the threshold (for a threshold of 0, at any value that misses it). Nothing can be said of how far
+    a value is from an infinite threshold: ``medium``.
     """
     threshold, higher = metric["threshold"], metric["higher_is_better"]
     worst = metric["low"] if higher else metric["high"]
     allowed = abs(threshold) if abs(worst) == float("inf") else abs(worst - threshold) / 2
-    return Severity.HIGH if abs(value - threshold) > allowed else Severity.MEDIUM
+    return Severity.HIGH if abs(value - threshold) >= allowed < float("inf") else Severity.MEDIUM
 
 
 def _failing_rows(
@@ -114,7 +122,7 @@ def _threshold_problem(
             evaluator_id=evaluator_id,
             metric=metric,
             model_id=model_id,
-            avid={"privacy": "P0300", "fairness": "E0100"}.get(family, "P0200"),
+            avid=_code(view.evaluators[evaluator_id]),
             n_failed=n_failed,
             n_scored=aggregate["n_scored"],
             n_unscored=aggregate["n_unscored"],
@@ -124,6 +132,12 @@ def _threshold_problem(
         ),
         row_ids=rows,
     )
+
+
+def _code(evaluator: Mapping[str, Any]) -> str:
+    """Return the AVID code of what an evaluator measures."""
+    own = _EVALUATOR_CODES.get(evaluator["evaluator"].partition("#")[0])
+    return own or _FAMILY_CODES.get(evaluator["family"], "P0200")
 
 
 def _basis(aggregate: Mapping[str, Any]) -> str:
@@ -241,6 +255,7 @@ def retrieval_problems(view: RunView) -> Iterator[Finding]:
     for line in records(view.connection, sql("problems/retrieval").format(most=MOST_ROWS)):
         evaluator_id, model_id = line["evaluator_id"], line["model_id"]
         metric = view.metrics[line["metric_id"]]
+        private = view.evaluators[evaluator_id]["family"] == "privacy"
         yield Finding(
             type=RETRIEVAL,
             severity=Severity.MEDIUM,
@@ -249,10 +264,13 @@ def retrieval_problems(view: RunView) -> Iterator[Finding]:
             model_id=model_id,
             description=f"{view.evaluator_name(evaluator_id)}: on {count(line['n'], 'row')} of model "
             f"{view.model_name(model_id)} the retrieved context fails the check although the answer passes it.",
-            actions="Look at the retrieved contexts: the answer was right in spite of them, which may be luck or the "
-            "model's own knowledge. Improve the retrieval.",
+            actions=_ACTIONS["privacy"] if private else _CONTEXT_ACTION,
             attrs=view.attrs(
-                evaluator_id=evaluator_id, metric=metric, model_id=model_id, avid="P0100", n_rows=line["n"]
+                evaluator_id=evaluator_id,
+                metric=metric,
+                model_id=model_id,
+                avid=_FAMILY_CODES["privacy"] if private else "P0100",
+                n_rows=line["n"],
             ),
             row_ids=line["row_ids"],
         )

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from evaluators.base import Spec
+from evaluators.base import Evaluator, Spec
+from evaluators.errors import UsageError
 from evaluators.registry import all_evaluators
+from evaluators.types import Field
 from tasks.tables import records
 
 if TYPE_CHECKING:
@@ -69,8 +71,20 @@ class RunView:
 
     def spec(self, evaluator_id: int) -> Spec | None:
         """Return what is known of an evaluator; ``None`` if it is not installed here."""
-        kind = all_evaluators().get(self.evaluators[evaluator_id]["evaluator"].partition("#")[0])
+        kind = self._kind(evaluator_id)
         return kind.spec if kind else None
+
+    def required(self, evaluator_id: int) -> tuple[Field, ...]:
+        """Return the inputs that an evaluator needs under the run's parameters; none if it is not installed here."""
+        return self._required.get(evaluator_id, ())
+
+    @cached_property
+    def _required(self) -> dict[int, tuple[Field, ...]]:
+        kinds = {evaluator_id: self._kind(evaluator_id) for evaluator_id in self.evaluators}
+        return {id_: _needs(kind, self.evaluators[id_]["params"]) for id_, kind in kinds.items() if kind}
+
+    def _kind(self, evaluator_id: int) -> type[Evaluator] | None:
+        return all_evaluators().get(self.evaluators[evaluator_id]["evaluator"].partition("#")[0])
 
     def metrics_of(self, evaluator_id: int) -> list[dict[str, Any]]:
         """Return an evaluator's metrics, the primary one first."""
@@ -132,6 +146,14 @@ class RunView:
             out["avid_problem_code"] = avid
             out["avid_problem_code_description"] = AVID[avid]
         return out | {name: jsonable(value) for name, value in more.items()}
+
+
+def _needs(kind: type[Evaluator], params: dict[str, Any]) -> tuple[Field, ...]:
+    """Return what an evaluator needs under parameters, or usually needs if they are those of another version of it."""
+    try:
+        return kind(kind.parameters.build(kind.spec.id, params)).required
+    except UsageError:
+        return kind.spec.required
 
 
 def jsonable(value: Any) -> Any:

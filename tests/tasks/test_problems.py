@@ -67,11 +67,17 @@ def test_lower_is_better_turns_the_comparison_around(tmp_path: Path) -> None:
     ("value", "threshold", "higher", "range_", "expected"),
     [
         (0.37, 0.75, True, (0, 1), Severity.HIGH),
+        (0.375, 0.75, True, (0, 1), Severity.HIGH),
         (0.38, 0.75, True, (0, 1), Severity.MEDIUM),
         (0.88, 0.75, False, (0, 1), Severity.HIGH),
+        (0.875, 0.75, False, (0, 1), Severity.HIGH),
         (0.87, 0.75, False, (0, 1), Severity.MEDIUM),
         (0.9, 0.5, False, (0, math.inf), Severity.MEDIUM),
+        (1.0, 0.5, False, (0, math.inf), Severity.HIGH),
         (1.1, 0.5, False, (0, math.inf), Severity.HIGH),
+        (-4.0, -2.0, True, (-math.inf, 0), Severity.HIGH),
+        (-3.9, -2.0, True, (-math.inf, 0), Severity.MEDIUM),
+        (0.5, math.inf, True, (0, 1), Severity.MEDIUM),
         (math.inf, 0.5, False, (0, math.inf), Severity.HIGH),
         (0.1, 0.0, False, (0, math.inf), Severity.HIGH),
         (1.9, 3.0, True, (1, 5), Severity.HIGH),
@@ -95,6 +101,17 @@ def test_the_type_is_the_evaluators_and_privacy_has_its_own_code(tmp_path: Path)
     (problem,) = problems(tmp_path, rows=rows, scores=scores, evaluators=[Toy("test.needs", family="privacy")])
     assert problem["type"] == "classification"
     assert problem["attrs"]["avid_problem_code"] == "P0300"
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "code"),
+    [("sexism", "E0100"), ("toxicity", "E0300"), ("toxicity#strict", "E0300"), ("valor.toxicity", "E0300")],
+)
+def test_toxicity_is_no_bias(tmp_path: Path, evaluator: str, code: str) -> None:
+    scores = [Given(f"c{i}", "a", 0.9, "lower", evaluator) for i in range(4)]
+    toy = Toy(evaluator, metrics=(LOWER,), family="fairness")
+    (problem,) = [one for one in problems(tmp_path, scores=scores, evaluators=[toy]) if not one["instrument"]]
+    assert problem["attrs"]["avid_problem_code"] == code
 
 
 # Flips
@@ -169,6 +186,17 @@ def test_a_context_that_fails_where_the_answer_passes_is_a_problem(tmp_path: Pat
     assert problem["instrument"] is False
     assert problem["row_ids"] == [0]
     assert problem["attrs"]["metric_id"] == "retrieval_failures"
+    assert problem["attrs"]["avid_problem_code"] == "P0100"
+    assert "Improve the retrieval" in problem["actions"]
+
+
+def test_a_leak_that_only_the_context_holds_is_a_matter_of_privacy_not_of_luck(tmp_path: Path) -> None:
+    scores = board_scores("c0", "a", generation=False, retrieval=True)
+    toy = Toy(metrics=BOARD, leaderboard="bool", family="privacy")
+    (problem,) = of_type(problems(tmp_path, scores=scores, evaluators=[toy]), "retrieval")
+    assert problem["attrs"]["avid_problem_code"] == "P0300"
+    assert "keep such data out of the documents" in problem["actions"]
+    assert "luck" not in problem["actions"]
 
 
 def test_a_retrieval_failure_that_the_evaluator_also_flags_is_told_once(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.tasks.problem_factory import of_type, problems
 from tests.tasks.run_factory import Given, Toy, answer
 
@@ -50,6 +52,37 @@ def test_contexts_are_only_noted_where_no_model_is_a_rag_system(tmp_path: Path) 
     rows = [needs("c0", context=[])]
     (problem,) = problems(tmp_path, rows=rows, scores=[Given("c0", "a", "", evaluator="test.needs")], evaluators=NEEDS)
     assert problem["severity"] == "low"
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "params", "lacking"),
+    [
+        ("text_matching", {}, {"condition"}),
+        ("text_matching", {"default_to_expected_answer": True}, set()),
+        ("text_matching#mine", {"default_to_expected_answer": True}, set()),
+        ("text_matching", {"a parameter": "of another version"}, {"condition"}),
+        ("byop", {"prompt_template": "Is {ACTUAL_OUTPUT} polite? true or false"}, set()),
+        ("byop", {"prompt_template": "Does {ACTUAL_OUTPUT} follow from {CONTEXT}?"}, {"retrieved_context"}),
+        ("databricks.custom", {"judge_prompt": "Is {response} polite?"}, set()),
+        ("databricks.custom", {"judge_prompt": "Does {response} answer {request}?"}, {"question"}),
+        ("summarization_judge", {}, {"question"}),
+    ],
+)
+def test_an_input_that_the_runs_parameters_make_needless_is_not_missed(
+    tmp_path: Path, evaluator: str, params: dict[str, Any], lacking: set[str]
+) -> None:
+    rows = [answer(f"c{i}", "a", question=None) for i in range(2)]
+    scores = [Given(f"c{i}", "a", "" if lacking else 0.9, evaluator=evaluator) for i in range(2)]
+    found = problems(tmp_path, rows=rows, scores=scores, evaluators=[Toy(evaluator, params=params)])
+    assert {problem["attrs"]["field"] for problem in of_type(found, "dataset")} == lacking
+
+
+def test_an_evaluator_that_nothing_fits_names_what_the_runs_parameters_need(tmp_path: Path) -> None:
+    rows = [answer("c0", "a", answer=None, context=["x"]), answer("c1", "a")]
+    toy = Toy("byop", params={"prompt_template": "Does {ACTUAL_OUTPUT} follow from {CONTEXT}?"})
+    scores = [Given(f"c{i}", "a", "", evaluator="byop") for i in range(2)]
+    (problem,) = of_type(problems(tmp_path, rows=rows, scores=scores, evaluators=[toy]), "dataset", "measured nothing")
+    assert set(problem["attrs"]["fields"]) == {"actual_answer", "retrieved_context"}
 
 
 def test_missing_answers_are_told_apart_from_host_errors(tmp_path: Path) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import math
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+import tasks
 from evaluators.metrics import Metric
+from evaluators.types import Reason
+from tasks.findings.of_instruments import _REASONS
 from tests.tasks.problem_factory import even, of_type, problems
 from tests.tasks.run_factory import Basis, Given, Toy
 
@@ -45,6 +50,25 @@ def test_a_missing_model_is_one_problem_for_all_evaluators_and_shows_the_command
     assert "leadline models fetch x" in found[0]["description"]
     assert found[0]["severity"] == "high"
     assert found[0]["evaluator_id"] is None
+
+
+def test_every_reason_has_its_advice_and_a_refused_call_that_which_can_help(tmp_path: Path) -> None:
+    assert set(_REASONS) == set(Reason) - {Reason.HOST_ERROR}
+    assert len(set(_REASONS.values())) == len(_REASONS)
+    (problem,) = problems(tmp_path, scores=[*even(8, 0.9), Given("x", "a", "judge_refused")])
+    assert "key, model name and context length" in problem["actions"]
+
+
+def test_no_table_gives_a_key_twice() -> None:
+    """The linter compares keys that are literals or names, not members of enumerations."""
+    root = Path(tasks.__file__).parents[1]
+    twice = []
+    for path in [path for room in ("evaluators", "tasks", "flows") for path in (root / room).rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Dict):
+                keys = Counter(ast.unparse(key) for key in node.keys if key is not None)
+                twice += [f"{path.name}:{node.lineno}: {key}" for key, count in keys.items() if count > 1]
+    assert twice == []
 
 
 def test_a_missing_device_is_not_said_to_be_a_missing_model(tmp_path: Path) -> None:

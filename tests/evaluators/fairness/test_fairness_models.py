@@ -196,6 +196,18 @@ class TestFairnessBias:
         assert "".join(answer[span.start : span.end] for span in score.evidence.spans) == answer
         assert score.values["fairness_bias"] == max(span.value or 0.0 for span in score.evidence.spans)
 
+    @pytest.mark.parametrize(("words", "parts", "told"), [(38, 1, []), (39, 2, []), (40, 2, []), (41, 2, [41])])
+    def test_only_an_answer_of_more_tokens_than_the_model_reads_is_reported(
+        self, words: int, parts: int, told: list[int], tiny: Callable[[str], Path], tools: Toolbox
+    ) -> None:
+        """The tiny model reads 40 tokens, 38 of the text and two marks."""
+        (score,) = bias(tiny("bias")).score([row("nine " * words)], tools)
+        assert score.evidence.data["tokens"] == words
+        assert score.evidence.data.get("parts", 1) == parts
+        assert [flag.message.partition(",")[0] for flag in score.flags] == [
+            f"The answer has {count} tokens" for count in told
+        ]
+
     @pytest.mark.parametrize("answer", ["", "\t "])
     def test_a_blank_answer_is_unscorable(self, answer: str, tiny: Callable[[str], Path], tools: Toolbox) -> None:
         (score,) = bias(tiny("bias")).score([row(answer)], tools)

@@ -52,15 +52,23 @@ def split(text: str | None) -> list[str]:
     return [sentence.text for sentence in splitter_for("en").split(text or "")]
 
 
+def claims(row: Row) -> list[str]:
+    """Return the sentences of an answer that groundedness assesses."""
+    return [sentence for sentence in split(row.actual_answer) if len(sentence) > 10]
+
+
+GROUNDABLE = [row for row in ROWS if claims(row)]
+
+
 def unscored(value: object) -> Reason | None:
     return value.reason if isinstance(value, Unscored) else None
 
 
 class TestFormulas:
     def test_groundedness(self, tools: Toolbox, cosine: Cosine) -> None:
-        for row, score in zip(ROWS, Groundedness().score(ROWS, tools), strict=True):
+        for row, score in zip(GROUNDABLE, Groundedness().score(GROUNDABLE, tools), strict=True):
             context = [sentence for chunk in row.retrieved_context for sentence in split(chunk.content)]
-            expected = min(max(cosine(a, c) for c in context) for a in split(row.actual_answer))
+            expected = min(max(cosine(a, c) for c in context) for a in claims(row))
             assert score.values["groundedness"] == pytest.approx(expected, abs=1e-5)
 
     def test_answer_relevancy(self, tools: Toolbox, cosine: Cosine) -> None:
@@ -114,11 +122,9 @@ class TestEvidence:
     def test_each_answer_sentence_has_its_value_and_the_closest_context_sentence(
         self, tools: Toolbox, cosine: Cosine
     ) -> None:
-        for row, score in zip(ROWS, Groundedness().score(ROWS, tools), strict=True):
+        for row, score in zip(GROUNDABLE, Groundedness().score(GROUNDABLE, tools), strict=True):
             data: Any = score.evidence.data
-            assert [str(row.actual_answer)[span.start : span.end] for span in score.evidence.spans] == split(
-                row.actual_answer
-            )
+            assert [str(row.actual_answer)[span.start : span.end] for span in score.evidence.spans] == claims(row)
             for span, place in zip(score.evidence.spans, data["closest"], strict=True):
                 closest = row.retrieved_context[place["chunk"]].content[place["start"] : place["end"]]
                 sentence = str(row.actual_answer)[span.start : span.end]
@@ -148,14 +154,24 @@ class TestEvidence:
 
 class TestEdges:
     def test_an_answer_without_a_sentence_cannot_be_grounded_and_is_a_problem(self, tools: Toolbox) -> None:
-        score = Groundedness().score([Row("c", "m", actual_answer=" \n", retrieved_context=(Chunk("Paris."),))], tools)[
-            0
-        ]
-        assert unscored(score.values["groundedness"]) is Reason.UNSCORABLE
-        assert [(flag.type, flag.severity) for flag in score.flags] == [("evaluation", Severity.HIGH)]
+        for answer in (" \n", "Yes.", "Yes. No! Yes it is."):
+            row = Row("c", "m", actual_answer=answer, retrieved_context=(Chunk("Paris."),))
+            (score,) = Groundedness().score([row], tools)
+            assert unscored(score.values["groundedness"]) is Reason.UNSCORABLE
+            assert [(flag.type, flag.severity) for flag in score.flags] == [("evaluation", Severity.HIGH)]
+            assert "no sentence of more than 10 characters" in score.flags[0].message
+
+    def test_a_short_sentence_beside_a_longer_one_is_not_the_least_grounded(self, tools: Toolbox) -> None:
+        claim = "The ship is of paris."
+        row = Row("c", "m", actual_answer=f"Yes. {claim} Of course.", retrieved_context=(Chunk(f"{claim} No."),))
+        (score,) = Groundedness().score([row], tools)
+        assert score.values["groundedness"] == pytest.approx(1.0, abs=1e-5)
+        assert [str(row.actual_answer)[span.start : span.end] for span in score.evidence.spans] == [claim]
+        assert score.evidence.data["sentences"] == 1
+        assert Groundedness().identity(tools)["version"] == "2"
 
     def test_a_context_without_a_sentence_grounds_nothing(self, tools: Toolbox) -> None:
-        row = Row("c", "m", actual_answer="Paris.", retrieved_context=(Chunk(""), Chunk(" ")))
+        row = Row("c", "m", actual_answer="It is Paris.", retrieved_context=(Chunk(""), Chunk(" ")))
         score = Groundedness().score([row], tools)[0]
         assert score.values == {"groundedness": 0.0}
         least: Any = score.evidence.data["least_grounded"]
@@ -255,12 +271,13 @@ class TestModels:
         original = Toolbox.embed
 
         def embed(self: Toolbox, ref: Any, texts: Sequence[str], *, steady: bool = False) -> Any:
-            if "Too long." in texts:
+            if "Too long to be read." in texts:
                 raise OutOfMemory("A text does not fit.")
             return original(self, ref, texts)
 
         monkeypatch.setattr(Toolbox, "embed", embed)
-        rows = [*ROWS[:3], replace(ROWS[3], actual_answer="Too long."), *ROWS[4:6]]
+        first, second, third, long, *rest = GROUNDABLE[:6]
+        rows = [first, second, third, replace(long, actual_answer="Too long to be read."), *rest]
         scores = Groundedness().score(rows, tools)
         assert [unscored(score.values["groundedness"]) for score in scores] == [
             *[None] * 3,
@@ -278,7 +295,7 @@ class TestModels:
             return original(self, row, *rest)
 
         monkeypatch.setattr(Groundedness, "measure", measure)
-        values = [score.values["groundedness"] for score in Groundedness().score(ROWS[:3], tools)]
+        values = [score.values["groundedness"] for score in Groundedness().score(GROUNDABLE[:3], tools)]
         assert [unscored(value) for value in values] == [None, Reason.EVALUATOR_ERROR, None]
 
     def test_cross_encoders_can_be_dropped(self, tools: Toolbox, tiny_cross_encoder: Path) -> None:

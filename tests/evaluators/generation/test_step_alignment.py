@@ -91,7 +91,7 @@ class TestExamplesCheckedByHand:
         tea = listed(["Boil water.", "Pour it over the tea."])
         for chunks in ([cake, listed(PUMP), tea], [f"{tea}\n\nMaintenance:\n\n{listed(PUMP)}\n\nA cake:\n\n{cake}"]):
             (score,) = StepAlignment().score([row_of(listed(PUMP[:4]), *chunks)], offline)
-            assert values(score) == (1, 1, 0, 0, 5, 4)
+            assert values(score) == (1, 1, 0, 0, 10, 4)
             assert score.evidence.data["context_procedures"] == 3
 
     def test_a_procedure_that_is_cut_between_chunks_is_whole(self, offline: Toolbox) -> None:
@@ -103,7 +103,7 @@ class TestExamplesCheckedByHand:
     def test_an_answer_without_steps_lacks_those_of_the_procedure_it_is_about(self, offline: Toolbox) -> None:
         cake = listed(["Mix flour and eggs.", "Bake the cake."])
         (score,) = StepAlignment().score([row_of("You change the filter of the pump.", cake, listed(PUMP))], offline)
-        assert values(score) == (5, 5, 0, 0, 5, 0)
+        assert values(score) == (5, 5, 0, 0, 7, 0)
 
     def test_a_context_without_steps_is_a_problem(self, offline: Toolbox) -> None:
         (score,) = StepAlignment().score([row_of(listed(PUMP), "Pumps are loud.")], offline)
@@ -132,6 +132,25 @@ def random_row(seed: int) -> Row:
     steps = [step() for _ in range(draw.randint(2, 7))]
     answer = [draw.choice([one, step()]) for one in steps if draw.random() < 0.8] or [step()]
     return row_of(listed(answer), "Some text.", listed(steps), case=str(seed))
+
+
+@pytest.mark.slow
+class TestStepsFound:
+    def test_those_of_procedures_that_are_not_compared_count_too(self, tools: Toolbox) -> None:
+        first, second = listed(["Turn it.", "Push it.", "Wash it."]), listed(PUMP)
+        answer = f"{first}\n\nThen the cake:\n\n{listed(['Mix it.', 'Bake it.'])}"
+        (score,) = StepAlignment().score([row_of(answer, first, second)], tools)
+        assert values(score) == (0, 0, 0, 0, 8, 5)
+        assert "the answer's 3 steps into the context's 3" in str(score.evidence.message)
+        assert score.evidence.data["other_procedures_of_the_answer"] == 1
+
+    def test_a_procedure_that_two_chunks_repeat_counts_once(self, tools: Toolbox) -> None:
+        chunk = listed(PUMP)
+        (score,) = StepAlignment().score([row_of(chunk, chunk, f"See here:\n{chunk}")], tools)
+        assert values(score) == (0, 0, 0, 0, 5, 5)
+
+    def test_scores_of_the_version_that_counted_otherwise_are_not_taken_for_these(self) -> None:
+        assert StepAlignment().identity(Toolbox())["version"] == "2"
 
 
 @pytest.mark.slow
@@ -202,7 +221,7 @@ class TestByJudge:
     def test_the_judge_finds_steps_in_prose(self, embedder: str) -> None:
         judge = ScriptedJudge(SAID)
         (score,) = judged("step_alignment", judge, PROSE, extraction="judge", embedding_model="offline")
-        assert values(score) == (0, 0, 0, 0, 2, 2)
+        assert values(score) == (0, 0, 0, 0, 3, 2)
         assert sorted(text for prompt in judge.asked for text in fenced(prompt, "text")) == sorted(
             [str(PROSE.actual_answer), PROSE.retrieved_context[0].content]
         )
@@ -219,6 +238,12 @@ class TestByJudge:
         for extraction, expected in (("judge", (0, 0)), ("both", (5, 5))):
             (score,) = judged("step_alignment", judge, row, extraction=extraction, embedding_model=embedder)
             assert values(score)[4:] == expected
+
+    def test_steps_that_the_judge_and_the_expressions_find_are_not_counted_twice(self, embedder: str) -> None:
+        row = row_of(listed(PUMP), listed(PUMP))
+        judge = ScriptedJudge({"Reply with": {"procedures": [[step.lower() for step in PUMP], ["Wash your hands."]]}})
+        (score,) = judged("step_alignment", judge, row, extraction="both", embedding_model=embedder)
+        assert values(score) == (0, 0, 0, 0, 6, 6)
 
     def test_a_judge_that_is_down_leaves_the_row_unscored(self, embedder: str) -> None:
         judge = ScriptedJudge({"Reply with": ["no JSON"]})
