@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final
 
 from evaluators.errors import UsageError
+from tasks.ledger.processes import has_ended, process_of
 from tasks.store import Run, Store
 
 _LATEST: Final = re.compile(r"latest(?:~([0-9]{1,6}))?")
@@ -56,22 +55,17 @@ def _completed(store: Store, runs: list[Run], back: int) -> Run:
 def status(record: Mapping[str, Any]) -> str:
     """Return what became of a run: ``running``, ``completed``, ``failed``, or ``interrupted``.
 
-    A run is interrupted when somebody stopped it, and when it says that it runs and its process is gone.
+    A run is interrupted when somebody stopped it, and when it says that it runs and its process is gone, be it that
+    another one has its pid by now; records of older runs do not tell these apart.
 
     Whether a process of another machine lives cannot be told; its run counts as running.
     """
     said = str(record.get("status", "running"))
     if said == "failed" and str(record.get("error")).startswith(_INTERRUPTIONS):
         return "interrupted"
-    process = record.get("process") or {}
-    if said != "running" or process.get("host") != socket.gethostname():
-        return said
-    try:
-        os.kill(int(process["pid"]), 0)
-    except (ProcessLookupError, KeyError, ValueError):
+    process = record.get("process")
+    if said == "running" and process and has_ended(process_of(process)):
         return "interrupted"
-    except PermissionError:
-        return said
     return said
 
 

@@ -24,7 +24,15 @@ from evaluators.judge.config import JudgeConfig
 from evaluators.judge.errors import BudgetSpent, JudgeRefused, JudgeUnavailable
 from evaluators.judge.limiter import AdaptiveLimiter
 from evaluators.judge.prices import price
-from evaluators.judge.transport import AttemptError, LiteLLMTransport, Refused, Throttled, Transient, Transport
+from evaluators.judge.transport import (
+    AttemptError,
+    LiteLLMTransport,
+    Refused,
+    Throttled,
+    Transient,
+    Transport,
+    plausible,
+)
 from evaluators.types import Json
 
 if TYPE_CHECKING:
@@ -153,7 +161,7 @@ class JudgeClient:
                 else:
                     self._breaker.succeeded()
                     self.limiter.succeeded()
-                    return replace(reply, tries=tries)
+                    return replace(plausible(reply), tries=tries)
             used += self._clock() - started + pause
             if used > self.config.deadline_s:
                 raise JudgeUnavailable(

@@ -197,14 +197,8 @@ class ChatModel:
             if config.seed is not None:
                 torch.manual_seed(config.seed)
         padded = self._tokenizer.pad({"input_ids": list(prompts)}, padding=True, return_tensors="pt").to(self._device)
-        try:
-            with torch.inference_mode():
-                made = self.model.generate(
-                    **padded, max_new_tokens=room, pad_token_id=self._tokenizer.pad_token_id, **sampling
-                )
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
+        made = self._made(padded, room, sampling)
+        if made is None:
             release_memory()
             if len(prompts) == 1:
                 return [Refused("the question does not fit into the device's memory")]
@@ -215,6 +209,24 @@ class ChatModel:
             self._read(tokens.tolist(), len(prompt), room, seconds)
             for prompt, tokens in zip(prompts, made[:, padded.input_ids.shape[1] :], strict=True)
         ]
+
+    def _made(self, padded: Any, room: int, sampling: Mapping[str, Any]) -> torch.Tensor | None:
+        """Return what the model makes of prompts, ``None`` where memory runs out.
+
+        The error is left behind here: its traceback holds the tensors of the failed call.
+        """
+        import torch
+
+        try:
+            with torch.inference_mode():
+                made: torch.Tensor = self.model.generate(
+                    **padded, max_new_tokens=room, pad_token_id=self._tokenizer.pad_token_id, **sampling
+                )
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            return None
+        return made
 
     def _read(self, tokens: list[int], sent: int, room: int, seconds: float) -> Reply:
         ends = self.model.generation_config.eos_token_id

@@ -34,6 +34,17 @@ def cost(config: JudgeConfig, input_tokens: int | None, output_tokens: int | Non
     return input_tokens * known[0] + output_tokens * known[1]
 
 
+def is_listed(model: str) -> bool:
+    """Return whether LiteLLM's table has a model, or else models of the provider that stands before its name."""
+    provider, slash, _ = model.partition("/")
+    return model in _table() or (bool(slash) and provider in _providers())
+
+
+@cache
+def _providers() -> frozenset[str]:
+    return frozenset(str(known.get("litellm_provider")) for known in _table().values())
+
+
 @cache
 def _table() -> dict[str, Any]:
     """Read LiteLLM's table from its package: importing LiteLLM takes seconds."""

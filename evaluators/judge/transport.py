@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from types import ModuleType
 from typing import Any, Final, Protocol
@@ -21,7 +23,7 @@ from evaluators.judge.config import JudgeConfig
 from evaluators.judge.errors import JudgeRefused
 from evaluators.judge.prices import cost
 from evaluators.judge.schemas import strict_schema
-from evaluators.judge.secrecy import without_secrets
+from evaluators.judge.secrecy import LONGEST, without_secrets
 from evaluators.text.sentences import without_surrogates
 
 _PREFIXES: Final = re.compile(r"^(?:(?:litellm\.)?\w+(?:Error|Exception)(?:: | - ))+")
@@ -29,6 +31,9 @@ _PREFIXES: Final = re.compile(r"^(?:(?:litellm\.)?\w+(?:Error|Exception)(?:: | -
 
 _REFUSES_ALL: Final = frozenset({401, 402, 403, 404})
 """A wrong key, an empty purse, a model that is not there."""
+
+MOST_TOKENS: Final = 100_000_000
+"""Ten times the longest context of any model: no question or reply has more."""
 
 _OVERLOADED: Final = frozenset({503, 529})
 _MAY_PASS: Final = frozenset({408, 409, 425, 429})
@@ -193,19 +198,55 @@ def _reply(config: JudgeConfig, response: Any, seconds: float) -> Reply:
     if not response.choices:
         raise Transient("a reply without content")
     choice = response.choices[0]
-    usage = getattr(response, "usage", None)
-    sent, said = getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None)
-    price = cost(config, sent, said)
-    if price is None:
-        price = response._hidden_params.get("response_cost")
+    sent, said = _usage(response)
     return Reply(
         text=without_surrogates(choice.message.content or ""),
         finish_reason=choice.finish_reason or "stop",
         input_tokens=sent,
         output_tokens=said,
-        cost_usd=None if price is None else float(price),
+        cost_usd=_cost(config, response, sent, said),
         seconds=seconds,
     )
+
+
+def _usage(response: Any) -> tuple[int | None, int | None]:
+    """Return the tokens of question and reply as far as the server told them."""
+    usage = getattr(response, "usage", None)
+    sent, said = _tokens(getattr(usage, "prompt_tokens", None)), _tokens(getattr(usage, "completion_tokens", None))
+    # No question is empty: 0 is LiteLLM's word for a server that does not count.
+    return (sent, said) if sent else (None, said or None)
+
+
+def _cost(config: JudgeConfig, response: Any, sent: int | None, said: int | None) -> float | None:
+    if sent is None or said is None:
+        return None  # LiteLLM's price, too, comes from what the server said of them
+    price = cost(config, sent, said)
+    return response._hidden_params.get("response_cost") if price is None else price
+
+
+def plausible(reply: Reply) -> Reply:
+    """Return a reply in which figures that cannot be true are unknown, since a server may say anything.
+
+    An unknown cost counts against a budget as what was set aside, so no reply can raise what a run may spend.
+    """
+    return replace(
+        reply,
+        finish_reason=without_surrogates(reply.finish_reason)[:LONGEST],
+        input_tokens=_tokens(reply.input_tokens),
+        output_tokens=_tokens(reply.output_tokens),
+        cost_usd=_price(reply.cost_usd),
+    )
+
+
+def _tokens(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
+
+
+def _price(value: object) -> float | None:
+    """Return an amount of money, ``None`` for one that is negative or not finite."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= sys.float_info.max else None
 
 
 def _meaning(api: ModuleType, config: JudgeConfig, error: Exception) -> AttemptError:

@@ -31,6 +31,7 @@ from evaluators.judge.pass_fail import PassFailEvaluator
 from evaluators.judge.placeholders import UserPrompt, user_prompt
 from evaluators.judge.prompting import Prompt
 from evaluators.metrics import Metric, boolean_metrics
+from evaluators.paths import from_home
 from evaluators.refusal import refusals_of
 from evaluators.registry import FAMILIES, all_evaluators, register
 from evaluators.toolbox import Toolbox
@@ -189,7 +190,7 @@ def load_folder(folder: str | Path) -> tuple[type[Evaluator], ...]:
     Raises:
         UsageError: The folder or a file cannot be read, or what a file says makes no sense.
     """
-    path = Path(folder).expanduser()
+    path = from_home(folder)
     if not path.is_dir():
         raise UsageError(f"There is no folder {folder}.", hint="It should hold a YAML file for each evaluator.")
     files = sorted(file for file in path.iterdir() if file.suffix in ENDINGS and not file.name.startswith("."))

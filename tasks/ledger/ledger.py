@@ -99,7 +99,7 @@ class DatabaseLedger:
                     time.time(), reply.tries, reply.seconds, reply.input_tokens, reply.output_tokens, reply.cost_usd,
                     begun.ask,
                 ),
-                reply=(pack(reply.text), reply.finish_reason, begun.ask, call.digest),
+                reply=(pack(reply.text), _plain(reply.finish_reason), begun.ask, call.digest),
                 run=self._run,
                 reserved=begun.reserved,
                 cost_usd=reply.cost_usd,

@@ -140,6 +140,20 @@ class Beat:
 
 Operation: TypeAlias = Find | Intend | End | Read | Beat
 
+
+def described(operation: Operation) -> str:
+    """Return what an operation is about, for the error that says why it cannot be done."""
+    match operation:
+        case Find() | Intend():
+            return f"the call {operation.digest}"
+        case End():
+            return f"the end of ask {operation.ask} in the run {operation.run}"
+        case Read():
+            return f"the verdict on the call {operation.line[0]}"
+        case Beat():
+            return f"the process {operation.line[0]}"
+
+
 _FIND: Final = """
     SELECT calls.digest, calls.text, calls.finish_reason, asks.input_tokens, asks.output_tokens, asks.cost_usd,
            asks.seconds, asks.tries, asks.run

@@ -9,6 +9,7 @@ from typing import Final
 
 from evaluators.errors import UsageError
 from evaluators.judge.budget import Limits
+from evaluators.paths import from_home
 from tasks.ledger.ledger import Access, DatabaseLedger
 from tasks.ledger.postgres import PostgresAccess
 from tasks.ledger.report import LedgerReader
@@ -35,7 +36,7 @@ def ledger_place(store: Store) -> Path | str:
             f"{LEDGER_VARIABLE} is neither a file nor postgresql://USER:PASSWORD@HOST/DATABASE.",
             hint="Unset it to keep the ledger in the store.",
         )
-    return Path(given).expanduser().absolute()
+    return from_home(given).absolute()
 
 
 def open_ledger(store: Store, run: str, limits: Limits | None = None) -> DatabaseLedger:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from evaluators.errors import StoreError, UsageError
 from evaluators.judge.secrecy import without_secrets
 from tasks.db import sql
-from tasks.ledger.operations import Beat, End, Intend, Operation, Query, perform
+from tasks.ledger.operations import Beat, End, Intend, Operation, Query, described, perform
 from tasks.ledger.processes import BEAT_S, this_process
 
 if TYPE_CHECKING:
@@ -84,11 +84,13 @@ class PostgresAccess:
         self._waiting.append(work)
         if self._pump is None:
             self._pump = loop.create_task(self._empty())
-        await work.future
+        try:
+            await work.future
+        finally:
+            if isinstance(operation, End):  # also where it cannot be put on record
+                self._begun -= 1
         if isinstance(operation, Intend) and operation.admitted:
             self._begin()
-        elif isinstance(operation, End):
-            self._begun -= 1
         return operation
 
     async def _empty(self) -> None:
@@ -96,8 +98,8 @@ class PostgresAccess:
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting[:LARGEST_BATCH], self._waiting[LARGEST_BATCH:]
-                error = await self._persist([work.operation for work in batch])
-                for work in batch:
+                outcomes = await self._outcomes([work.operation for work in batch])
+                for work, error in zip(batch, outcomes, strict=True):
                     if work.future.done() or isinstance(work.operation, Beat):
                         continue  # nobody waits for it
                     if error is None:
@@ -107,8 +109,20 @@ class PostgresAccess:
         finally:
             self._pump = None
 
-    async def _persist(self, operations: list[Operation]) -> StoreError | None:
-        """Do operations until it succeeds, cannot succeed, or :data:`PATIENT_S` are over."""
+    async def _outcomes(self, operations: list[Operation]) -> list[StoreError | None]:
+        """Do operations together; where one cannot be done, half by half, so that it costs no other."""
+        error = await self._persist(operations)
+        if error is None:
+            return [None] * len(operations)
+        if not _is_of_a_value(error):
+            return [unusable(self._url, error)] * len(operations)
+        if len(operations) == 1:
+            return [unusable(self._url, error, operations[0])]
+        half = len(operations) // 2
+        return await self._outcomes(operations[:half]) + await self._outcomes(operations[half:])
+
+    async def _persist(self, operations: list[Operation]) -> Exception | None:
+        """Do operations until it succeeds, cannot succeed, or :data:`PATIENT_S` are over; returns why it did not."""
         import psycopg
 
         deadline, again = time.monotonic() + PATIENT_S, False
@@ -121,10 +135,10 @@ class PostgresAccess:
                 await self._drop()
                 again = True
                 if time.monotonic() > deadline:
-                    return unusable(self._url, error)
-            except psycopg.Error as error:
+                    return error
+            except Exception as error:  # a value can be refused by any part that it passes: callers wait
                 await self._drop()
-                return unusable(self._url, error)
+                return error
             await asyncio.sleep(PAUSE_S)
 
     async def _run(self, operations: list[Operation], again: bool) -> None:
@@ -158,6 +172,14 @@ class PostgresAccess:
         if self._pump is None:
             self._pump = loop.create_task(self._empty())
         loop.call_later(BEAT_S, self._beat)
+
+
+def _is_of_a_value(error: Exception) -> bool:
+    """Return whether an error comes from what was to be stored, and not from the database or the way to it."""
+    psycopg = _psycopg()
+    if isinstance(error, psycopg.DataError | psycopg.IntegrityError):
+        return True
+    return not isinstance(error, psycopg.Error | OSError)  # of which the deadline's TimeoutError is one
 
 
 async def _drive(connection: AsyncConnection[tuple[Any, ...]], operations: list[Operation], again: bool) -> None:
@@ -209,8 +231,8 @@ def shown(url: str) -> str:
     return f"postgresql://{parts.get('host', 'localhost')}{port}/{parts.get('dbname', '')}"
 
 
-def unusable(url: str, error: BaseException) -> StoreError:
-    """Return the error that says that a ledger cannot be used, without its credentials."""
+def unusable(url: str, error: BaseException, operation: Operation | None = None) -> StoreError:
+    """Return the error that says that a ledger cannot be used, or not for one operation; without its credentials."""
     said = str(error) or type(error).__name__
     try:
         parts = _psycopg().conninfo.conninfo_to_dict(url)
@@ -219,6 +241,8 @@ def unusable(url: str, error: BaseException) -> StoreError:
     for secret in {str(parts.get("password") or ""), url} - {""}:
         said = said.replace(secret, "[key]")
     said = without_secrets(said).rstrip(". ")
+    if operation is not None:
+        return StoreError(f"The ledger {shown(url)} cannot hold {described(operation)}: {said}.")
     return StoreError(f"The ledger {shown(url)} cannot be used: {said}.", hint="Look at LEADLINE_LEDGER.")
 
 

@@ -1,13 +1,14 @@
-"""Which process made a call, and whether it is still there to see its end."""
+"""Which process made a call or a run, and whether it is still there to see its end."""
 
 from __future__ import annotations
 
 import os
 import socket
 import time
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 FOREIGN_S: Final = 3600.0
 """A call that was begun this long ago on another host, whose processes cannot be seen from here, is given up."""
@@ -18,15 +19,19 @@ BEAT_S: Final = 15.0
 SILENT_S: Final = 120.0
 """A process of another host that was not heard of for so long is gone; leaves room for clocks that differ."""
 
+_UNKNOWN: Final = "?"
+"""When a process started that has not said so, or that cannot be looked at."""
+
 
 def _started(pid: int) -> str | None:
-    """Return when a process started, in ticks since boot: a pid alone may be another process by now."""
+    """Return when a process started, in ticks since boot, ``None`` for one that is gone.
+
+    A pid alone may be another process by now.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return None if Path("/proc/self/stat").exists() else _signalled(pid)
-    except OSError:
-        return None
+    except OSError:  # gone, or there is no /proc, or it shows no processes of other users
+        return _signalled(pid)
     return stat.rpartition(")")[2].split()[19]
 
 
@@ -37,13 +42,24 @@ def _signalled(pid: int) -> str | None:
     except ProcessLookupError:
         return None
     except PermissionError:
-        return "?"
-    return "?"
+        return _UNKNOWN
+    return _UNKNOWN
 
 
 def this_process() -> str:
-    """Return what identifies this process in the ledger."""
+    """Return what identifies this process in the ledger: its host, pid and start."""
     return _identity(os.getpid())
+
+
+def process_record() -> dict[str, Any]:
+    """Return the parts of :func:`this_process`, for the record of a run."""
+    host, pid, started = this_process().rsplit(":", 2)
+    return {"pid": int(pid), "host": host, "started": started}
+
+
+def process_of(record: Mapping[str, Any]) -> str:
+    """Return a process as :func:`this_process` said it there; records of older runs do not say when it started."""
+    return f"{record['host']}:{record['pid']}:{record.get('started', _UNKNOWN)}"
 
 
 @cache
@@ -56,6 +72,15 @@ def same_host(process: str) -> bool:
     return process.rsplit(":", 2)[0] == socket.gethostname()
 
 
+def has_ended(process: str) -> bool:
+    """Return whether a process of this host has ended; ``False`` for one of another host, which cannot be seen."""
+    _, pid, started = process.rsplit(":", 2)
+    if not same_host(process):
+        return False
+    found = _started(int(pid))
+    return found is None or (found != started and _UNKNOWN not in (found, started))
+
+
 def is_gone(process: str, intended_at: float, now: float | None = None, *, seen_at: float | None = None) -> bool:
     """Return whether a process has ended that began a call and never said how it went.
 
@@ -65,8 +90,7 @@ def is_gone(process: str, intended_at: float, now: float | None = None, *, seen_
         now: The time; the clock's by default.
         seen_at: When it was last heard of, if the ledger keeps that.
     """
-    _, pid, started = process.rsplit(":", 2)
     if same_host(process):
-        return _started(int(pid)) != started
+        return has_ended(process)
     now = time.time() if now is None else now
     return now - intended_at > FOREIGN_S if seen_at is None else now - max(seen_at, intended_at) > SILENT_S

@@ -13,14 +13,14 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from evaluators.errors import StoreError
 from tasks.db import sql
-from tasks.ledger.operations import Find, Intend, Operation, Query, perform
+from tasks.ledger.operations import Find, Intend, Operation, Query, described, perform
 
 O = TypeVar("O", bound=Operation)  # noqa: E741
 
@@ -37,6 +37,10 @@ CHECKPOINT_PAGES: Final = 8_000
 class _Work(NamedTuple):
     operation: Operation
     future: asyncio.Future[None]
+
+
+_Outcomes: TypeAlias = list[StoreError | None]
+"""What became of each operation of a batch."""
 
 
 class SqliteAccess:
@@ -93,39 +97,80 @@ class SqliteAccess:
             waiting = asyncio.get_running_loop().run_in_executor(None, self._run_patiently, batch)
             waiting.add_done_callback(lambda done: self._thread_is_done(batch, done))
 
-    def _thread_is_done(self, batch: list[_Work], done: asyncio.Future[StoreError | None]) -> None:
+    def _thread_is_done(self, batch: list[_Work], done: asyncio.Future[_Outcomes]) -> None:
         self._thread_at_it = False
         _deliver(batch, done.result())
         self._flush()
 
-    def _run_patiently(self, batch: list[_Work]) -> StoreError | None:
+    def _run_patiently(self, batch: list[_Work]) -> _Outcomes:
         try:
             return self._run(batch, PATIENT_S)
         except _Locked as error:
-            return unusable(self._path, error)
+            return [unusable(self._path, error)] * len(batch)
 
-    def _run(self, batch: list[_Work], patience: float) -> StoreError | None:
-        """Run a batch in one transaction; raises :class:`_Locked` when another process does not let go."""
+    def _run(self, batch: list[_Work], patience: float) -> _Outcomes:
+        """Run a batch; raises :class:`_Locked` when another process does not let go, and nothing else: callers wait."""
+        operations = [work.operation for work in batch]
+        try:
+            return self._together(operations, patience) or self._one_by_one(operations, patience)
+        except _Locked:
+            raise
+        except Exception as error:
+            return [unusable(self._path, error)] * len(batch)
+
+    def _together(self, operations: list[Operation], patience: float) -> _Outcomes | None:
+        """Do operations in one transaction; ``None`` where nothing was done, as one of them cannot be."""
+        try:
+            with self._transaction(patience) as connection:
+                _drive(connection, operations)
+        except (_Locked, sqlite3.OperationalError):
+            raise  # it is the database, not a value: a full disk, for example
+        except Exception:
+            return None
+        return [None] * len(operations)
+
+    def _one_by_one(self, operations: list[Operation], patience: float) -> _Outcomes:
+        """Do operations so that one that cannot be done costs no other."""
+        with self._transaction(patience) as connection:
+            return [self._alone(connection, operation) for operation in operations]
+
+    def _alone(self, connection: sqlite3.Connection, operation: Operation) -> StoreError | None:
+        connection.execute("SAVEPOINT alone")
+        try:
+            _drive(connection, [operation])
+        except Exception as error:
+            if isinstance(error, sqlite3.OperationalError) or not connection.in_transaction:
+                raise
+            connection.execute("ROLLBACK TO alone")
+            return unusable(self._path, error, operation)
+        connection.execute("RELEASE alone")
+        return None
+
+    @contextmanager
+    def _transaction(self, patience: float) -> Iterator[sqlite3.Connection]:
+        """Hold the database for a block; nothing is left open however it ends."""
         connection = self._writing
+        connection.execute(f"PRAGMA busy_timeout = {patience * 1000:.0f}")
+        _begin(connection)
         try:
-            connection.execute(f"PRAGMA busy_timeout = {patience * 1000:.0f}")
-            connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
-                raise _Locked("another process holds it") from None
-            return unusable(self._path, error)
-        try:
-            _drive(connection, [work.operation for work in batch])
+            yield connection
             connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            return unusable(self._path, error)
-        return None
 
 
 class _Locked(Exception):
     """Another process is writing."""
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+            raise _Locked("another process holds it") from None
+        raise
 
 
 def _drive(connection: sqlite3.Connection, operations: list[Operation]) -> None:
@@ -146,8 +191,8 @@ def _drive(connection: sqlite3.Connection, operations: list[Operation]) -> None:
             connection.executemany(statement.sql, statement.lines)
 
 
-def _deliver(batch: list[_Work], error: StoreError | None) -> None:
-    for work in batch:
+def _deliver(batch: list[_Work], outcomes: _Outcomes) -> None:
+    for work, error in zip(batch, outcomes, strict=True):
         if work.future.done():
             continue
         if error is None:
@@ -214,6 +259,8 @@ def _prepare(connection: sqlite3.Connection, schema: str) -> None:
             time.sleep(0.05)
 
 
-def unusable(path: Path, error: Exception) -> StoreError:
-    """Return the error that says that a ledger cannot be used."""
+def unusable(path: Path, error: Exception, operation: Operation | None = None) -> StoreError:
+    """Return the error that says that a ledger cannot be used, or that it cannot hold what one operation brings."""
+    if operation is not None:
+        return StoreError(f"The ledger {path} cannot hold {described(operation)}: {error}.")
     return StoreError(f"The ledger {path} cannot be used: {error}.", hint="Set LEADLINE_LEDGER to another place.")

@@ -191,6 +191,67 @@ def test_a_process_that_holds_the_ledger_does_not_hold_up_the_loop(path: Path) -
     assert LedgerReader(path).total("run1").answered == 21
 
 
+def test_what_the_database_cannot_hold_costs_only_itself(place: Place) -> None:
+    calls = [question(str(n)) for n in range(9)]
+
+    async def main() -> None:
+        ledger = ledger_at(place, "run1")
+        async with asyncio.timeout(30):
+            for call in calls:
+                await ledger.intend(call)
+            replies = [replace(REPLY, input_tokens=10**30 if call is calls[4] else 10) for call in calls]
+            ends = await asyncio.gather(*map(ledger.answered, calls, replies), return_exceptions=True)
+            assert [type(end) for end in ends] == [type(None)] * 4 + [StoreError] + [type(None)] * 4
+            assert "cannot hold the end of ask" in str(ends[4])
+            intents = [question("unwritable", purpose="\ud800"), question("written")]
+            begun = await asyncio.gather(*map(ledger.intend, intents), return_exceptions=True)
+            assert [type(outcome) for outcome in begun] == [StoreError, type(None)]
+            assert str(begun[0]).endswith("surrogates not allowed.")
+            assert intents[0].digest in str(begun[0])
+            await ledger.answered(intents[1], replace(REPLY, finish_reason="a lone \ud800"))
+            found = [await ledger.find(call.digest) is not None for call in (*calls, *intents)]
+            assert found == [True] * 4 + [False] + [True] * 4 + [False, True]
+
+    asyncio.run(main())
+    total = LedgerReader(place).total("run1")
+    assert (total.asked, total.answered) == (10, 9)
+
+
+def test_what_does_not_fit_beside_another_process_costs_only_itself(path: Path) -> None:
+    async def main() -> None:
+        ledger = ledger_at(path, "run1")
+        await ledger.intend(question("a"))
+        await ledger.intend(question("b"))
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        ends = [ledger.answered(question("a"), replace(REPLY, tries=10**30)), ledger.answered(question("b"), REPLY)]
+        writing = asyncio.gather(*ends, return_exceptions=True)
+        await asyncio.sleep(0.2)
+        other.execute("COMMIT")
+        other.close()
+        assert [type(end) for end in await asyncio.wait_for(writing, 30)] == [StoreError, type(None)]
+
+    asyncio.run(main())
+
+
+def test_a_full_disk_fails_all_that_waits_and_leaves_nothing_open(path: Path) -> None:
+    async def main() -> None:
+        ledger = ledger_at(path, "run1")
+        connection = ledger._access._writing  # type: ignore[attr-defined]
+        await put(ledger, question("before"))
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+        long = replace(REPLY, text="long " * 10_000)
+        writing = [put(ledger, question(str(n)), long) for n in range(4)]
+        outcomes = await asyncio.wait_for(asyncio.gather(*writing, return_exceptions=True), 30)
+        assert all(isinstance(outcome, StoreError) and "LEADLINE_LEDGER" in outcome.hint for outcome in outcomes)
+        connection.execute(f"PRAGMA max_page_count = {pages + 1_000}")
+        await put(ledger, question("after"), long)
+        assert await ledger.find(question("after").digest) is not None
+
+    asyncio.run(main())
+
+
 def test_a_thousand_calls_take_few_transactions(place: Place) -> None:
     async def main() -> float:
         ledger = ledger_at(place, "run1")

@@ -10,6 +10,11 @@ from pathlib import Path
 import pytest
 
 from evaluators.errors import UsageError
+from evaluators.toolbox import Settings
+from tasks import steps
+from tasks.jobs import choose
+from tasks.ledger.processes import process_record
+from tasks.load import load_dataset
 from tasks.runs import find_run, status, summary
 from tasks.store import Store
 from tests.support.runs import make_run
@@ -59,6 +64,35 @@ def test_a_run_counts_as_interrupted_when_its_process_is_gone() -> None:
     assert status({"status": "running", "process": {"pid": os.getpid(), "host": here}}) == "running"
     assert status({"status": "running", "process": {"pid": ended.pid, "host": "elsewhere.example"}}) == "running"
     assert status({"status": "failed", "process": {"pid": ended.pid, "host": here}}) == "failed"
+
+
+def test_a_run_counts_as_interrupted_when_its_pid_is_another_process_by_now() -> None:
+    mine = process_record()
+    assert status({"status": "running", "process": mine}) == "running"
+    assert status({"status": "running", "process": mine | {"started": "1"}}) == "interrupted"
+    assert status({"status": "running", "process": mine | {"started": "1", "host": "elsewhere.example"}}) == "running"
+    assert status({"status": "completed", "process": mine | {"started": "1"}}) == "completed"
+
+
+def test_a_process_that_cannot_be_looked_at_counts_as_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_yours(pid: int, number: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", not_yours)
+    hidden = {"pid": 2**22 + 1, "host": socket.gethostname(), "started": "1"}  # a pid that /proc cannot show
+    assert status({"status": "running", "process": hidden}) == "running"
+
+
+def test_the_record_of_a_new_run_says_which_process_makes_it(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"case": "a", "expected_answer": "yes", "actual_answer": "yes"}\n')
+    store, settings = Store.open(tmp_path / "store"), Settings()
+    planned = steps.begin(
+        store, load_dataset(store, tmp_path / "rows.jsonl"), choose(None, ("rouge",), {}, settings), settings,
+        model_keys=(), processes=1, config={},
+    )  # fmt: skip
+    record = store.run(planned.run).read()
+    assert record["process"] == process_record()
+    assert status(record) == "running"
 
 
 def test_a_summary_says_nothing_of_what_a_run_has_not_done_yet(store: Store) -> None:

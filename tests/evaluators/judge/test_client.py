@@ -303,6 +303,22 @@ def test_a_cost_limit_is_never_passed_even_with_calls_in_flight() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("cost", [-1e9, float("-inf"), float("nan")])
+def test_a_reply_that_claims_to_bring_money_in_does_not_raise_the_budget(cost: float) -> None:
+    async def main() -> None:
+        ledger, budget = MemoryLedger(), Budget(Limits(cost_usd=0.1))
+        client = make_client(
+            ScriptedTransport(lambda n, m: Reply("yes", cost_usd=cost)),
+            ledger=ledger, budget=budget, input_cost_per_token=0.0, output_cost_per_token=0.001, max_tokens=10,
+        )  # fmt: skip
+        results = await asyncio.gather(*(client.ask(question(str(n))) for n in range(50)), return_exceptions=True)
+        assert sum(isinstance(result, Reply) for result in results) == 10
+        assert budget.spent_usd == pytest.approx(0.1)
+        assert {reply.cost_usd for reply in ledger.replies.values()} == {None}
+
+    run(main())
+
+
 def test_an_unknown_price_is_not_taken_for_nothing() -> None:
     async def main() -> None:
         client = make_client(ScriptedTransport(), budget=Budget(Limits(cost_usd=1.0)), model="unheard/of")

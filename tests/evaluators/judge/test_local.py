@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from evaluators.judge.calls import Reply
 from evaluators.judge.client import client_for, identity_of
 from evaluators.judge.config import JudgeConfig
 from evaluators.judge.errors import JudgeRefused
-from evaluators.judge.local import LocalTransport
+from evaluators.judge.local import LocalTransport, _Request
 from evaluators.judge.transport import Refused
 from evaluators.toolbox import Settings
 from tests.support.scripted_judge import question
@@ -89,6 +90,45 @@ def test_a_question_that_does_not_fit_is_refused_and_costs_no_other_its_reply(mo
     assert isinstance(third, Reply)
     assert isinstance(second, Refused)
     assert "tokens" in second.message
+
+
+def ask_together(config: JudgeConfig, *texts: str) -> list[str]:
+    """Return the replies to questions that are all in one batch."""
+
+    async def main() -> list[str]:
+        loop = asyncio.get_running_loop()
+        sent = [[{"role": "user", "content": text}] for text in texts]
+        batch = [_Request(config, messages, 8, loop.create_future(), loop) for messages in sent]
+        replies = LocalTransport(SETTINGS)._answer(batch)
+        return [reply.text if isinstance(reply, Reply) else str(reply) for reply in replies]
+
+    return asyncio.run(main())
+
+
+def test_questions_that_exceed_the_memory_are_asked_in_halves_once_the_failed_calls_tensors_are_gone(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+    from transformers import GenerationMixin
+
+    texts = ["yes", "no " * 12, "?", "tide " * 5]
+    expected = ask_together(judge(model), *texts)
+    generate = GenerationMixin.generate
+    tried: list[int] = []
+    held: list[weakref.ref[Any]] = []
+
+    def with_little_memory(self: Any, input_ids: Any, **others: Any) -> Any:
+        assert not any(tensor() is not None for tensor in held), "the memory of the failed call is still taken"
+        tried.append(len(input_ids))
+        if len(input_ids) > 1:
+            activations = torch.zeros(1)
+            held.append(weakref.ref(activations))
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return generate(self, input_ids=input_ids, **others)
+
+    monkeypatch.setattr(GenerationMixin, "generate", with_little_memory)
+    assert ask_together(judge(model), *texts) == expected
+    assert tried == [4, 2, 1, 1, 2, 1, 1]
 
 
 def test_weights_that_are_not_here_refuse_every_call(tmp_path: Path) -> None:
