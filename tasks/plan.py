@@ -18,6 +18,7 @@ from tasks.chunk_size import local_chunk_size, shard_size
 from tasks.db import literal, sql
 from tasks.jobs import Job
 from tasks.store import Store
+from tasks.whole import whole_files
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -176,8 +177,8 @@ def _missing(connection: DuckDBPyConnection, store: Store, job: Job, reads_id: i
 
 
 def segments(folder: Path) -> str:
-    """Return the segments of a folder as an SQL list of file names, ``""`` when there are none."""
-    files = sorted(folder.glob("[!.]*.parquet"))
+    """Return the segments of a folder that are whole as an SQL list of file names, ``""`` when there are none."""
+    files = whole_files(folder, "scores")
     return f"[{', '.join(literal(file) for file in files)}]" if files else ""
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from evaluators.errors import StoreError
+from evaluators.paths import from_home
 from tasks.s3 import Bucket
 from tasks.store import digest, publish_folder, replacing
 from tasks.user_folder import state_folder
@@ -48,13 +49,13 @@ class Remote:
         The working copy is a folder of ``$LEADLINE_CACHE``, by default below the user's folder for state.
 
         Raises:
-            UsageError: The URL is wrong.
+            UsageError: The URL is wrong, or the working copies are in the home folder of nobody.
             StoreError: There is no such bucket, or it cannot be reached.
         """
         bucket = Bucket.at(url)
         _check(bucket)
         given = os.environ.get(CACHE_VARIABLE)
-        base = Path(given).expanduser().absolute() if given else state_folder() / "stores"
+        base = from_home(given).absolute() if given else state_folder() / "stores"
         return cls(base / digest(bucket.identity), bucket)
 
     @property

@@ -11,29 +11,31 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from evaluators.base import Evaluator, Lane
-from evaluators.errors import LeadlineError, ModelUnavailable
-from evaluators.models.weights import asked_by
+from evaluators.base import Lane
+from evaluators.errors import LeadlineError
 from evaluators.toolbox import Toolbox
-from evaluators.types import Field, Reason, Row, RowScore, Unscored, is_number
+from evaluators.types import Field, Reason, Unscored
 from tasks.canaries import failed_by, judge_of, read_canaries
 from tasks.chunk_rows import NeededRow, needed_evaluators, read_chunk
+from tasks.growing import GrowingFile, growing
 from tasks.jobs import Job, read_canary_dataset, read_jobs
-from tasks.segments import write_segment, write_unscored
+from tasks.score_rows import score_rows, unscored
+from tasks.segments import StoredScore, segment_rows, unscored_rows
 from tasks.store import JOBS, Run, Store
 from tasks.tools import toolbox_for
+
+if TYPE_CHECKING:
+    from evaluators.models.refs import ModelRef
 
 log = logging.getLogger("leadline.score")
 
 BATCH_ROWS: Final[dict[Lane, int]] = {"cpu": 1_000, "gpu": 500, "judge": 250}
 """Rows in memory at a time, for each lane."""
-
-GIVE_UP_AFTER: Final = 5
-"""Single rows that may fail in a batch, each tried alone, before the rest of the batch is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +105,41 @@ def score_chunk(chunk: Chunk) -> ChunkResult:
     settings, jobs = read_jobs(run.plan / JOBS)
     mine = [job for job in jobs if job.lane == chunk.lane and not job.error]
     tools = toolbox_for(store, run, settings, chunk.lane)
-    work = [_Work(job, job.build(), trial) for job in mine for trial in range(job.trials)]
+    with ExitStack() as opened:
+        work = [
+            _Work(job, trial, opened.enter_context(growing(_segment(store, chunk, job, trial))))
+            for job in mine
+            for trial in range(job.trials)
+        ]
+        failed = opened.enter_context(growing(run.unscored / f"{chunk.name}.parquet"))
+        if chunk.lane == "judge":
+            _quarantine(store, run, chunk, work, tools)
+        _score(store, run, chunk, work, tools, failed)
+    if not failed.rows:
+        store.discard(failed.path)  # of an earlier try
+    store.push([file.path for file in (*(one.segment for one in work), failed) if file.rows])
+    down = next((one.down for one in work if one.down), "")
+    if down and settings.judges:
+        raise JudgeDown(f"{chunk.name}: the judge gave no verdict for some rows. {down}")
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for one in work:
+        seconds[one.job.evaluator] += one.seconds
+    return ChunkResult(
+        chunk.name,
+        scored=sum(one.scored for one in work),
+        unscored=sum(one.unscored for one in work),
+        seconds={name: round(s, 3) for name, s in seconds.items() if s},
+    )
+
+
+def _segment(store: Store, chunk: Chunk, job: Job, trial: int) -> Path:
+    name = f"{chunk.run}-{chunk.name}" + (f"-t{trial}" if trial else "")
+    return store.scores(job.evaluator, job.config) / f"{name}.parquet"
+
+
+def _score(store: Store, run: Run, chunk: Chunk, work: Sequence[_Work], tools: Toolbox, failed: GrowingFile) -> None:
+    """Score a chunk batch by batch, each written before the next is read."""
     pairs = run.plan / f"{chunk.lane}.parquet"
-    if chunk.lane == "judge":
-        _quarantine(store, run, chunk, work, tools)
     for group in _by_model(work, tools) if chunk.lane == "gpu" else [work]:
         fields = [name for name in Field if any(name in one.job.reads for one in group)]
         for batch in read_chunk(
@@ -115,22 +148,8 @@ def score_chunk(chunk: Chunk) -> ChunkResult:
             _prefetch(group, batch, tools)
             _score_batch(group, batch, tools, together=chunk.lane == "judge")
             tools.forget()
-    written = [path for one in work if (path := one.write(store, f"{chunk.run}-{chunk.name}"))]
-    failed = [line for one in work for line in one.failed]
-    unscored = run.unscored / f"{chunk.name}.parquet"
-    if failed:
-        write_unscored(unscored, failed)
-        written.append(unscored)
-    else:
-        store.discard(unscored)  # of an earlier try
-    store.push(written)
-    if settings.judges:
-        _raise_if_down(chunk, failed)
-    seconds: defaultdict[str, float] = defaultdict(float)
-    for one in work:
-        seconds[one.job.evaluator] += one.seconds
-    scored = sum(len(one.keys) for one in work)
-    return ChunkResult(chunk.name, scored, len(failed), {name: round(s, 3) for name, s in seconds.items() if s})
+            for one in group:
+                one.write(failed)
 
 
 def _quarantine(store: Store, run: Run, chunk: Chunk, work: Sequence[_Work], tools: Toolbox) -> None:
@@ -152,7 +171,7 @@ def _by_model(work: Sequence[_Work], tools: Toolbox) -> list[list[_Work]]:
     """Group evaluators by their weights: a device that holds one model at a time loads each once for a chunk."""
     groups: defaultdict[tuple[str, ...], list[_Work]] = defaultdict(list)
     for one in work:
-        groups[tuple(sorted(map(str, one.evaluator.models(tools))))].append(one)
+        groups[one.models(tools)].append(one)
     return [groups[refs] for refs in sorted(groups)]
 
 
@@ -167,130 +186,101 @@ def _score_batch(work: Sequence[_Work], batch: Sequence[NeededRow], tools: Toolb
             future.result()
 
 
-def _raise_if_down(chunk: Chunk, failed: Sequence[tuple[int, int, bytes, RowScore]]) -> None:
-    messages = [
-        value.message
-        for *_, score in failed
-        for value in score.values.values()
-        if isinstance(value, Unscored) and value.reason == Reason.JUDGE_UNAVAILABLE
-    ]
-    if messages:
-        raise JudgeDown(f"{chunk.name}: the judge gave no verdict for some rows. {messages[0]}")
-
-
 def _prefetch(work: Sequence[_Work], batch: Sequence[NeededRow], tools: Toolbox) -> None:
     """Embed what all evaluators of the batch need in one pass."""
-    texts: dict[object, dict[str, None]] = {}
-    refs = {}
+    texts: dict[ModelRef, dict[str, None]] = {}
     for one in work:
-        rows = one.rows(batch)
-        if not rows:
-            continue
-        for ref, wanted in one.evaluator.texts_to_embed(rows, tools).items():
-            refs[ref] = ref
-            texts.setdefault(ref, {}).update(dict.fromkeys(wanted))
-    for ref in refs.values():
+        for ref, wanted in one.texts_to_embed(batch, tools).items():
+            texts.setdefault(ref, {}).update(wanted)
+    for ref, wanted in texts.items():
         try:
-            tools.embed(ref, list(texts[ref]))
+            tools.embed(ref, list(wanted))
         except Exception as error:  # each evaluator meets it again and answers for its own rows
             log.warning("Embedding with %s failed: %s", ref, error)
 
 
 class _Work:
-    """One evaluator's share of a chunk, in one trial."""
+    """One evaluator's share of a chunk, in one trial.
 
-    def __init__(self, job: Job, evaluator: Evaluator, trial: int) -> None:
+    Attributes:
+        segment: Where complete rows go.
+        scored: How many went there.
+        unscored: How many did not.
+        down: What was said of the first row for which a judge could not be asked.
+        seconds: Wall time.
+        quarantined: Why its judge is not asked.
+    """
+
+    def __init__(self, job: Job, trial: int, segment: GrowingFile) -> None:
         self.job = job
-        self.evaluator = evaluator
-        self.keys: list[bytes] = []
-        self.scores: list[RowScore] = []
-        self.failed: list[tuple[int, int, bytes, RowScore]] = []
+        self.evaluator = job.build()
+        self.segment = segment
+        self.scored = 0
+        self.unscored = 0
+        self.down = ""
         self.seconds = 0.0
         self.quarantined = ""
         self._trial = trial
         self._needed = (job.evaluator_id, trial)
+        self._results: list[tuple[bytes, StoredScore]] = []
+        self._warned = False
 
-    def rows(self, batch: Sequence[NeededRow]) -> list[Row]:
-        return [needed.row for needed in batch if self._needed in needed.keys]
+    def models(self, tools: Toolbox) -> tuple[str, ...]:
+        """Return the weights that the evaluator needs; none if it cannot say, which scoring will show."""
+        try:
+            return tuple(sorted(map(str, self.evaluator.models(tools))))
+        except Exception as error:
+            self._warn("which models it needs", error)
+            return ()
+
+    def texts_to_embed(self, batch: Sequence[NeededRow], tools: Toolbox) -> dict[ModelRef, dict[str, None]]:
+        """Return the texts that the evaluator will ask to be embedded; none if it cannot say."""
+        rows = [needed.row for needed in batch if self._needed in needed.keys]
+        try:
+            wanted = self.evaluator.texts_to_embed(rows, tools) if rows else {}
+            return {ref: dict.fromkeys(texts) for ref, texts in wanted.items()}
+        except Exception as error:
+            self._warn("which texts it will embed", error)
+            return {}
 
     def score(self, batch: Sequence[NeededRow], tools: Toolbox) -> None:
+        """Score the rows of a batch that need it, and keep that until it is written."""
         mine = [needed for needed in batch if self._needed in needed.keys]
         if not mine:
             return
         started = time.perf_counter()
         if self.quarantined:
-            results = [RowScore.unscored(self.evaluator.row_metrics, Reason.QUARANTINED, self.quarantined)] * len(mine)
+            results = [unscored(self.evaluator, Reason.QUARANTINED, self.quarantined)] * len(mine)
         else:
             results = score_rows(self.evaluator, [needed.row for needed in mine], tools.in_trial(self._trial))
         self.seconds += time.perf_counter() - started
-        for needed, result in zip(mine, results, strict=True):
-            key = needed.keys[self._needed]
-            if result.complete:
-                self.keys.append(key)
-                self.scores.append(result)
-            else:
-                self.failed.append((*self._needed, key, result))
+        self._results = [(needed.keys[self._needed], result) for needed, result in zip(mine, results, strict=True)]
 
-    def write(self, store: Store, name: str) -> Path | None:
-        """Write the segment, if anything was scored, and return where it is."""
-        if not self.keys:
-            return None
-        trial = f"-t{self._trial}" if self._trial else ""
-        path = store.scores(self.job.evaluator, self.job.config) / f"{name}{trial}.parquet"
-        write_segment(path, self.evaluator.row_metrics, self.keys, self.scores, trial=self._trial)
-        return path
+    def write(self, failed: GrowingFile) -> None:
+        """Add the rows of the batch to the segment, and those that are not complete to what the chunk failed at."""
+        complete = [(key, score) for key, score in self._results if score.complete]
+        broken = [(key, score) for key, score in self._results if not score.complete]
+        self._results = []
+        if complete:
+            keys, scores = zip(*complete, strict=True)
+            self.segment.add(segment_rows(self.evaluator.row_metrics, keys, scores, self._trial))
+        if broken:
+            keys, scores = zip(*broken, strict=True)
+            failed.add(unscored_rows(self.job.evaluator_id, keys, scores, self._trial))
+            self.down = self.down or _judge_down(scores)
+        self.scored += len(complete)
+        self.unscored += len(broken)
 
-
-def score_rows(evaluator: Evaluator, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
-    """Score rows with an evaluator, whatever it does: a failure leaves rows unscored with a reason.
-
-    When a batch fails, its rows are tried alone, so that one bad row costs no other its score.
-    """
-    try:
-        return [_checked(evaluator, result) for result in _all(evaluator, rows, tools)]
-    except ModelUnavailable as error:
-        return [RowScore.unscored(evaluator.row_metrics, Reason.MODEL_UNAVAILABLE, str(error))] * len(rows)
-    except Exception as error:
-        log.exception("%s failed on a batch of %d rows", evaluator.spec.id, len(rows))
-        if len(rows) == 1:
-            return [_failed(evaluator, error)]
-    return _one_by_one(evaluator, rows, tools)
+    def _warn(self, what: str, error: Exception) -> None:
+        if not self._warned:
+            log.warning("%s cannot say %s: %s: %s", self.job.evaluator, what, type(error).__name__, error)
+        self._warned = True
 
 
-def _one_by_one(evaluator: Evaluator, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
-    out: list[RowScore] = []
-    failures = 0
-    for row in rows:
-        try:
-            out.append(_checked(evaluator, _all(evaluator, [row], tools)[0]))
-        except Exception as error:
-            failures += 1
-            out.append(_failed(evaluator, error))
-            if failures == GIVE_UP_AFTER:
-                out += [out[-1]] * (len(rows) - len(out))
-                break
-    return out
-
-
-def _all(evaluator: Evaluator, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
-    with asked_by(evaluator, tools):
-        results = evaluator.score(rows, tools)
-    if len(results) != len(rows):
-        raise ValueError(f"{evaluator.spec.id} returned {len(results)} results for {len(rows)} rows")
-    return results
-
-
-def _failed(evaluator: Evaluator, error: Exception) -> RowScore:
-    reason = Reason.OUT_OF_MEMORY if "OutOfMemory" in type(error).__name__ else Reason.EVALUATOR_ERROR
-    return RowScore.unscored(evaluator.row_metrics, reason, f"{type(error).__name__}: {error}")
-
-
-def _checked(evaluator: Evaluator, score: RowScore) -> RowScore:
-    """Refuse a result that breaks the contract: a missing metric, NaN, or an infinity out of range."""
-    if set(score.values) != set(evaluator.row_metrics):
-        raise ValueError(f"{evaluator.spec.id} returned {sorted(score.values)}, not {sorted(evaluator.row_metrics)}")
-    limits = {metric.key: metric.range for metric in evaluator.metrics}
-    for key, value in score.values.items():
-        if isinstance(value, float | int) and not is_number(value, allow_infinite=value in limits[key]):
-            raise ValueError(f"{evaluator.spec.id} returned {value} for {key}")
-    return score
+def _judge_down(scores: Sequence[StoredScore]) -> str:
+    """Return what is said of the first row for which a judge could not be asked, ``""`` if there is none."""
+    for score in scores:
+        for value in score.values.values():
+            if isinstance(value, Unscored) and value.reason is Reason.JUDGE_UNAVAILABLE:
+                return value.message or "It did not answer."
+    return ""

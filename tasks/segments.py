@@ -8,14 +8,16 @@ What could not be scored goes to the run's own ``unscored`` folder, one line per
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from evaluators.types import Json, NotApplicable, RowScore, Unscored
-from tasks.store import replacing
+from evaluators.types import NotApplicable, Reason, RowScore, Unscored
+from tasks.publish.jsonio import clean
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,16 +25,61 @@ if TYPE_CHECKING:
 METRIC_PREFIX: Final = "m:"
 
 
-def write_segment(
-    path: Path, metrics: Sequence[str], keys: Sequence[bytes], scores: Sequence[RowScore], *, trial: int = 0
-) -> None:
-    """Write complete rows; an existing segment of that name is replaced by an equal one.
+@dataclass(frozen=True, slots=True)
+class StoredScore:
+    """A row's score as files hold it.
+
+    Attributes:
+        values: As in :class:`~evaluators.types.RowScore`, all numbers as floats.
+        complete: As in :class:`~evaluators.types.RowScore`.
+        evidence: JSON, ``None`` when there is none; so are the other two.
+        flags: JSON.
+        payload: JSON.
+    """
+
+    values: Mapping[str, float | Unscored | NotApplicable]
+    complete: bool
+    evidence: str | None
+    flags: str | None
+    payload: str | None
+
+
+def stored(score: RowScore) -> StoredScore:
+    """Return a score as files hold it; whatever files cannot hold is found here.
+
+    Raises:
+        TypeError: A value is no number, or something that is no JSON stands in the evidence or the payload.
+        ValueError: A reason that there is not, or JSON that holds itself.
+        OverflowError: An integer too large for a float.
+        AttributeError: Something is of another type than it should be.
+    """
+    return StoredScore(
+        {metric: _stored_value(metric, value) for metric, value in score.values.items()},
+        complete=score.complete,
+        evidence=_dump(score.evidence.to_json()) if score.evidence else None,
+        flags=_dump([flag.to_json() for flag in score.flags]) if score.flags else None,
+        payload=_dump(score.payload),
+    )
+
+
+def _stored_value(metric: str, value: object) -> float | Unscored | NotApplicable:
+    if type(value) is float or isinstance(value, NotApplicable):
+        return value
+    if isinstance(value, Unscored):
+        return Unscored(Reason(value.reason), clean(value.message))
+    if isinstance(value, Real):  # integers, booleans, and the numbers of NumPy
+        return float(value)
+    text = repr(value)
+    raise TypeError(f"{text if len(text) <= 80 else text[:79] + '…'} is no value for {metric}")
+
+
+def segment_rows(metrics: Sequence[str], keys: Sequence[bytes], scores: Sequence[StoredScore], trial: int) -> pa.Table:
+    """Return complete rows as a segment holds them.
 
     Args:
-        path: The segment's file.
         metrics: Keys of the evaluator's per-row metrics.
         keys: The rows' keys.
-        scores: The rows' scores; a metric that does not apply or cannot be measured is stored as null.
+        scores: The rows' scores; a metric that does not apply or cannot be measured becomes null.
         trial: Which repetition they are.
     """
     import pyarrow as pa
@@ -41,7 +88,7 @@ def write_segment(
         "key": pa.array(keys, pa.binary()),
         "trial": pa.array([trial] * len(keys), pa.uint8()),
         **_said(scores),
-        "payload": pa.array([_dump(score.payload) for score in scores], pa.string()),
+        "payload": pa.array([score.payload for score in scores], pa.string()),
         "unscorable": pa.array([_dump(_unscorable(score)) for score in scores], pa.string()),
     }
     for metric in metrics:
@@ -49,74 +96,79 @@ def write_segment(
         columns[METRIC_PREFIX + metric] = pa.array(
             [None if isinstance(value, NotApplicable | Unscored) else value for value in values], pa.float64()
         )
-    _write(path, pa.table(columns))
+    return pa.table(columns)
 
 
-def write_unscored(path: Path, lines: Sequence[tuple[int, int, bytes, RowScore]]) -> None:
-    """Write rows with at least one metric that could not be measured.
+def unscored_rows(evaluator_id: int, keys: Sequence[bytes], scores: Sequence[StoredScore], trial: int) -> pa.Table:
+    """Return rows with at least one metric that could not be measured, a line for each metric.
 
     Args:
-        path: The file.
-        lines: For each row the evaluator's number, the trial, the key, and the score.
+        evaluator_id: The evaluator's number.
+        keys: The rows' keys.
+        scores: The rows' scores.
+        trial: Which repetition they are.
     """
     import pyarrow as pa
 
-    flat = [
-        (evaluator_id, trial, key, metric, value, score)
-        for evaluator_id, trial, key, score in lines
+    lines = [
+        (key, metric, value, score)
+        for key, score in zip(keys, scores, strict=True)
         for metric, value in score.values.items()
     ]
-    failed = [value if isinstance(value, Unscored) else None for *_, value, _ in flat]
-    _write(
-        path,
-        pa.table(
-            {
-                "evaluator_id": pa.array([line[0] for line in flat], pa.uint16()),
-                "key": pa.array([line[2] for line in flat], pa.binary()),
-                "trial": pa.array([line[1] for line in flat], pa.uint8()),
-                "metric": pa.array([line[3] for line in flat], pa.string()),
-                "value": pa.array(
-                    [line[4] if isinstance(line[4], float | int) else None for line in flat], pa.float64()
-                ),
-                "reason": pa.array([None if one is None else one.reason.value for one in failed], pa.string()),
-                "message": pa.array([None if one is None else clean(one.message) for one in failed], pa.string()),
-                **_said([line[5] for line in flat]),
-            }
-        ),
+    failed = [value if isinstance(value, Unscored) else None for _, _, value, _ in lines]
+    return pa.table(
+        {
+            "evaluator_id": pa.array([evaluator_id] * len(lines), pa.uint16()),
+            "key": pa.array([line[0] for line in lines], pa.binary()),
+            "trial": pa.array([trial] * len(lines), pa.uint8()),
+            "metric": pa.array([line[1] for line in lines], pa.string()),
+            "value": pa.array([line[2] if isinstance(line[2], float) else None for line in lines], pa.float64()),
+            "reason": pa.array([None if one is None else one.reason.value for one in failed], pa.string()),
+            "message": pa.array([None if one is None else one.message for one in failed], pa.string()),
+            **_said([line[3] for line in lines]),
+        }
     )
 
 
-def _said(scores: Sequence[RowScore]) -> dict[str, pa.Array]:
+def _said(scores: Sequence[StoredScore]) -> dict[str, pa.Array]:
     import pyarrow as pa
 
     return {
-        "evidence": pa.array([_dump(score.evidence.to_json() or None) for score in scores], pa.string()),
-        "flags": pa.array([_dump([flag.to_json() for flag in score.flags] or None) for score in scores], pa.string()),
+        "evidence": pa.array([score.evidence for score in scores], pa.string()),
+        "flags": pa.array([score.flags for score in scores], pa.string()),
     }
 
 
-def _unscorable(score: RowScore) -> dict[str, Json] | None:
+def _unscorable(score: StoredScore) -> dict[str, str] | None:
     return {key: value.message for key, value in score.values.items() if isinstance(value, Unscored)} or None
 
 
-def _dump(value: Json) -> str | None:
+def _dump(value: object) -> str | None:
+    """Return JSON, ``None`` for nothing; NaN and the infinities, which JSON does not have, become null."""
     if value is None:
         return None
     try:
-        return orjson.dumps(value).decode()
-    except orjson.JSONEncodeError:  # a lone surrogate, which UTF-8 cannot hold
+        return orjson.dumps(value, default=_number).decode()
+    except orjson.JSONEncodeError:  # lone surrogates, which UTF-8 cannot hold; keys that are numbers; long integers
         import json
 
-        return clean(json.dumps(value, ensure_ascii=False))
+        return clean(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, default=_number))
 
 
-def clean(text: str) -> str:
-    """Replace lone surrogates, which no file format can hold."""
-    return text.encode("utf-8", "replace").decode()
+def _finite(value: Any) -> Any:
+    """Return a JSON value with null where it is NaN or infinite."""
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _write(path: Path, table: pa.Table) -> None:
-    import pyarrow.parquet as pq
+def _number(value: object) -> bool | int | float | None:
+    """Return what a scalar of NumPy stands for; nothing else than JSON is taken."""
+    import numpy as np
 
-    with replacing(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
+    if isinstance(value, np.bool_ | np.integer | np.floating):
+        number: bool | int | float = value.item()
+        return number if math.isfinite(number) else None
+    raise TypeError(f"{type(value).__name__} is no JSON")

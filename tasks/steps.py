@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import platform
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -26,7 +24,9 @@ from tasks.gather import gather, register_jobs
 from tasks.insights import find_insights
 from tasks.jobs import Choice, Job, make_jobs, read_jobs, settings_record, write_jobs
 from tasks.ledger.place import read_ledger
+from tasks.ledger.processes import process_record
 from tasks.ledger.report import add_up
+from tasks.leftovers import sweep
 from tasks.load import LoadedDataset
 from tasks.plan import cut, plan
 from tasks.problems import find_problems
@@ -67,21 +67,30 @@ def begin(
     workers: Mapping[Lane, int] | None = None,
     canaries: str | None = None,
 ) -> Planned:
-    """Make a run: its folder and record, its database, its plan and its chunks."""
+    """Make a run: its folder and record, its database, its plan and its chunks.
+
+    The record of a run that cannot be planned says why.
+    """
     loaded.require_models(model_keys)
     choice = fitting(choice, loaded.path)
     jobs = make_jobs(choice.evaluators, settings, trials=trials)
     watched = load_canaries(store, canaries, jobs)[0] if canaries else ""
+    record = _record(loaded, jobs, settings, config) | {"left_out": dict(choice.left_out)}
+    sweep(store.root)
     run = store.new_run()
-    run.update(_record(loaded, jobs, settings, config) | {"left_out": dict(choice.left_out)})
-    with open_run(store, run, create=True) as connection:
-        needs = plan(connection, store, jobs, model_keys)
-        register_jobs(connection, needs)
-        windows = cut(connection, jobs, run.plan, processes=processes, workers=workers)
-    for job in jobs:
-        _say_what_it_is(store, job)
-    write_jobs(run.plan / JOBS, jobs, settings, limits, watched)
-    store.share_plan(run)
+    try:
+        run.update(record)
+        with open_run(store, run, create=True) as connection:
+            needs = plan(connection, store, jobs, model_keys)
+            register_jobs(connection, needs)
+            windows = cut(connection, jobs, run.plan, processes=processes, workers=workers)
+        for job in jobs:
+            _say_what_it_is(store, job)
+        write_jobs(run.plan / JOBS, jobs, settings, limits, watched)
+        store.share_plan(run)
+    except BaseException as error:
+        run.fail(error)
+        raise
     chunks = tuple(
         Chunk(store=store.location, run=run.id, dataset=loaded.digest, **asdict(window)) for window in windows
     )
@@ -119,7 +128,7 @@ def _record(
         "settings": settings_record(settings),
         "splitter": Toolbox(settings).splitter.identity,
         "identities": {job.evaluator: dict(job.identity) for job in jobs},
-        "process": {"pid": os.getpid(), "host": socket.gethostname()},
+        "process": process_record(),
         "versions": {
             "leadline": importlib.metadata.version("leadline"),
             "python": platform.python_version(),

@@ -12,8 +12,11 @@ Layout, below the store's root::
     runs/<run>/page_cases.json          what the report's page holds of single cases, compressed
     runs/<run>/rows_files.json          what the largest files were made of, for later runs to copy them
     comparisons/<id>/                   what comparing two runs found
+    versions/<digest>/                  which run belongs to a version of a model, and its answers
+    ledger.sqlite                       every judge call, unless another ledger is named
+    staging/, tmp/                      scratch files of loads, collections, queries and comparisons in work
 
-A file appears under its final name complete or not at all: it is written beside it and renamed.
+A file appears under its final name complete or not at all: it is written beside it, brought to disk, and renamed.
 
 A store may also lie in a bucket (``s3://…``). Its root is then this host's working copy, and what a step finished or
 needs is pushed and fetched by the methods below, which do nothing for a store in a folder. See :mod:`tasks.remote`.
@@ -23,10 +26,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import re
 import secrets
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,9 +38,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from evaluators.errors import StoreError, UsageError
+from evaluators.paths import from_home
+from tasks.leftovers import remove, temporary_beside
 
 if TYPE_CHECKING:
     from tasks.remote import Remote
+
+log = logging.getLogger("leadline.store")
 
 STORE_VARIABLE: Final = "LEADLINE_STORE"
 DEFAULT_STORE: Final = ".leadline"
@@ -64,18 +71,29 @@ def digest(value: Any) -> str:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``; renamed to it when the block ends well, removed otherwise."""
+    """Yield a temporary path beside ``path``; renamed to it when the block ends well, removed otherwise.
+
+    A file is on disk before it has its name, so that a power cut leaves none that is empty. A folder's files are not:
+    whoever must be able to trust them later, as with :func:`publish_folder`, brings them to disk.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    temporary = temporary_beside(path)
     try:
         yield temporary
+        if not temporary.is_dir():
+            _bring_to_disk(temporary)
         os.replace(temporary, path)
     except BaseException:
-        if temporary.is_dir():
-            shutil.rmtree(temporary, ignore_errors=True)
-        else:
-            temporary.unlink(missing_ok=True)
+        remove(temporary)
         raise
+
+
+def _bring_to_disk(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -140,6 +158,13 @@ class Run:
                 (self.path / OWN).unlink(missing_ok=True)
         return record
 
+    def fail(self, error: BaseException) -> None:
+        """Put on record that an error ended the run; that this cannot be written is only logged."""
+        try:
+            self.update({"status": "failed", "error": f"{type(error).__name__}: {error}"[:2000]})
+        except (OSError, StoreError) as second:
+            log.warning("Run %s failed, and its record does not say so: %s", self.id, second)
+
     @property
     def own(self) -> bool:
         """Whether it is being made on this host, so that its files here are newer than the bucket's."""
@@ -169,12 +194,12 @@ class Store:
         """Open the store at a path or URL, by default ``$LEADLINE_STORE`` or ``./.leadline``.
 
         Raises:
-            UsageError: The URL is wrong.
+            UsageError: The URL is wrong, or it is in the home folder of nobody.
             StoreError: The folder cannot be made, or the bucket cannot be reached.
         """
         where = str(location or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE)
         remote = _remote(where) if "://" in where else None
-        root = remote.root if remote else Path(where).expanduser().absolute()
+        root = remote.root if remote else from_home(where).absolute()
         try:
             root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -302,13 +327,19 @@ def _remote(url: str) -> Remote:
 
 
 def publish_folder(path: Path, fill: Callable[[Path], None]) -> Path:
-    """Make a folder appear complete under its name; if another process was first, its folder stays."""
+    """Make a folder appear complete under its name; if another process was first, its folder stays.
+
+    Its files are on disk by then: nobody looks at them again before later runs read them.
+    """
     if path.exists():
         return path
     try:
         with replacing(path) as temporary:
             temporary.mkdir()
             fill(temporary)
+            for file in temporary.rglob("*"):
+                if file.is_file():
+                    _bring_to_disk(file)
     except OSError:
         if not path.exists():
             raise

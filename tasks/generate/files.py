@@ -11,6 +11,8 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from evaluators.errors import UsageError
+from evaluators.paths import from_home
 from tasks.generate.documents import legible
 
 MIB: Final = 1024 * 1024
@@ -106,9 +108,12 @@ def find_files(arguments: Sequence[str | os.PathLike[str]], prefix: str = "") ->
 
 
 def _find(argument: Path, prefix: str, found: Found) -> None:
-    path = argument.expanduser()
     try:
+        path = from_home(argument)
         status = path.stat()
+    except UsageError as error:
+        found.faults.append(legible(error.message))
+        return
     except (OSError, ValueError) as error:
         missing = isinstance(error, FileNotFoundError)
         reason = "there is no such file" if missing else f"it cannot be read: {_reason(error)}"

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from evaluators.errors import DatasetError, Fault
 from tasks.load.limits import MAX_KEY, MAX_MODELS
-from tasks.load.source import Source
+from tasks.load.source import Source, located
 
 GROUND_TRUTH: Final = "ground_truth"
 PREDICTIONS: Final = "predictions"
@@ -29,7 +29,7 @@ def source_at(path: str | os.PathLike[str]) -> Source:
     Raises:
         DatasetError: Something of it is missing, unreadable or of no use.
     """
-    place = Path(path).expanduser()
+    place = located(path)
     if os.path.isdir(place):  # noqa: PTH112 - a name that no file can have is no folder
         return _folder(os.fspath(path), place)
     source = Source.at(path)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from evaluators.errors import DatasetError, Fault
+from evaluators.errors import DatasetError, Fault, UsageError
+from evaluators.paths import from_home
 from tasks.load.limits import MIB
 
 BOM: Final = b"\xef\xbb\xbf"
@@ -47,7 +48,7 @@ class Source:
             DatasetError: It is missing, no regular file, unreadable or empty.
         """
         name = os.fspath(path)
-        target = Path(path).expanduser()
+        target = located(path)
         try:
             status = target.stat()
         except (OSError, ValueError) as error:
@@ -102,6 +103,18 @@ class Source:
             same = False
         if not same:
             raise _refused(self.name, "the file changed while it was read; load it again when it is complete")
+
+
+def located(path: str | os.PathLike[str]) -> Path:
+    """Return the place of a file that a user named.
+
+    Raises:
+        DatasetError: It begins with the home folder of nobody.
+    """
+    try:
+        return from_home(path)
+    except UsageError:
+        raise _refused(os.fspath(path), f"the home folder of {Path(path).parts[0]} is not known") from None
 
 
 def _refused(name: str, message: str) -> DatasetError:

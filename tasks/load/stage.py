@@ -6,16 +6,13 @@ Every batch is a transaction of its own, for DuckDB keeps the rows of an open on
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from evaluators.errors import StoreError
 from tasks.db import sql
+from tasks.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -23,7 +20,6 @@ if TYPE_CHECKING:
     from tasks.store import Store
 
 MEMORY: Final = "800MB"
-_ABANDONED: Final = 24 * 3600.0
 
 
 @contextmanager
@@ -35,17 +31,14 @@ def staging(store: Store) -> Iterator[DuckDBPyConnection]:
     """
     import duckdb
 
-    room = store.root / "staging"
-    room.mkdir(parents=True, exist_ok=True)
-    _sweep(room)
-    with tempfile.TemporaryDirectory(prefix="load-", dir=room, ignore_cleanup_errors=True) as folder:
+    with scratch_folder(store, "load") as folder:
         config: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": MEMORY,
-            "temp_directory": str(Path(folder) / "spill"),
+            "temp_directory": str(folder / "spill"),
             "threads": min(4, os.cpu_count() or 1),
             "preserve_insertion_order": True,
         }
-        with duckdb.connect(str(Path(folder) / "stage.duckdb"), config=config) as connection:
+        with duckdb.connect(str(folder / "stage.duckdb"), config=config) as connection:
             # What is read once or twice is not worth compressing, nor saving every 16 MB.
             connection.execute("SET force_compression = 'uncompressed'; SET wal_autocheckpoint = '256MB'")
             connection.execute("SET enable_progress_bar = false")  # DuckDB would draw one on standard output
@@ -56,14 +49,3 @@ def staging(store: Store) -> Iterator[DuckDBPyConnection]:
                 said = str(error).splitlines()[0]
                 hint = f"Is there room in {store.root}? A load needs up to three times the file's size."
                 raise StoreError(f"The dataset cannot be stored: {said}.", hint=hint) from error
-
-
-def _sweep(room: Path) -> None:
-    """Remove what loads left behind that were killed."""
-    for folder in room.glob("load-*"):
-        try:
-            old = time.time() - folder.stat().st_mtime > _ABANDONED
-        except FileNotFoundError:
-            continue
-        if old:
-            shutil.rmtree(folder, ignore_errors=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -24,6 +23,7 @@ from evaluators.judge.prompting import prompt
 from tasks.collect.cases import SuiteCase, read_cases, write_cases
 from tasks.load import LoadedDataset
 from tasks.perturb.registry import COPY, MISINFORMATION, Recipe, Step
+from tasks.scratch import scratch_folder
 from tasks.store import Store, replacing
 
 if TYPE_CHECKING:
@@ -118,11 +118,8 @@ def perturb(
     if judge is None and any(recipe.asks_judge for recipe in recipes):
         raise UsageError("Misinformation is written by a judge, and none is named.", hint="Add: --judge MODEL")
     done = Perturbed()
-    room = store.root / "staging"
-    room.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="load-perturb-", dir=room))
-        cases = Path(folder) / "cases.parquet"
+        cases = stack.enter_context(scratch_folder(store, "perturb")) / "cases.parquet"
         write_cases(suite.path, cases)
         file = stack.enter_context(stack.enter_context(replacing(output)).open("wb"))
         lines = read_cases(cases)

@@ -18,6 +18,7 @@ from random import Random
 from typing import Final, Literal, TypeAlias
 
 from evaluators.errors import UsageError
+from evaluators.paths import from_home
 from tasks.perturb.intensity import how_many
 
 VARIABLE: Final = "LEADLINE_WORDNET"
@@ -146,7 +147,7 @@ def wordnet() -> WordNet:
 def _places() -> Iterator[Path | zipfile.Path]:
     named = os.environ.get(VARIABLE)
     if named:
-        yield Path(named).expanduser()
+        yield from_home(named)
         return
     yield Path("/usr/share/wordnet")
     import nltk.data

@@ -1,13 +1,16 @@
-"""Which evaluators a request means."""
+"""Which evaluators a request means, and what of them travels to workers."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from evaluators.errors import UsageError
 from evaluators.judge.config import JudgeConfig
-from evaluators.toolbox import Settings
-from tasks.jobs import choose
+from evaluators.toolbox import Settings, Toolbox
+from tasks.jobs import choose, make_jobs
+from tests.support.fake_hub import model_files, write_folder
 
 WITHOUT = Settings(embedder="offline")
 WITH = Settings(embedder="offline", judges=(JudgeConfig(model="openai/some-model"),))
@@ -52,3 +55,23 @@ def test_a_judge_evaluator_without_a_judge_is_refused() -> None:
 def test_parameters_for_an_evaluator_that_does_not_run_are_refused() -> None:
     with pytest.raises(UsageError, match="does not run"):
         choose("privacy", (), {"bleu": {"metric_threshold": 0.5}}, WITHOUT)
+
+
+def test_pickled_weights_that_are_allowed_are_weights_that_are_here(tmp_path: Path) -> None:
+    pickled = model_files() | {"pytorch_model.bin": b"pickle"}
+    del pickled["model.safetensors"]
+    folder = str(write_folder(tmp_path / "pickled", pickled))
+    refused = choose(None, (), {}, Settings(embedder=folder))
+    assert "its weights are pickled" in refused.left_out["groundedness"]
+    assert "not on this machine" not in refused.left_out["groundedness"]
+    assert "groundedness" not in choose(None, (), {}, Settings(embedder=folder, allow_pickle=True)).left_out
+
+
+def test_a_job_names_folders_of_weights_by_their_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(write_folder(tmp_path, {f"mine/{name}": content for name, content in model_files().items()}))
+    params = {"groundedness": {"embedding_model": "mine"}}
+    chosen = choose(None, ("groundedness",), params, WITHOUT).evaluators
+    (job,) = make_jobs(chosen, WITHOUT)
+    assert job.params["embedding_model"] == str(tmp_path / "mine")
+    monkeypatch.chdir("/")
+    assert job.build().identity(Toolbox(WITHOUT)) == job.identity

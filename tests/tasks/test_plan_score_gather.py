@@ -19,10 +19,12 @@ from evaluators.toolbox import Settings, Toolbox
 from evaluators.types import Evidence, Field, NotApplicable, Reason, Row, RowScore, Unscored
 from tasks.db import open_run
 from tasks.gather import gather, register_jobs
+from tasks.growing import growing
 from tasks.jobs import Job, make_jobs, read_jobs, write_jobs
 from tasks.plan import cut, plan
-from tasks.score import Chunk, ChunkResult, score_chunk, score_rows
-from tasks.segments import write_unscored
+from tasks.score import Chunk, ChunkResult, score_chunk
+from tasks.score_rows import score_rows
+from tasks.segments import stored, unscored_rows
 from tasks.store import Run, Store
 from tests.support.dataset import make_dataset
 
@@ -289,7 +291,8 @@ def test_an_attempt_that_ends_late_and_worse_takes_nothing_away(store: Store) ->
         keys = [key for (key,) in connection.execute("SELECT DISTINCT key FROM keys ORDER BY ALL").fetchall()]
     lost = RowScore.unscored(("length", "halves"), Reason.JUDGE_UNAVAILABLE, "too late")
     for name in ("cpu-0000.late", "cpu-0000.later"):
-        write_unscored(run.unscored / f"{name}.parquet", [(jobs[0].evaluator_id, 0, key, lost) for key in keys])
+        with growing(run.unscored / f"{name}.parquet") as late:
+            late.add(unscored_rows(jobs[0].evaluator_id, keys, [stored(lost)] * len(keys), 0))
     before = scores(store, run)
     with open_run(store, run) as connection:
         gather(connection, store, run, jobs)

@@ -55,6 +55,22 @@ def planned(store: Store, rows: Path, url: str) -> steps.Planned:
     return steps.begin(store, loaded, choice, settings, model_keys=(), processes=1, config={})
 
 
+def test_a_run_that_cannot_be_planned_is_failed_on_all_hosts(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise StoreError("The network is down.")
+
+    store = host("one")
+    monkeypatch.setattr(Store, "share_plan", fails)
+    with pytest.raises(StoreError, match="network is down"):
+        planned(store, write_rows(tmp_path / "rows.jsonl", 2), "http://127.0.0.1:9/v1")
+    (run,) = store.runs()
+    assert not run.own
+    (seen,) = host("two").runs()
+    assert seen.read()["status"] == "failed"
+
+
 def test_a_run_equals_that_of_a_local_store_and_another_host_computes_nothing(
     host: Host, s3: S3, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluators.models.vectors import text_digest
-from tasks import vectors as module
+from tasks import vector_files
 from tasks.store import Store
 from tasks.vectors import ParquetVectors
 
@@ -76,7 +76,7 @@ def test_any_digests_are_kept_apart_over_any_number_of_segments(
 
 
 def test_only_the_row_groups_that_are_needed_are_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROW_GROUP", 10)
+    monkeypatch.setattr(vector_files, "ROW_GROUP", 10)
     digests, rows = some(0, 95)
     vectors = ParquetVectors(store)
     vectors.put(MODEL, digests, rows)

@@ -1,0 +1,55 @@
+"""Folders for scratch files, which go with the process that made them."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tasks.locks import is_held, locked
+
+if TYPE_CHECKING:
+    from tasks.store import Store
+
+_LOCK: Final = ".lock"
+"""File of a scratch folder that its process holds locked while it lives."""
+
+_SETTLED: Final = 60.0
+"""Seconds after which a scratch folder surely has its lock."""
+
+_ABANDONED: Final = 24 * 3600.0
+"""Seconds after which a scratch folder without a lock file is nobody's."""
+
+
+@contextmanager
+def scratch_folder(store: Store, purpose: str) -> Iterator[Path]:
+    """Make a folder in the store; it is gone when the block ends, or when the next one is made if that is killed.
+
+    Args:
+        store: The store.
+        purpose: Begins the folder's name.
+    """
+    room = store.root / "staging"
+    room.mkdir(parents=True, exist_ok=True)
+    for folder in room.iterdir():
+        if _is_left(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"{purpose}-", dir=room, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with locked(folder / _LOCK):
+            yield folder
+
+
+def _is_left(folder: Path) -> bool:
+    """Return whether the process that made a scratch folder was killed: the kernel has freed its lock then."""
+    try:
+        age = time.time() - folder.stat().st_mtime
+        if (folder / _LOCK).exists():
+            return age > _SETTLED and not is_held(folder / _LOCK)
+    except OSError:  # it goes just now, or it is another user's
+        return False
+    return age > _ABANDONED

@@ -1,0 +1,65 @@
+"""Scratch folders go with their process, and not before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tasks.scratch import scratch_folder
+from tasks.store import Store
+
+HOLDING = """
+import sys, time
+from tasks.scratch import scratch_folder
+from tasks.store import Store
+
+with scratch_folder(Store.open(sys.argv[1]), "collect") as folder:
+    print(folder, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path / "store")
+
+
+def test_a_folder_is_kept_while_its_process_lives_and_removed_when_it_was_killed(store: Store) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLDING, str(store.root)], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        theirs = Path(other.stdout.readline().strip())
+        os.utime(theirs, (0, 0))
+        with scratch_folder(store, "load"):
+            assert theirs.exists()
+        other.send_signal(signal.SIGKILL)
+        other.wait(60)
+    assert theirs.exists()
+    with scratch_folder(store, "load"):
+        assert not theirs.exists()
+
+
+def test_a_folder_that_is_just_being_made_stays(store: Store) -> None:
+    fresh = store.root / "staging" / "load-fresh"
+    fresh.mkdir(parents=True)
+    (fresh / ".lock").touch()
+    with scratch_folder(store, "load") as mine:
+        assert fresh.exists()
+    assert not mine.exists()
+
+
+def test_a_folder_of_another_user_stays(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path) -> bool:
+        raise PermissionError(path)
+
+    theirs = store.root / "staging" / "load-theirs"
+    theirs.mkdir(parents=True)
+    (theirs / ".lock").touch()
+    os.utime(theirs, (0, 0))
+    monkeypatch.setattr("tasks.scratch.is_held", refused)
+    with scratch_folder(store, "load"):
+        assert theirs.exists()
