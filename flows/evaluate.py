@@ -98,7 +98,7 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
         _score(planned.chunks, Lanes(processes, planned.chunks, workers, config.dispatch), Retries(settings.judges))
         return _conclude(store, run, config, planned, started)
     except BaseException as error:
-        run.update({"status": "failed", "error": f"{type(error).__name__}: {error}"[:2000]})
+        run.fail(error)
         raise
 
 

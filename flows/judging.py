@@ -9,17 +9,21 @@ from threading import Event
 from evaluators.judge.budget import Limits
 from evaluators.judge.choice import find_canaries, find_judges
 from evaluators.judge.config import JudgeConfig
+from evaluators.models.weights import absolute
 from flows.config import Judges
 from tasks.score import ChunkResult, JudgeDown
 
 
 def judges_of(config: Judges) -> tuple[JudgeConfig, ...]:
-    """Return the judges that can be asked, the default one first.
+    """Return the judges that can be asked, the default one first; the folder of a local one with its whole path.
 
     Raises:
         UsageError: The configuration is broken.
     """
-    return find_judges(config.model, config.api_base, Path(config.config) if config.config else None, os.environ)
+    found = find_judges(config.model, config.api_base, Path(config.config) if config.config else None, os.environ)
+    return tuple(
+        judge.model_copy(update={"model": absolute(judge.model)}) if judge.kind == "local" else judge for judge in found
+    )
 
 
 def canaries_of(config: Judges) -> str | None:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from evaluators.base import Evaluator
-from evaluators.models.refs import ModelRef
-from evaluators.models.weights import pull_command, status
+from evaluators.models.weights import absolute, pull_command
 from evaluators.toolbox import Settings, Toolbox
-from evaluators.wording import nouns
 from flows.config import EvaluateConfig
 from flows.judging import canaries_of, judges_of
 from tasks.canaries import load_canaries
 from tasks.db import attach_dataset, connect
 from tasks.estimate import Estimate, estimate, with_canaries
 from tasks.fitting import fitting
-from tasks.jobs import choose, make_jobs
+from tasks.jobs import choose, lacking, make_jobs
 from tasks.load import load_dataset
 from tasks.plan import Need, plan
 from tasks.store import Store
@@ -60,7 +58,7 @@ def settings_of(config: EvaluateConfig) -> Settings:
     return Settings(
         language=models.language,
         splitter=models.splitter,
-        embedder=models.embedder,
+        embedder=absolute(models.embedder) if models.embedder else None,
         device=models.device,
         precision=models.precision,
         allow_download=models.allow_download,
@@ -103,7 +101,6 @@ def preview(config: EvaluateConfig) -> PlanPreview:
 def _entry(need: Need, tools: Toolbox, judged: Estimate | None) -> PlanEntry:
     evaluator = need.job.build()
     refs = evaluator.models(tools)
-    absent = [ref for ref in refs if not status(ref).present]
     return PlanEntry(
         evaluator=need.job.evaluator,
         lane=need.job.lane,
@@ -113,15 +110,13 @@ def _entry(need: Need, tools: Toolbox, judged: Estimate | None) -> PlanEntry:
         reused=need.reused,
         to_compute=need.to_compute,
         models=tuple(str(ref) for ref in refs),
-        missing=_missing(evaluator, absent, tools) or need.job.error,
+        missing=_missing(evaluator, tools) or need.job.error,
         judge_calls=judged.calls if judged else None,
         cost_usd=judged.cost_usd if judged else None,
     )
 
 
-def _missing(evaluator: Evaluator, absent: Sequence[ModelRef], tools: Toolbox) -> str:
-    """Return which weights are not on this machine, with the one command that fetches them; ``""`` if all are here."""
-    if not absent:
-        return ""
-    names = " and ".join(map(str, absent))
-    return f"{names} {nouns(len(absent), 'is', 'are')} not on this machine: {pull_command(evaluator, tools, absent)}"
+def _missing(evaluator: Evaluator, tools: Toolbox) -> str:
+    """Return which weights cannot be loaded, with the one command that fetches those not here; ``""`` if all can."""
+    said, absent = lacking(evaluator, tools)
+    return f"{said}: {pull_command(evaluator, tools, absent)}" if absent else said

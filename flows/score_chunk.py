@@ -16,10 +16,11 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed, Failed
 
-from evaluators.errors import LeadlineError, ModelUnavailable, StoreError, UsageError
-from evaluators.toolbox import Toolbox
+from evaluators.errors import LeadlineError, StoreError, UsageError
+from evaluators.toolbox import Settings, Toolbox
+from evaluators.types import Json
 from flows.dispatch.pools import FLOW
-from tasks.jobs import read_jobs
+from tasks.jobs import Job, read_jobs
 from tasks.runs import status
 from tasks.score import Chunk, ChunkResult, JudgeDown
 from tasks.split import score_on_all_cores
@@ -96,15 +97,12 @@ def _find_run(chunk: Chunk) -> tuple[Run, dict[str, Any]]:
 
 def _check_identities(run: Run, chunk: Chunk) -> None:
     """Refuse to score where another version, splitter or model file would give scores that belong to another key."""
-    settings, jobs = read_jobs(run.plan / JOBS)
+    settings, jobs = _read_jobs(run)
     tools = Toolbox(settings)
     for job in jobs:
         if job.lane != chunk.lane or job.error:
             continue
-        try:
-            here = job.build().identity(tools)
-        except ModelUnavailable:
-            continue  # scoring says so, with the reason
+        here = _identity(job, tools)
         if digest(here) != job.config:
             names = sorted(name for name in {*here, *job.identity} if here.get(name) != job.identity.get(name))
             raise Unfit(
@@ -112,3 +110,27 @@ def _check_identities(run: Run, chunk: Chunk) -> None:
                 f"differ{'s' if len(names) == 1 else ''}.",
                 hint="Install the same version of Leadline with the same extras and data on all workers.",
             )
+
+
+def _read_jobs(run: Run) -> tuple[Settings, tuple[Job, ...]]:
+    try:
+        return read_jobs(run.plan / JOBS)
+    except UsageError as error:  # the user's own evaluators are not under this path, or others are
+        raise _lacks("what the run was planned with", error) from error
+
+
+def _identity(job: Job, tools: Toolbox) -> dict[str, Json]:
+    """Return what an evaluator's scores depend on here; it was found where the run was planned."""
+    try:
+        return job.build().identity(tools)
+    except Exception as error:
+        raise _lacks(f"what {job.evaluator} needs", error) from error
+
+
+def _lacks(what: str, error: Exception) -> Unfit:
+    said = error.message if isinstance(error, LeadlineError) else f"{type(error).__name__}: {error}"
+    return Unfit(
+        f"The worker {socket.gethostname()} does not have {what}: {said}",
+        hint="Workers need the same Leadline with the same extras, and folders of models and evaluators by the same "
+        "path.",
+    )

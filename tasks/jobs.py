@@ -6,18 +6,23 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from evaluators.base import Evaluator, Lane
 from evaluators.errors import LeadlineError, UsageError
 from evaluators.judge.budget import Limits
 from evaluators.judge.config import JudgeConfig
-from evaluators.models.weights import status
+from evaluators.models.refs import ModelRef
+from evaluators.models.weights import absolute, is_directory, status
 from evaluators.registry import get
 from evaluators.suites import suite
 from evaluators.toolbox import Settings, Toolbox
 from evaluators.types import Field
+from evaluators.wording import nouns
 from tasks.store import digest, write_json
+
+NOT_HERE: Final = "not on this machine"
+"""How the reason ends why an evaluator is left out, where its weights could be fetched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +131,20 @@ def load_own_evaluators(settings: Settings) -> None:
 
 
 def _missing_weights(evaluator: Evaluator, tools: Toolbox) -> str:
-    if tools.settings.allow_download:
-        return ""
-    absent = [ref for ref in evaluator.models(tools) if not status(ref).present]
-    return f"{', '.join(map(str, absent))} is not on this machine" if absent else ""
+    return "" if tools.settings.allow_download else lacking(evaluator, tools)[0]
+
+
+def lacking(evaluator: Evaluator, tools: Toolbox) -> tuple[str, tuple[ModelRef, ...]]:
+    """Return what keeps an evaluator's weights from being loaded, ``""`` if nothing does, and which are not here.
+
+    Weights that are here but damaged, or pickled where that is not allowed, are none that are not here.
+    """
+    found = [status(ref, allow_pickle=tools.settings.allow_pickle) for ref in evaluator.models(tools)]
+    absent = tuple(each.ref for each in found if each.path is None)
+    said = [f"{each.ref}: {each.problem}" for each in found if each.path and not each.present]
+    if absent:
+        said.append(f"{' and '.join(map(str, absent))} {nouns(len(absent), 'is', 'are')} {NOT_HERE}")
+    return "; ".join(said), absent
 
 
 def make_jobs(evaluators: Sequence[Evaluator], settings: Settings, *, trials: int = 1) -> tuple[Job, ...]:
@@ -148,8 +163,10 @@ def make_jobs(evaluators: Sequence[Evaluator], settings: Settings, *, trials: in
 
 def _make_job(number: int, evaluator: Evaluator, tools: Toolbox, trials: int) -> Job:
     error = ""
+    params = evaluator.params.model_dump(mode="json")
     try:
         identity = evaluator.identity(tools)
+        params = _portable(params, evaluator.models(tools))
     except LeadlineError:
         raise
     except Exception as failure:
@@ -157,13 +174,20 @@ def _make_job(number: int, evaluator: Evaluator, tools: Toolbox, trials: int) ->
     return Job(
         evaluator_id=number,
         evaluator=evaluator.spec.id,
-        params=evaluator.params.model_dump(mode="json"),
+        params=params,
         identity=identity,
         config=digest(identity),
         lane=evaluator.spec.lane,
         error=error,
         trials=trials if evaluator.spec.judge else 1,
     )
+
+
+def _portable(params: Mapping[str, Any], models: Sequence[ModelRef]) -> dict[str, Any]:
+    """Return parameters that mean the same in any working directory: folders of weights with their whole path."""
+    folders = {ref.source for ref in models if is_directory(ref)}
+    whole = {name: absolute(value) for name, value in params.items() if folders and isinstance(value, str) and value}
+    return dict(params) | {name: path for name, path in whole.items() if str(Path(path).resolve()) in folders}
 
 
 def write_jobs(

@@ -11,7 +11,7 @@ from pydantic import Field as Parameter
 from pydantic import model_validator
 
 from evaluators.base import RowEvaluator, Spec
-from evaluators.classification._confusion import Averaged, confusion, precision_recall_f1
+from evaluators.classification._confusion import Averaged, details, precision_recall_f1
 from evaluators.metrics import Metric
 from evaluators.params import REPORT_ONLY, Params
 from evaluators.registry import register
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Classification", "ClassificationParams", "confusion"]
+    from evaluators.details import Details
 
 _TRAILING: Final = " \t\r\n.,;:!?。！？"  # noqa: RUF001
 _NO_SPACES: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
@@ -98,10 +98,13 @@ class Classification(RowEvaluator):
     labels), ``weighted`` (by how often a label is expected), ``micro`` (from the sums of TP, FP and FN) or ``binary``
     (the ``positive_label`` alone, every other label being negative). A ratio of 0/0 is 0. All equal scikit-learn's.
 
+    The report shows them for each label, with a confusion matrix of the 50 labels that are expected most; neither where
+    more than 20 labels are expected, less than twice each on average.
+
     Edge cases: a row whose expected answers are all longer than ``max_label_length`` (50 characters), or whose case has
     none of the ``categories`` asked for, is not applicable: prose is no label. Without ``labels``, every distinct
     wrong answer is a label of its own, as in scikit-learn, which lowers the macro average. With ``labels`` the averages
-    are over these, and any other answer counts as "(other)".
+    are over these, and any other answer counts as "(other)" in the confusion matrix.
 
     Source: H2O Sonar, Classification Evaluator; scikit-learn ``precision_recall_fscore_support``.
     """
@@ -165,13 +168,21 @@ class Classification(RowEvaluator):
         self, payloads: Sequence[Json], weights: npt.NDArray[np.float64]
     ) -> dict[str, npt.NDArray[np.float64]]:
         """Return precision, recall and F1 for each weighting of the distinct pairs of labels."""
+        return precision_recall_f1(payloads, weights, self._averaged())
+
+    def details(
+        self, prepared: Sequence[Json], weights: npt.NDArray[np.float64], cases: Sequence[str]
+    ) -> Details | None:
+        """Return precision, recall and F1 of each label, and the confusion matrix."""
+        return details(prepared, weights, self._averaged())
+
+    def _averaged(self) -> Averaged:
         positive = self.params.positive_label
-        averaged = Averaged(
+        return Averaged(
             average=self.params.average,
             labels=tuple(dict.fromkeys(_short(self._normal(label)) for label in self.params.labels)),
             positive="" if positive is None else _short(self._normal(positive)),
         )
-        return precision_recall_f1(payloads, weights, averaged)
 
     @property
     def reads(self) -> tuple[Field, ...]:

@@ -108,6 +108,12 @@ def parse_ref(text: str, kind: ModelKind = "embedder") -> ModelRef:
     return ModelRef(kind, source, _complete(source, revision))
 
 
+def absolute(text: str) -> str:
+    """Return a model's name so that it means the same in every working directory: a directory's with its whole path."""
+    name = text.strip()
+    return str(Path(name).expanduser().absolute()) if name != OFFLINE and _existing_folder(name) else text
+
+
 def chosen(text: str, kind: ModelKind, settings: Settings) -> ModelRef:
     """Read a model's name as :func:`parse_ref` does; an id without a known commit is fetched where the run may.
 
@@ -187,12 +193,17 @@ def locate(ref: ModelRef, settings: Settings) -> Path:
     return folder
 
 
-def status(ref: ModelRef) -> Status:
-    """Return whether weights are on this machine; checks their form, not their every byte."""
+def status(ref: ModelRef, *, allow_pickle: bool = False) -> Status:
+    """Return whether weights are on this machine; checks their form, not their every byte.
+
+    Args:
+        ref: The weights.
+        allow_pickle: Whether pickled weights may be loaded, for a model that has no others.
+    """
     folder = _folder(ref)
     if folder is None:
         return Status(ref, present=False, problem="not on this machine")
-    fault = _defect(ref, folder)
+    fault = _defect(ref, folder, allow_pickle=allow_pickle)
     return Status(ref, not fault, folder, None if fault else files.size(folder), fault)
 
 

@@ -77,9 +77,10 @@ def _check(config: CollectConfig) -> None:
     from tasks.load import load_dataset
     from tasks.store import Store
 
-    for target in targets_of(config):
-        check_target(target)
+    targets = targets_of(config)
     output_of(config)
+    for target in targets:
+        check_target(target)
     load_dataset(Store.open(config.store), config.suite, format=config.format, cases_only=True)
 
 

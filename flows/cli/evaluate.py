@@ -96,11 +96,17 @@ def _import() -> None:
 
 def say_left_out(left_out: Mapping[str, str]) -> None:
     """Say which evaluators do not run although nothing was said against them."""
-    if left_out:
+    from tasks.jobs import NOT_HERE
+
+    absent = [name for name, why in left_out.items() if why.endswith(NOT_HERE)]
+    if absent:
         say(
-            f"Left out, since their weights are not on this machine: {', '.join(left_out)}. "
+            f"Left out, since their weights are {NOT_HERE}: {', '.join(absent)}. "
             "(leadline models lists them; --suite no-judge runs them all the same.)"
         )
+    for name, why in left_out.items():
+        if name not in absent:
+            say(f"Left out: {name}. {clean(why)}.")
 
 
 def _print_result(result: EvaluateResult) -> None:

@@ -78,7 +78,7 @@ def pull(names: Sequence[str], allow_pickle: bool) -> None:
     from evaluators.models.weights import pull as fetch
 
     refs = tuple(dict.fromkeys(ref for name in names for ref in _meant(name))) if names else tuple(_needed_by_default())
-    _announce(refs)
+    _announce(refs, allow_pickle=allow_pickle)
     failures = []
     for ref in refs:
         say(f"Fetching {ref} …")
@@ -94,12 +94,12 @@ def pull(names: Sequence[str], allow_pickle: bool) -> None:
         raise LeadlineError("\n  ".join(lines))
 
 
-def _announce(refs: Sequence[ModelRef]) -> None:
+def _announce(refs: Sequence[ModelRef], *, allow_pickle: bool) -> None:
     """Say what will be fetched, and how much that is, before anything is."""
     from evaluators.models.catalogue import download_size
     from evaluators.models.weights import status
 
-    found = [status(ref) for ref in refs]
+    found = [status(ref, allow_pickle=allow_pickle) for ref in refs]
     sizes = [download_size(each.ref) for each in found if not each.present]
     known = sum(size or 0 for size in sizes)
     unknown = sum(size is None for size in sizes)

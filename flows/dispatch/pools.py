@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 FLOW: Final = "score-chunk"
 """Name of the scoring flow. It has a deployment per lane, named after the lane: ``score-chunk/cpu``."""
 
-ORCHESTRATORS: Final = "flows"
-"""Work pool of the flows that wait for chunks. They are not in a lane's pool, where they could take all the places and
-wait for chunks that then find none."""
-
 _UNREACHABLE: Final = (httpx.HTTPError, PrefectException, RuntimeError)
 """What Prefect's client raises when the API is away or refuses; a plain ``RuntimeError`` on the first contact."""
 

@@ -51,7 +51,7 @@ class Patience:
         offline: Without a worker online in the pool while shards wait for one.
         waiting: In the queue of a pool whose workers are busy.
         running: From the start of a shard to its end.
-        api: Without an answer of Prefect's API.
+        api: Without an answer of Prefect's API, or without a look at the shards that succeeds.
     """
 
     poll: float = 1.0
@@ -195,14 +195,24 @@ class Shards:
             try:
                 self._look(open_)
                 self._answered = time.monotonic()
-            except (httpx.HTTPError, PrefectException) as error:
-                self._heartbeats.excuse(open_)  # what the API missed, nobody can tell
-                self._online = dict.fromkeys(self._online, time.monotonic())
-                silent = time.monotonic() - self._answered
-                log.warning("Prefect's API does not answer since %.0f s: %s", silent, error)
-                if silent > self._patience.api:
-                    for shard in open_.values():
-                        self._end(shard, WorkerLost(f"{shard.chunk.name}: Prefect's API was away for {silent:.0f} s."))
+            except Exception as error:  # whatever it is: this thread is all that ends the wait for the shards
+                self._bear(open_, error)
+
+    def _bear(self, open_: Mapping[UUID, Shard], error: Exception) -> None:
+        """Go on after a look that failed; give the shards up when all have failed for too long."""
+        self._heartbeats.excuse(open_)  # what the API missed, nobody can tell
+        self._online = dict.fromkeys(self._online, time.monotonic())
+        silent = time.monotonic() - self._answered
+        if isinstance(error, httpx.HTTPError | PrefectException):
+            what = "Prefect's API was away"
+            log.warning("Prefect's API does not answer since %.0f s: %s", silent, error)
+        else:
+            what = f"nobody could look after it ({type(error).__name__}: {error})"
+            traceback = log.isEnabledFor(logging.DEBUG)  # once a second is too often for anybody else
+            log.error("Nobody could look after the chunks on workers for %.0f s: %r", silent, error, exc_info=traceback)
+        if silent > self._patience.api:
+            for shard in open_.values():
+                self._end(shard, WorkerLost(f"{shard.chunk.name}: {what} for {silent:.0f} s."))
 
     def _look(self, open_: Mapping[UUID, Shard]) -> None:
         found: dict[UUID, FlowRun] = {}
@@ -237,7 +247,6 @@ class Shards:
         """Take over a shard's state; return whether it is another than before."""
         if state.type == shard.state:
             return False
-        shard.state, shard.since = state.type, time.monotonic()
         name, message = shard.chunk.name, state.message or ""
         if state.type == StateType.COMPLETED:
             shard.outcome.set_result(read_result(shard.chunk, message))
@@ -247,6 +256,7 @@ class Shards:
             self._end(shard, NoWorkers(f"{name}: {message}"))
         elif state.is_final():
             self._end(shard, WorkerLost(f"{name} was {state.type.value.lower()} on its worker: {message[:1000]}"))
+        shard.state, shard.since = state.type, time.monotonic()
         return True
 
     def _check_patience(self, shard: Shard) -> None:

@@ -11,6 +11,7 @@ from evaluators.judge.budget import Budget
 from evaluators.judge.calls import Call, Ledger, Reply
 from evaluators.judge.client import JudgeClient, shared_gate
 from evaluators.judge.errors import JudgeError, JudgeUnavailable
+from evaluators.judge.providers import check_provider
 from evaluators.judge.transport import LiteLLMTransport, Transport
 from tasks.collect.cases import Case
 from tasks.collect.function import FunctionTransport, load_function
@@ -31,9 +32,13 @@ def check_target(target: Target) -> None:
     """See to it that a model could be asked, without asking it.
 
     Raises:
-        UsageError: A variable of the environment is not set, or there is no such function.
+        UsageError: A variable of the environment is not set, there is no such function, or LiteLLM would not know whom
+            to ask.
+        JudgeRefused: LiteLLM is needed and not installed.
     """
     target.check()
+    if target.kind == "litellm":
+        check_provider(target.config())
     if target.kind == "function":
         load_function(str(target.function))
 

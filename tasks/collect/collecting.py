@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -20,6 +19,7 @@ from tasks.collect.replies import Answer
 from tasks.collect.sheet import Sheet
 from tasks.collect.targets import Target
 from tasks.load import LoadedDataset
+from tasks.scratch import scratch_folder
 from tasks.store import Store, replacing
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -29,6 +29,8 @@ PAUSES: Final = (1.25, 4.0)
 """After how many times ``down_after_s`` a model that was there and went away is asked again: it may be restarting."""
 
 _ERRORS: Final = 5
+_TEXTS: Final = 1000
+"""Texts of errors that are told apart, at most."""
 
 
 @dataclass
@@ -57,12 +59,21 @@ class Collected:
         """Take note of a row."""
         if answer.error is not None:
             self.failed += 1
-            if answer.error in self.errors or len(self.errors) < 1000:
-                self.errors[answer.error] += 1
+            self._note(answer.error, 1)
             return
         self.answered += 1
         self.truncated += answer.truncated
         self.reused += answer.reused
+
+    def add_failures(self, others: Collected) -> None:
+        """Take over the rows with an error that were counted elsewhere."""
+        self.failed += others.failed
+        for error, rows in others.errors.items():
+            self._note(error, rows)
+
+    def _note(self, error: str, rows: int) -> None:
+        if error in self.errors or len(self.errors) < _TEXTS:
+            self.errors[error] += rows
 
     def commonest_errors(self) -> dict[str, int]:
         """Return the commonest errors with their number."""
@@ -103,12 +114,10 @@ def collect(
         check_target(target)
     budget = Budget(limits or Limits())
     done = Collected(cases=suite.cases)
-    room = store.root / "staging"
-    room.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="load-collect-", dir=room, ignore_cleanup_errors=True) as folder:
-        cases = Path(folder) / "cases.parquet"
+    with scratch_folder(store, "collect") as folder:
+        cases = folder / "cases.parquet"
         write_cases(suite.path, cases)
-        with Sheet(Path(folder), suite.cases * len(targets)) as sheet:
+        with Sheet(folder, suite.cases * len(targets)) as sheet:
             run_in_loop(_ask_all([Asker(target, ledger, budget) for target in targets], cases, sheet, done, progress))
             if not done.answered:
                 said = next(iter(done.commonest_errors()), "the suite asks nothing")
@@ -138,10 +147,33 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
+class _Missed:
+    """The cases that a model could not be reached for; a byte for each case that there is, whatever was said of it.
+
+    Args:
+        cases: Cases of the suite.
+    """
+
+    def __init__(self, cases: int) -> None:
+        self._marks = bytearray(cases)
+        self.failures = Collected()
+
+    def __contains__(self, number: int) -> bool:
+        return bool(self._marks[number])
+
+    def __len__(self) -> int:
+        return self.failures.failed
+
+    def add(self, number: int, answer: Answer) -> None:
+        self._marks[number] = True
+        self.failures.count(answer)
+
+
 class _Interview:
     """One model and all cases: as many of them in work as calls may be in flight, and no more in memory.
 
-    Cases that a model could not be reached for are put to it again later, if it answered others.
+    Cases that a model could not be reached for are put to it again later, if it answered others. Until then the sheet
+    holds their errors.
     """
 
     def __init__(
@@ -163,7 +195,7 @@ class _Interview:
         self._progress = progress
         self._finished = 0
         self._answered = 0
-        self._missed: dict[int, Answer] = {}
+        self._missed = _Missed(done.cases)
 
     async def hold(self) -> None:
         self._tell()
@@ -172,13 +204,11 @@ class _Interview:
             if not self._missed or not self._answered:
                 break
             await asyncio.sleep(pause * self._asker.target.down_after_s)
-            missed, self._missed = self._missed, {}
-            await self._put(self._only(missed))
-        for case in self._only(self._missed):
-            self._settle(case, self._missed[case.number])
-
-    def _only(self, numbers: Container[int]) -> Iterator[SuiteCase]:
-        return (case for case in read_cases(self._cases) if case.number in numbers) if numbers else iter(())
+            missed, self._missed = self._missed, _Missed(self._done.cases)
+            await self._put(case for case in read_cases(self._cases) if case.number in missed)
+        self._done.add_failures(self._missed.failures)
+        self._finished += len(self._missed)
+        self._tell()
 
     async def _put(self, cases: Iterator[SuiteCase]) -> None:
         """Put cases to the model, as many at once as it may have in flight."""
@@ -190,22 +220,28 @@ class _Interview:
         for case in cases:
             answer = None if case.shown is None else await self._asker.ask(case.shown, case.repeat)
             if answer is not None and answer.unavailable:
-                self._missed[case.number] = answer
+                self._missed.add(case.number, answer)
+                self._write(case, answer)
             else:
                 self._answered += answer is not None and answer.error is None
                 self._settle(case, answer)
 
     def _settle(self, case: SuiteCase, answer: Answer | None) -> None:
-        """Write what became of a case; ``None`` for one that asks nothing."""
-        row = dict(case.fields) | self._model()
+        """Count and write what became of a case; ``None`` for one that asks nothing."""
         if answer is None:
             self._done.unasked += 1
         else:
             self._done.count(answer)
-            row |= _fields(answer, case.fields.get("metadata", {}))
-        self._sheet.put(case.number * self._models + self._number, row)
+        self._write(case, answer)
         self._finished += 1
         self._tell()
+
+    def _write(self, case: SuiteCase, answer: Answer | None) -> None:
+        """Put a case's row into the sheet, in place of one that is there."""
+        row = dict(case.fields) | self._model()
+        if answer is not None:
+            row |= _fields(answer, case.fields.get("metadata", {}))
+        self._sheet.put(case.number * self._models + self._number, row)
 
     def _model(self) -> dict[str, str]:
         target = self._asker.target

@@ -37,7 +37,7 @@ class Sheet:
         self._scratch.close()
 
     def put(self, place: int, row: Mapping[str, Any]) -> None:
-        """Keep the row that belongs at a place."""
+        """Keep the row that belongs at a place, instead of an earlier one."""
         self._places[place] = self._scratch.tell()
         self._scratch.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
 

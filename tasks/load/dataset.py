@@ -16,7 +16,10 @@ from tasks.load.source import Source
 from tasks.store import digest, publish_folder, write_json
 
 if TYPE_CHECKING:
-    from tasks.load.models import Models
+    from duckdb import DuckDBPyConnection
+
+    from tasks.load.batches import Batches
+    from tasks.load.models import Model, Models
     from tasks.load.schemas.base import Converter
     from tasks.store import Store
 
@@ -133,6 +136,15 @@ def _format(name: str) -> DatasetFormat:
         raise UsageError(f"There is no dataset format {name!r}.", hint=f"Choose one of: {known}.") from None
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What reading a file left, beside the records that were staged in the database."""
+
+    batches: Batches
+    models: Models
+    converter: Converter
+
+
 def _import(
     store: Store,
     source: Source,
@@ -142,61 +154,98 @@ def _import(
     *,
     cases_only: bool,
 ) -> None:
-    from tasks.load.batches import Batches
-    from tasks.load.checks import Checks
-    from tasks.load.models import Models
-    from tasks.load.readers import read_items
-    from tasks.load.schemas import converter_of
     from tasks.load.stage import staging
     from tasks.load.write import write_tables
 
     faults = Faults(source.name)
     with staging(store) as connection:
-        batches = Batches(connection, faults, file_size=source.total_size)
-        models = Models(faults, source.path.stem)
-        converter = converter_of(recognised)(
-            batches, models, faults, cells=container is Container.CSV, cases_only=cases_only
-        )
-        converter.source = source
-        for item in read_items(source, container, faults):
-            converter.convert(item)
-        batches.flush()
-        converter.finish()
-        if not cases_only:
-            _require_answers(batches.rows, batches.answered, converter.answer_column, faults)
-
-        from tasks.db import sql
-
-        checks = Checks(connection, faults, {"condition": converter.condition_column})
-        repeats = checks.number_repeats()
-        connection.execute(sql("load_cases"))
-        known = models.with_answers()
-        checks.check({model.id: model.key for model in known}, declared=converter.declares_cases)
-        if faults:
-            faults.refuse()
+        read = _read(connection, source, container, recognised, faults, cases_only=cases_only)
+        known, repeats = _checked(connection, read, faults)
         source.ensure_unchanged()
-        cases = int(connection.sql("SELECT count(*) FROM case_ids").fetchall()[0][0])
-        if not cases:
-            faults.stop(None, "", "the file holds no cases")
-        manifest: dict[str, Any] = {
+        manifest = {
             "format": recognised.value,
             "container": container.value,
             "import": IMPORT_VERSION,
-            "name": converter.title or source.path.stem,
-            "rows": batches.rows,
-            "cases": cases,
-            "models": [model.key for model in known],
-            "warnings": [
-                *_of_records(converter, repeats),
-                *([] if cases_only else _of_answers(models, batches.rows, cases * len(known), batches.answered)),
-            ],
-        }
+            "name": read.converter.title or source.path.stem,
+        } | _counted(connection, read, known, repeats, faults, cases_only=cases_only)
 
         def fill(target: Path) -> None:
             write_tables(connection, known, target)
             write_json(target / "manifest.json", manifest)
 
         publish_folder(folder, fill)
+
+
+def _read(
+    connection: DuckDBPyConnection,
+    source: Source,
+    container: Container,
+    recognised: DatasetFormat,
+    faults: Faults,
+    *,
+    cases_only: bool,
+) -> _Read:
+    """Stage all records of a file; what is wrong with one is noted, and the next is read."""
+    from tasks.load.batches import Batches
+    from tasks.load.models import Models
+    from tasks.load.readers import read_items
+    from tasks.load.schemas import converter_of
+
+    batches = Batches(connection, faults, file_size=source.total_size)
+    models = Models(faults, source.path.stem)
+    converter = converter_of(recognised)(
+        batches, models, faults, cells=container is Container.CSV, cases_only=cases_only
+    )
+    converter.source = source
+    for item in read_items(source, container, faults):
+        converter.convert(item)
+    batches.flush()
+    converter.finish()
+    if not cases_only:
+        _require_answers(batches.rows, batches.answered, converter.answer_column, faults)
+    return _Read(batches, models, converter)
+
+
+def _checked(connection: DuckDBPyConnection, read: _Read, faults: Faults) -> tuple[list[Model], int]:
+    """Check the staged records against each other; return the models that answer, and how many cases were repeats.
+
+    Raises:
+        DatasetError: Something is wrong, here or in what was noted before.
+    """
+    from tasks.db import sql
+    from tasks.load.checks import Checks
+
+    checks = Checks(connection, faults, {"condition": read.converter.condition_column})
+    repeats = checks.number_repeats()
+    connection.execute(sql("load_cases"))
+    known = read.models.with_answers()
+    checks.check({model.id: model.key for model in known}, declared=read.converter.declares_cases)
+    if faults:
+        faults.refuse()
+    return known, repeats
+
+
+def _counted(
+    connection: DuckDBPyConnection,
+    read: _Read,
+    known: Sequence[Model],
+    repeats: int,
+    faults: Faults,
+    *,
+    cases_only: bool,
+) -> dict[str, Any]:
+    """Return what the manifest says of the records: how many there are, whose, and what the user should know."""
+    cases = int(connection.sql("SELECT count(*) FROM case_ids").fetchall()[0][0])
+    if not cases:
+        faults.stop(None, "", "the file holds no cases")
+    batches = read.batches
+    of_answers = _of_answers(read.models, batches.rows, cases * len(known), batches.answered) if not cases_only else []
+    return {
+        "rows": batches.rows,
+        "cases": cases,
+        "models": [model.key for model in known],
+        "warnings": [*_of_records(read.converter, repeats), *of_answers],
+    }
 
 
 def _require_answers(rows: int, answered: int, column: str, faults: Faults) -> None:

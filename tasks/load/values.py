@@ -64,7 +64,19 @@ def filled(value: Any) -> str | None:
 
 def message(value: Any) -> str | None:
     """Read what a host said instead of an answer: a text, or anything else as JSON; blank is absent."""
-    return filled(value if isinstance(value, str) else orjson.dumps(value, default=str).decode())
+    return filled(value if isinstance(value, str) else as_json(value))
+
+
+def as_json(value: Any) -> str:
+    """Return a value as JSON text, in its own order; names that are numbers or times become texts.
+
+    Raises:
+        ValueFault: JSON has no way to say it.
+    """
+    try:
+        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError as error:
+        raise ValueFault(f"this cannot be kept as JSON: {error}") from None
 
 
 def key(value: Any) -> str | None:

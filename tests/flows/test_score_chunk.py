@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from tasks.db import open_run
 from tasks.jobs import choose
 from tasks.load import load_dataset
 from tasks.score import Chunk, ChunkResult, JudgeDown
-from tasks.store import Store
+from tasks.store import JOBS, Store
+from tests.support.fake_hub import model_files, write_folder
 
 ROWS = 2_100
 
@@ -87,6 +89,51 @@ def test_a_worker_with_another_version_of_an_evaluator_scores_nothing(
     assert (state.type, state.name) == (StateType.FAILED, UNFIT)
     assert "rouge is not the same on this worker as where the run was planned: its version differs" in state.message
     assert not list(store.root.glob("scores/*/*/*.parquet"))
+
+
+def test_a_worker_without_the_folder_of_a_model_scores_nothing(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "embedder", model_files())
+    state = score(planned_with(tmp_path, folder))
+    assert (state.type, state.name) == (StateType.FAILED, UNFIT)
+    assert f"does not have what groundedness needs: '{folder}' names no model" in state.message
+
+
+def test_a_worker_with_an_empty_folder_of_a_model_scores_nothing(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "embedder", model_files())
+    chunk = planned_with(tmp_path, folder)
+    folder.mkdir()
+    state = score(chunk)
+    assert (state.type, state.name) == (StateType.FAILED, UNFIT)
+
+
+def test_a_worker_without_the_users_evaluators_scores_nothing(
+    planned: tuple[Store, steps.Planned], tmp_path: Path
+) -> None:
+    store, plan = planned
+    jobs = store.run(plan.run).plan / JOBS
+    document = json.loads(jobs.read_text(encoding="utf-8"))
+    document["settings"]["evaluators_dir"] = str(tmp_path / "nowhere")
+    jobs.write_text(json.dumps(document), encoding="utf-8")
+    state = score(plan.chunks[0])
+    assert (state.type, state.name) == (StateType.FAILED, UNFIT)
+    assert "does not have what the run was planned with: There is no folder" in state.message
+
+
+def planned_with(folder: Path, embedder: Path) -> Chunk:
+    """Plan one row with a model in a folder, and take that away."""
+    settings = Settings(embedder=str(embedder))
+    line = {
+        "case": "c", "model": "m", "expected_answer": "5 m.", "actual_answer": "It is 5 m.",
+        "retrieved_context": ["The quay is 5 m deep."],
+    }  # fmt: skip
+    (folder / "row.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    store = Store.open(folder / "store")
+    plan = steps.begin(
+        store, load_dataset(store, folder / "row.jsonl"), choose(None, ("groundedness",), {}, settings), settings,
+        model_keys=(), processes=1, config={}, workers={"gpu": 1},
+    )  # fmt: skip
+    shutil.rmtree(embedder)
+    return plan.chunks[0]
 
 
 def test_a_judge_that_is_down_is_the_name_of_the_state(

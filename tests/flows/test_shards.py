@@ -216,6 +216,24 @@ def test_a_short_absence_of_the_api_costs_nothing_and_a_long_one_ends_the_wait(m
             score(chunk(1)).result(5)
 
 
+def test_an_error_that_nobody_foresaw_costs_no_more_than_an_absence_of_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = Api(Running(), DONE)
+
+    def unforeseen(**_: Any) -> list[SimpleNamespace]:
+        raise ValueError("no such state")
+
+    with serving(api, monkeypatch, patient(api=0.5)) as (_, score):
+        monkeypatch.setattr(api, "read_flow_runs", unforeseen)
+        waiting = score(chunk())
+        time.sleep(0.2)
+        monkeypatch.undo()
+        use(api, monkeypatch)
+        assert waiting.result(5).scored == 7
+        monkeypatch.setattr(api, "read_flow_runs", unforeseen)
+        with pytest.raises(WorkerLost, match="ValueError: no such state"):
+            score(chunk(1)).result(5)
+
+
 def test_leaving_cancels_what_has_not_ended_and_starts_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
     api = Api(Running())
     with serving(api, monkeypatch) as (opened, score):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import orjson
-
 from tasks.load.faults import Faults, Place
-from tasks.load.values import ValueFault, expected, filled, text
+from tasks.load.values import ValueFault, as_json, expected, filled, text
 
 _USERS: Final = frozenset({"user", "human"})
 
@@ -25,7 +23,7 @@ def last_user_message(faults: Faults, place: Place, column: str, value: Any) -> 
             messages = value.get("messages")
             if messages is None:
                 query = value.get("query")
-                return filled(query if isinstance(query, str) else orjson.dumps(value, default=str).decode())
+                return filled(query if isinstance(query, str) else as_json(value))
             value = messages
         if not isinstance(value, list):
             raise expected("a text or messages", value)
@@ -58,7 +56,7 @@ def reply(faults: Faults, place: Place, column: str, value: Any) -> str | None:
             if said:
                 return said[-1][1]
         if isinstance(value, dict | list):
-            return text(orjson.dumps(value, default=str).decode())
+            return text(as_json(value))
         raise expected("a text or a chat completion", value)
     except ValueFault as error:
         faults.add(place, column, str(error))

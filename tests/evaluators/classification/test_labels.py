@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.classification.labels import Classification, ClassificationParams, confusion
+from evaluators.classification.labels import Classification, ClassificationParams
 from evaluators.errors import UsageError
 from evaluators.toolbox import Toolbox
 from evaluators.types import Field, NotApplicable, Row
@@ -46,6 +46,16 @@ def averages(pairs, **parameters):
     return [float(found[name][0]) for name in ("precision", "recall", "f1")]
 
 
+def details(pairs, **parameters):
+    payloads, counts = counted(evaluate(pairs, **parameters))
+    return Classification(ClassificationParams(**parameters)).details(payloads, counts[0], ["a case"] * len(payloads))
+
+
+def matrix(found):
+    (confusion,) = found["confusion"]
+    return confusion["expected"], confusion["predicted"], confusion["counts"]
+
+
 def by_scikit_learn(pairs, **parameters):
     from sklearn.metrics import precision_recall_fscore_support
 
@@ -69,6 +79,7 @@ def test_binary_takes_the_positive_label_against_the_rest(pairs):
     assert averages(pairs, average="binary", positive_label="A") == pytest.approx(reference, abs=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:A single label was found")
 @settings(max_examples=100, deadline=None)
 @given(PAIRS)
 def test_accuracy_and_confusion_matrix_equal_scikit_learn(pairs):
@@ -78,10 +89,29 @@ def test_accuracy_and_confusion_matrix_equal_scikit_learn(pairs):
     expected, actual = zip(*pairs, strict=True)
     mean = sum(score.values["accuracy"] for score in scores) / len(scores)
     assert mean == pytest.approx(accuracy_score(expected, actual))
-    payloads, counts = counted(scores)
-    labels, matrix = confusion(payloads, counts[0])
-    assert labels == sorted(set(expected) | set(actual))
-    assert matrix.tolist() == confusion_matrix(expected, actual, labels=labels).tolist()
+    lines, columns, counts = matrix(details(pairs))
+    assert set(lines) == set(expected)
+    assert set(columns) == set(expected) | set(actual)
+    reference = confusion_matrix(expected, actual, labels=columns).tolist()
+    assert counts == [reference[columns.index(line)] for line in lines]
+
+
+@settings(max_examples=100, deadline=None)
+@given(PAIRS, st.sampled_from(["macro", "micro", "weighted"]), st.sampled_from([(), ("a", "b"), ("a", "b", "c", "d")]))
+def test_the_values_of_each_label_equal_scikit_learn(pairs, average, labels):
+    whole, *each = details(pairs, average=average, labels=labels)["labels"]
+    assert [whole["values"][name] for name in ("precision", "recall", "f1")] == averages(
+        pairs, average=average, labels=labels
+    )
+    assert whole["values"]["items"] == len(pairs)
+    names = [line["value"] for line in each]
+    assert set(names) == set(labels or {label for pair in pairs for label in pair})
+    reference = by_scikit_learn(pairs, average=None, labels=names)
+    for place, line in enumerate(each):
+        values = [line["values"][name] for name in ("precision", "recall", "f1")]
+        assert values == pytest.approx([column[place] for column in reference], abs=1e-12)
+        assert line["values"]["items"] == sum(expected == line["value"] for expected, _ in pairs)
+        assert line["values"]["answers"] == sum(actual == line["value"] for _, actual in pairs)
 
 
 @settings(max_examples=60, deadline=None)
@@ -141,11 +171,36 @@ def test_labels_are_found_where_a_script_has_no_spaces():
 def test_an_answer_outside_the_labels_is_other_in_the_confusion_matrix():
     scores = evaluate([("yes", "maybe"), ("yes", "yes"), ("no", "yes and no")], labels=("yes", "no"), match="contains")
     payloads, counts = counted(scores)
-    labels, matrix = confusion(payloads, counts[0])
-    assert labels == ["no", "yes", "(other)"]
-    assert matrix.tolist() == [[0, 0, 1], [0, 1, 1], [0, 0, 0]]
+    found = Classification(ClassificationParams(labels=("yes", "no"))).details(payloads, counts[0], ["c"] * 3)
+    assert matrix(found) == (["yes", "no"], ["yes", "no", "(other)"], [[1, 0, 1], [0, 0, 1]])
     assert scores[0].evidence.message == "The answer names none of the labels."
     assert scores[2].evidence.message == "The answer names 2 labels, not one."
+
+
+def test_rare_labels_stand_together_in_the_confusion_matrix():
+    pairs = [(f"l{n:02}", f"l{n:02}") for n in range(60) for _ in range(60 - n)] + [("l00", "x"), ("l59", "l58")]
+    lines, columns, counts = matrix(details(pairs))
+    assert lines == columns == [f"l{n:02}" for n in range(50)] + ["(other labels)"]
+    assert counts[0] == [60, *[0] * 49, 1], "an answer that is never expected is a rare one"
+    assert counts[50] == [*[0] * 50, sum(range(1, 11)) + 1]
+
+
+def test_labels_that_hardly_repeat_have_no_table():
+    assert details([(f"l{n}", "x") for n in range(21)]) is None
+    assert details([(f"l{n}", "x") for n in range(20)]) is not None
+    assert details([(f"l{n}", "x") for n in range(21)] * 2) is not None
+
+
+def test_an_empty_answer_is_no_line_of_the_whole():
+    whole, *each = details([("a", "a"), ("a", "")])["labels"]
+    assert whole["value"] == ""
+    assert [line["value"] for line in each] == ["a", "(empty)"]
+
+
+def test_a_row_that_was_scored_in_trials_counts_in_parts():
+    payloads = [{"expected": "a", "actual": "a"}, {"expected": "a", "actual": "b"}]
+    found = Classification().details(payloads, np.array([2.0, 1 / 3]), ["c", "c"])
+    assert matrix(found) == (["a"], ["a", "b"], [[2, 0.333]])
 
 
 def test_any_acceptable_label_is_right():
@@ -191,6 +246,11 @@ def test_a_hundred_thousand_distinct_labels_are_aggregated():
     payloads = [{"expected": f"label {n % 10}", "actual": f"answer {n}"} for n in range(100_000)]
     found = Classification().aggregate(payloads, np.ones((100, 100_000)))
     assert found["f1"].tolist() == [0.0] * 100
+    said = Classification().details(payloads, np.ones(100_000), ["c"] * 100_000)
+    assert len(said["labels"]) == 2_001
+    assert "2,000 most frequent of 100,010 labels" in said["notes"][0]
+    _, columns, counts = matrix(said)
+    assert (len(columns), len(counts)) == (51, 10)
 
 
 def test_prose_is_no_label_and_not_applicable():

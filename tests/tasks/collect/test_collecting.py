@@ -1,89 +1,20 @@
-"""Collecting over real HTTP: what becomes of answers, failures, repeats, budgets and reruns."""
+"""Collecting over real HTTP: what becomes of answers, repeats, budgets and reruns."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evaluators.errors import LeadlineError, StoreError, UsageError
+from evaluators.errors import LeadlineError, UsageError
 from evaluators.judge.budget import Limits
-from tasks.collect import Collected, Target, collect
-from tasks.collect.cases import Case
-from tasks.ledger.place import open_ledger, read_ledger
-from tasks.load import load_dataset
-from tasks.store import Store
-from tests.support.judge_endpoint import (
-    GIBBERISH,
-    SILENT,
-    TRUNCATED,
-    Fault,
-    JudgeEndpoint,
-    Question,
-    broken,
-    serving,
-    throttled,
-)
-from tests.support.rag_app import TARGET, RagApp
+from tasks.ledger.place import read_ledger
+from tests.support.collecting import Bench, llm
+from tests.support.judge_endpoint import TRUNCATED, Fault, JudgeEndpoint, Question, serving
 
 pytestmark = pytest.mark.slow
-
-HASTY: dict[str, Any] = {"timeout_s": 20.0, "down_after_s": 5.0, "start_in_flight": 4}
-PATIENT_S = 3.0
-"""What silence costs; less, and a busy machine would be taken for a silent model."""
-
-
-def write_suite(folder: Path, cases: Sequence[dict[str, Any]] | int) -> Path:
-    if isinstance(cases, int):
-        cases = [
-            {"case": f"c{n}", "question": f"How deep is berth {n}?", "expected_answer": f"{n} m"} for n in range(cases)
-        ]
-    path = folder / "suite.jsonl"
-    path.write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
-    return path
-
-
-class Bench:
-    """A suite, a store, and what is collected with them."""
-
-    def __init__(self, folder: Path, cases: Sequence[dict[str, Any]] | int = 6) -> None:
-        self.folder = folder
-        self.store = Store.open(folder / "store")
-        self.suite = load_dataset(self.store, write_suite(folder, cases), cases_only=True)
-        self.runs = 0
-
-    def collect(self, *targets: Target, limits: Limits | None = None) -> tuple[Collected, list[dict[str, Any]]]:
-        self.runs += 1
-        output = self.folder / "answers.jsonl"
-        ledger = open_ledger(self.store, f"collect-{self.runs}")
-        done = collect(self.store, self.suite, targets, output, ledger=ledger, limits=limits)
-        load_dataset(self.store, output)  # evaluate takes it
-        return done, [json.loads(line) for line in output.read_text("utf-8").splitlines()]
-
-
-def llm(endpoint: JudgeEndpoint, key: str = "m", **fields: Any) -> Target:
-    return Target.model_validate({"key": key, "model": "openai/gpt-x", "api_base": endpoint.url, **HASTY, **fields})
-
-
-@pytest.fixture
-def rag(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Serves a RAG application, with the secret that it is asked with."""
-    monkeypatch.setenv("HARBOUR_TOKEN", "tok-very-secret-1")
-
-    @contextmanager
-    def serve(**script: Any) -> Iterator[tuple[RagApp, Target]]:
-        with serving(RagApp(**{"reply": lambda question: f"Answer to {question.text}"} | script)) as app:
-            address = app.url.removesuffix("/v1") + "/answer"
-            yield app, Target.model_validate({**TARGET, **HASTY, "url": address})  # type: ignore[misc]
-
-    return serve
 
 
 def test_models_by_name_are_asked_as_they_are_configured(tmp_path: Path) -> None:
@@ -145,61 +76,6 @@ def test_a_rag_application_is_asked_by_templates_and_read_by_expressions(tmp_pat
     assert (row["cost_usd"], row["input_tokens"], row["metadata"]) == (0.002, 7, {"trace": f"t-{len(hostile)}"})
     assert "output_tokens" not in row
     assert sum(row["cost_usd"] for row in rows if "cost_usd" in row) == pytest.approx(0.004)
-
-
-@pytest.mark.parametrize("kind", ["llm", "rag"])
-def test_faults_are_tried_again_and_answers_are_counted_once(tmp_path: Path, rag: Any, kind: str) -> None:
-    at_first = {"Berth 1?": throttled(0.05), "Berth 2?": broken(), "Berth 3?": SILENT, "Berth 4?": throttled()}
-    seen: set[str] = set()
-
-    def script(question: Question) -> Fault | None:
-        fault = None if question.text in seen else at_first.get(question.text)
-        seen.add(question.text)
-        return fault
-
-    bench = Bench(tmp_path, [{"case": f"c{n}", "question": f"Berth {n}?"} for n in range(8)])
-    if kind == "rag":
-        with rag(fault=script) as (endpoint, target):
-            done, rows = bench.collect(target.model_copy(update={"timeout_s": PATIENT_S}))
-    else:
-        with serving(JudgeEndpoint(fault=script)) as endpoint:
-            done, rows = bench.collect(llm(endpoint, timeout_s=PATIENT_S))
-    assert (done.answered, done.failed, done.reused) == (8, 0, 0)
-    assert len(endpoint.answered) == 8
-    assert len(endpoint.log) == 8 + len(at_first)
-    assert max(row["duration_s"] for row in rows) < PATIENT_S  # of the attempt that was answered
-
-
-def test_a_failed_call_is_an_error_and_asked_again_by_a_rerun(tmp_path: Path, rag: Any) -> None:
-    def fault(question: Question) -> Fault | None:
-        if "berth 1" in question.text:
-            return Fault(422, {}, '{"detail": "no tok-very-secret-1 today"}')
-        if "berth 2" in question.text:
-            return GIBBERISH
-        if "berth 3" in question.text:
-            return Fault(body=json.dumps({"problem": "index is down", "result": {"text": "Sorry!"}}))
-        return None
-
-    with rag(fault=fault) as (app, target):
-        bench = Bench(tmp_path)
-        done, rows = bench.collect(target)
-        assert (done.answered, done.failed) == (3, 3)
-        assert [row.get("error") for row in rows] == [
-            None,
-            'The model refused the call: HTTP 422: {"detail": "no [key] today"}.',
-            "the reply has no answer ('result.text' finds nothing in '<html>it works</html>')",
-            "the reply says: index is down",
-            None,
-            None,
-        ]
-        assert all(("error" in row) != ("actual_answer" in row) for row in rows)
-        app.fault = lambda question: None
-        before = len(app.log)
-        done, rows = bench.collect(target)
-        assert (done.answered, done.failed, done.reused) == (6, 0, 3)
-        assert len(app.log) - before == 3
-    stored = (tmp_path / "store" / "ledger.sqlite").read_bytes() + (tmp_path / "answers.jsonl").read_bytes()
-    assert b"very-secret" not in stored
 
 
 def test_a_mended_map_reads_the_replies_that_are_there(tmp_path: Path, rag: Any) -> None:
@@ -271,39 +147,6 @@ def test_under_a_cost_limit_an_application_needs_a_price(tmp_path: Path, rag: An
     assert done.answered == 5
 
 
-def test_a_model_that_is_down_ends_soon_and_another_is_not_held_up(tmp_path: Path) -> None:
-    with serving(JudgeEndpoint()) as up, serving(JudgeEndpoint(fault=lambda question: broken(503))) as down:
-        bench = Bench(tmp_path, 300)
-        started = time.monotonic()
-        done, rows = bench.collect(llm(up, "up"), llm(down, "down", down_after_s=2.0))
-    assert (done.answered, done.failed) == (300, 300)
-    assert time.monotonic() - started < 30
-    assert all("The model does not answer" in row["error"] for row in rows if row["model"] == "down")
-
-
-def test_a_model_that_is_restarted_in_the_middle_is_asked_again(tmp_path: Path) -> None:
-    gone = threading.Event()
-
-    def fault(question: Question) -> Fault | None:
-        if question.number == 20:
-            gone.set()
-            threading.Timer(2.0, gone.clear).start()
-        return broken(503) if gone.is_set() else None
-
-    with serving(JudgeEndpoint(fault=fault)) as endpoint:
-        done, _ = Bench(tmp_path, 60).collect(llm(endpoint, down_after_s=1.0))
-    assert (done.answered, done.failed) == (60, 0)
-    assert len(endpoint.answered) == 60
-
-
-def test_no_answer_at_all_writes_nothing_and_says_why(tmp_path: Path) -> None:
-    wrong_key = JudgeEndpoint(fault=lambda question: broken(401, "Incorrect API key"))
-    with serving(wrong_key), pytest.raises(LeadlineError, match=r"refuse.*Incorrect API key") as failed:
-        Bench(tmp_path).collect(llm(wrong_key))
-    assert failed.value.exit_code == 3
-    assert not (tmp_path / "answers.jsonl").exists()
-
-
 def test_a_header_whose_variable_is_not_set_is_said_before_anything_is_asked(
     tmp_path: Path, rag: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,65 +175,6 @@ def test_what_was_asked_stands_in_the_ledger(tmp_path: Path) -> None:
     assert {ask["purpose"] for ask in read_ledger(bench.store).asks()} == {"collect:strict"}
 
 
-# Python callables, found by their path like those of users.
-
-
-def plain_function(case: Case) -> str:
-    return f"{case.key}: {case.question}"
-
-
-async def async_function(case: Case) -> dict[str, Any]:
-    await asyncio.sleep(0.01)
-    if case.key == "c1":
-        raise KeyError("no such berth")
-    return {"answer": "yes", "retrieved_context": [{"content": "x", "doc_uri": "d"}], "cost_usd": 0.5}
-
-
-_attempts: dict[str, int] = {}
-_lock = threading.Lock()
-
-
-def moody_function(case: Case) -> str:
-    with _lock:
-        _attempts[case.key] = _attempts.get(case.key, 0) + 1
-        first = _attempts[case.key] == 1
-    if first and case.key == "c0":
-        raise ConnectionError("reset")
-    if first and case.key == "c1":
-        time.sleep(3)
-    return "at last"
-
-
-def function(name: str) -> Target:
-    return Target.model_validate({"key": "fn", "function": f"{__name__}:{name}", **HASTY})
-
-
-def test_functions_are_called_with_the_case(tmp_path: Path) -> None:
-    done, rows = Bench(tmp_path, 3).collect(function("plain_function"))
-    assert done.answered == 3
-    assert rows[2]["actual_answer"] == "c2: How deep is berth 2?"
-
-
-def test_coroutine_functions_are_awaited_and_what_they_raise_is_an_error(tmp_path: Path) -> None:
-    done, rows = Bench(tmp_path, 3).collect(function("async_function"))
-    assert (done.answered, done.failed) == (2, 1)
-    assert rows[0]["retrieved_context"] == [{"content": "x", "doc_uri": "d"}]
-    assert rows[1]["error"] == "The model refused the call: KeyError: 'no such berth'."
-
-
-def test_a_function_that_hangs_or_loses_its_connection_is_called_again(tmp_path: Path) -> None:
-    _attempts.clear()
-    target = function("moody_function").model_copy(update={"timeout_s": 1.0})
-    done, _ = Bench(tmp_path, 3).collect(target)
-    assert done.answered == 3
-    assert _attempts == {"c0": 2, "c1": 2, "c2": 1}
-
-
-def test_a_function_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be imported"):
-        Bench(tmp_path).collect(function("missing"))
-
-
 def test_replies_without_an_answer_were_paid_for_as_well(tmp_path: Path, rag: Any) -> None:
     def fault(question: Question) -> Fault | None:
         return Fault(body=json.dumps({"usage": {"usd": 0.5}})) if "berth 1" in question.text else None
@@ -402,12 +186,3 @@ def test_replies_without_an_answer_were_paid_for_as_well(tmp_path: Path, rag: An
     spent = read_ledger(bench.store).total("collect-1")
     assert (done.answered, done.failed) == (1, 1)
     assert (spent.answered, spent.cost_usd) == (2, 0.75)
-
-
-def test_a_ledger_that_cannot_be_written_is_told_as_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def full(*_: object, **__: object) -> None:
-        raise StoreError("The ledger cannot be used: the disk is full.")
-
-    monkeypatch.setattr("tasks.ledger.ledger.DatabaseLedger.find", full)
-    with pytest.raises(StoreError, match="the disk is full"):
-        Bench(tmp_path, 2).collect(function("plain_function"))

@@ -187,7 +187,7 @@ def test_beside_the_gate_stands_what_it_counted_and_the_instruments_problems_sta
         folder = publish(connection, run, record).folder
     html, gist = ((folder / name).read_text("utf-8") for name in ("report.html", "report.md"))
     report = json.loads((folder / "report.json").read_text("utf-8"))
-    assert f'PASS <span class="counted">{words}</span>' in html
+    assert f'PASS</span> <span class="counted">{words}</span>' in html
     assert f"of the instrument or the data, not counted by the gate: {n_instrument}&nbsp;high" in html
     assert f"**PASS** ({words}): Enough" in gist
     assert f"Problems of models: {n_models} low; of the instrument or the data: {n_instrument} high" in gist
