@@ -18,6 +18,7 @@ from prefect.runtime import flow_run
 
 from evaluators.errors import UsageError
 from evaluators.judge.budget import Limits
+from evaluators.paths import from_home
 from flows.collect import collect_loaded
 from flows.compare import compare_runs
 from flows.comparing import CompareConfig, CompareResult
@@ -133,12 +134,12 @@ def subject_of(
 
 
 def _content(file: str | None) -> str | None:
-    return hashlib.sha256(Path(file).expanduser().read_bytes()).hexdigest()[:16] if file else None
+    return hashlib.sha256(from_home(file).read_bytes()).hexdigest()[:16] if file else None
 
 
 def _own_evaluators(folder: str | None) -> dict[str, str]:
     """Return the digests of the files in a folder of the user's judges: a changed judge is another configuration."""
-    files = sorted(Path(folder).expanduser().glob("*.y*ml")) if folder else []
+    files = sorted(from_home(folder).glob("*.y*ml")) if folder else []
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in files}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evaluators.errors import UsageError
+from evaluators.paths import from_home
 
 
 def output_file(given: str | None, default: str, *, sources: Sequence[str]) -> Path:
@@ -22,6 +23,6 @@ def output_file(given: str | None, default: str, *, sources: Sequence[str]) -> P
     output = Path(given or default)
     if output.is_dir():
         raise UsageError(f"{output} is a folder.", hint="Name a file: -o FILE")
-    if output.exists() and any(output.resolve() == Path(name).expanduser().resolve() for name in sources):
+    if output.exists() and any(output.resolve() == from_home(name).resolve() for name in sources):
         raise UsageError(f"{output} is what is read.", hint="Write elsewhere: -o FILE")
     return output

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from evaluators.base import Evaluator
 from evaluators.models.weights import absolute, pull_command
+from evaluators.paths import from_home
 from evaluators.toolbox import Settings, Toolbox
 from flows.config import EvaluateConfig
 from flows.judging import canaries_of, judges_of
@@ -64,7 +64,7 @@ def settings_of(config: EvaluateConfig) -> Settings:
         allow_download=models.allow_download,
         allow_pickle=models.allow_pickle,
         judges=judges_of(config.judges),
-        evaluators_dir=str(Path(config.evaluators_dir).expanduser().absolute()) if config.evaluators_dir else None,
+        evaluators_dir=str(from_home(config.evaluators_dir).absolute()) if config.evaluators_dir else None,
     )
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from evaluators.errors import LeadlineError, ModelUnavailable, UsageError
 from evaluators.models import catalogue, files, github, hub
 from evaluators.models.refs import OFFLINE, ModelKind, ModelRef
+from evaluators.paths import from_home
 from evaluators.types import Json
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def parse_ref(text: str, kind: ModelKind = "embedder") -> ModelRef:
 def absolute(text: str) -> str:
     """Return a model's name so that it means the same in every working directory: a directory's with its whole path."""
     name = text.strip()
-    return str(Path(name).expanduser().absolute()) if name != OFFLINE and _existing_folder(name) else text
+    return str(from_home(name).absolute()) if name != OFFLINE and _existing_folder(name) else text
 
 
 def chosen(text: str, kind: ModelKind, settings: Settings) -> ModelRef:

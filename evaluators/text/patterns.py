@@ -17,13 +17,17 @@ from __future__ import annotations
 import re
 import unicodedata
 import warnings
-from functools import lru_cache
 from typing import Final
 
 import regex
 
+from evaluators.text.recent import Recent
+
 MAX_PATTERN: Final = 10_000
 """Longest pattern that is accepted, in characters."""
+
+CACHED: Final = 500_000
+"""Characters of patterns that are kept compiled; that takes some hundred bytes for each."""
 
 _WORD: Final = r"\p{L}\p{N}_"
 _SPACE: Final = r"\s\x1c-\x1f"
@@ -36,21 +40,32 @@ class PatternError(ValueError):
     """A regular expression that is invalid or refused."""
 
 
-@lru_cache(maxsize=4096)
+_compiled: Final[Recent[regex.Pattern[str]]] = Recent(CACHED)
+
+
 def compiled(pattern: str) -> regex.Pattern[str]:
-    """Return the pattern, ready to search with a time limit.
+    """Return the pattern, ready to search with a time limit; those that were used not long ago are remembered.
 
     Raises:
         PatternError: It is no valid regular expression of Python's ``re``, is too long or too deeply nested, or
             uses what is refused (see the module).
     """
+    known = _compiled.get(pattern)
+    if known is None:
+        known = _compile(pattern)
+        _compiled.put(pattern, known)
+    return known
+
+
+def _compile(pattern: str) -> regex.Pattern[str]:
     if len(pattern) > MAX_PATTERN:
         raise PatternError(f"the regular expression is longer than {MAX_PATTERN:,} characters")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
             flags = re.compile(pattern).flags
-        return regex.compile(_Rewriter(pattern, ascii_only=bool(flags & re.ASCII)).rewrite(), regex.V0)
+        rewritten = _Rewriter(pattern, ascii_only=bool(flags & re.ASCII)).rewrite()
+        return regex.compile(rewritten, regex.V0, cache_pattern=False)
     except (re.error, regex.error) as error:
         raise PatternError(f"the regular expression is invalid: {error}") from None
     except (RecursionError, OverflowError, MemoryError):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from evaluators.text import patterns
 from evaluators.text.patterns import MAX_PATTERN, PatternError, compiled, search
 
 ALPHABET = "abAB01 _-.{}[]()&|~\n²é́\x1cĸ_"
@@ -95,3 +96,10 @@ def test_an_exponential_pattern_is_given_up_in_time(pattern):
 
 def test_a_surrogate_and_a_nul_are_characters():
     assert search(".\\x00$", "\ud800\x00", timeout=1) == (0, 2)
+
+
+def test_what_is_kept_of_hostile_patterns_is_bounded() -> None:
+    for number in range(80):
+        compiled(f"{number}" + "a" * 9_000)
+    assert patterns._compiled.size <= patterns.CACHED
+    assert compiled("79" + "a" * 9_000) is compiled("79" + "a" * 9_000)
