@@ -52,11 +52,20 @@ class Deployed:
         kind: work pool, queue, deployment, trigger or automation.
         name: Its name.
         change: Whether it is new, differs from before, or was so already.
+        fields: What of it differs.
     """
 
     kind: str
     name: str
     change: Change
+    fields: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, kind: str, name: str, fields: tuple[str, ...] | None) -> Deployed:
+        """Return what became of a thing by its fields that differ; ``None`` for a new one."""
+        if fields is None:
+            return cls(kind, name, "created")
+        return cls(kind, name, "updated" if fields else "unchanged", fields)
 
 
 def deploy(file: DeploymentFile) -> Iterator[Deployed]:
@@ -79,48 +88,47 @@ def _deploy(client: SyncPrefectClient, file: DeploymentFile) -> Iterator[Deploye
         yield from _work_pool(client, pool)
     ids: dict[str, UUID] = {}
     for deployment in file.deployments:
-        change, full_name, ids_ = _deployment(client, deployment, file.pull)
+        fields, full_name, ids_ = _deployment(client, deployment, file.pull)
         ids[full_name] = ids_
-        yield Deployed("deployment", full_name, change)
+        yield Deployed.of("deployment", full_name, fields)
         for trigger in deployment.triggers:
             automation = _automation_of_trigger(trigger, ids_, full_name)
-            yield Deployed("trigger", automation.name, _automation(client, automation))
+            yield Deployed.of("trigger", automation.name, _automation(client, automation))
     for given in file.automations:
         automation = _automation_of_file(client, given, ids)
-        yield Deployed("automation", automation.name, _automation(client, automation))
+        yield Deployed.of("automation", automation.name, _automation(client, automation))
 
 
 def _work_pool(client: SyncPrefectClient, pool: WorkPool) -> Iterator[Deployed]:
     wanted = {"description": pool.description, "concurrency_limit": pool.concurrency_limit}
-    change: Change
+    fields: tuple[str, ...] | None = None
     try:
         known = client.read_work_pool(pool.name)
     except ObjectNotFound:
         template = _job_template(pool.type)
         client.create_work_pool(WorkPoolCreate(name=pool.name, type=pool.type, base_job_template=template, **wanted))
-        change = "created"
     else:
         if known.type != pool.type:
             raise UsageError(
                 f"The work pool {pool.name!r} exists and is of type {known.type!r}, not {pool.type!r}.",
                 hint="Rename one of them.",
             )
-        change = _differs(wanted, known.model_dump())
-        if change == "updated":
+        fields = _differing(wanted, known.model_dump())
+        if fields:
             client.update_work_pool(pool.name, WorkPoolUpdate(**wanted))
-    yield Deployed("work pool", pool.name, change)
+    yield Deployed.of("work pool", pool.name, fields)
     for queue in pool.queues:
         of_queue: dict[str, Any] = queue.model_dump(exclude={"name"}, exclude_none=True)
         try:
             found = client.read_work_queue_by_name(queue.name, work_pool_name=pool.name)
         except ObjectNotFound:
             client.create_work_queue(queue.name, work_pool_name=pool.name, **of_queue)
-            change = "created"
+            fields = None
         else:
-            change = _differs(of_queue, found.model_dump())
-            if change == "updated":
+            fields = _differing(of_queue, found.model_dump())
+            if fields:
                 client.update_work_queue(found.id, **of_queue)
-        yield Deployed("queue", f"{pool.name}/{queue.name}", change)
+        yield Deployed.of("queue", f"{pool.name}/{queue.name}", fields)
 
 
 def _job_template(kind: str) -> dict[str, Any]:
@@ -134,7 +142,8 @@ def _job_template(kind: str) -> dict[str, Any]:
 
 def _deployment(
     client: SyncPrefectClient, deployment: Deployment, pull: list[dict[str, Any]]
-) -> tuple[Change, str, UUID]:
+) -> tuple[tuple[str, ...] | None, str, UUID]:
+    """Make or change a deployment; return its fields that differ, its full name and its id."""
     try:
         flow: Flow[Any, Any] = load_flow_from_entrypoint(deployment.entrypoint, use_placeholder_flow=False)
     except Exception as error:
@@ -166,11 +175,11 @@ def _deployment(
         schedules = [DeploymentScheduleCreate(**_schedule(schedule)) for schedule in deployment.schedules]
         flow_id = client.create_flow_from_name(flow.name)
         made = client.create_deployment(flow_id, deployment.name, schedules=schedules, **fields)
-        return "created", full_name, made
+        return None, full_name, made
     updates = [DeploymentScheduleUpdate(**_schedule(schedule)) for schedule in deployment.schedules]
     client.update_deployment(before.id, DeploymentUpdate(schedules=updates, **fields))
     after = client.read_deployment(before.id)
-    return _differs(what_was_told(before), what_was_told(after)), full_name, before.id
+    return _differing(what_was_told(before), what_was_told(after)), full_name, before.id
 
 
 def what_was_told(deployment: DeploymentResponse) -> dict[str, Any]:
@@ -228,25 +237,33 @@ def _invalid(what: str, error: ValidationError) -> UsageError:
     return UsageError(f"{what}, {first_refusal(error)}.")
 
 
-def _automation(client: SyncPrefectClient, automation: AutomationCore) -> Change:
-    """Make an automation, or change the one of its name; more of that name, of whatever origin, are removed."""
+def _automation(client: SyncPrefectClient, automation: AutomationCore) -> tuple[str, ...] | None:
+    """Make an automation, or change the one of its name; more of that name, of whatever origin, are removed.
+
+    Returns:
+        Its fields that differ, ``None`` for a new one.
+    """
     found = client.read_automations_by_name(automation.name)
     if not found:
         client.create_automation(automation)
-        return "created"
+        return None
     known, *others = found
     for other in others:
         client.delete_automation(other.id)
-    essence = AutomationCore.model_validate(known.model_dump(exclude={"id"}))
-    if _differs(_essence(automation), _essence(essence)) == "unchanged":
-        return "unchanged"
-    fields = automation.model_dump(exclude={"owner_resource"}, exclude_unset=True)  # an owner cannot be changed
-    client.update_automation(known.id, AutomationCore.model_validate(fields))
-    return "updated"
+    fields = automation_fields_that_differ(automation, AutomationCore.model_validate(known.model_dump(exclude={"id"})))
+    if fields:
+        told = automation.model_dump(exclude={"owner_resource"}, exclude_unset=True)  # an owner cannot be changed
+        client.update_automation(known.id, AutomationCore.model_validate(told))
+    return fields
 
 
-def _differs(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> Change:
-    return "unchanged" if all(known.get(name) == value for name, value in wanted.items()) else "updated"
+def automation_fields_that_differ(wanted: AutomationCore, known: AutomationCore) -> tuple[str, ...]:
+    """Return the fields in which an automation is not what is wanted."""
+    return _differing(_essence(wanted), _essence(known))
+
+
+def _differing(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(name for name, value in wanted.items() if known.get(name) != value)
 
 
 def _essence(model: Any) -> dict[str, Any]:
@@ -257,4 +274,5 @@ def _essence(model: Any) -> dict[str, Any]:
             return {name: strip(item) for name, item in value.items() if name not in _VOLATILE and item is not None}
         return [strip(item) for item in value] if isinstance(value, list) else value
 
-    return dict(strip(model.model_dump(mode="json")))
+    # Not as JSON: a set, such as that of a trigger's events, would become a list in the order of this process.
+    return dict(strip(model.model_dump()))

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -40,9 +41,12 @@ def deploy(file: Path | None, show: bool, as_json: bool) -> None:
         for item in make(wanted):
             done.append(item)
             if not as_json:
-                say(f"{item.change:<10} {item.kind} {item.name}")
+                say(
+                    f"{item.change:<10} {item.kind} {item.name}"
+                    + (f": {', '.join(item.fields)}" if item.fields else "")
+                )
     if as_json:
-        print_json([{"kind": item.kind, "name": item.name, "change": item.change} for item in done])
+        print_json([asdict(item) for item in done])
     else:
         changed = sum(item.change != "unchanged" for item in done)
         click.echo(f"{len(done)} things deployed at {api.url.removesuffix('/api')}, {changed} of them new or changed.")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from prefect.client.schemas.responses import DeploymentResponse
+from prefect.events import AutomationCore, DoNothing, EventTrigger
+from prefect.events.schemas.automations import Posture
 
-from flows.deploy import what_was_told
+from flows.deploy import automation_fields_that_differ, what_was_told
 
 ID = "755d60ed-1736-4971-b087-4b05d125cdba"
 THEN = "2026-11-21T10:46:32Z"
@@ -36,3 +39,13 @@ def test_what_runs_and_workers_do_is_no_change(by_runs: dict[str, Any]) -> None:
 )
 def test_what_a_person_changes_is_a_change(by_hand: dict[str, Any]) -> None:
     assert what_was_told(answer(**by_hand)) != what_was_told(answer())
+
+
+def test_the_order_in_which_a_server_names_a_triggers_events_is_no_change() -> None:
+    def automation(events: Iterable[str]) -> AutomationCore:
+        trigger = EventTrigger(posture=Posture.Reactive, expect=set(events), match_related={"a": ["b", "c"]})
+        return AutomationCore(name="alert", trigger=trigger, actions=[DoNothing()])
+
+    names = [f"leadline.gate.{number}" for number in range(100)]
+    assert automation_fields_that_differ(automation(names), automation(names[::-1])) == ()
+    assert automation_fields_that_differ(automation(names), automation(names[1:])) == ("trigger",)
