@@ -111,7 +111,7 @@ def _label_values(payloads: Sequence[Json], weights: npt.NDArray[np.float64], av
     for place in sorted(range(len(labels)), key=lambda place: (-wanted[0, place], -found[0, place], labels[place])):
         ratios = {name: float(values[0, place]) for name, values in table.items()}
         counts = {"items": _count(wanted[0, place]), "answers": _count(found[0, place])}
-        out.append({"key": KEY, "value": labels[place] or EMPTY, "values": ratios | counts})
+        out.append({"key": KEY, "value": _shown(labels[place]), "values": ratios | counts})
     return out
 
 
@@ -140,8 +140,8 @@ def _confusion(payloads: Sequence[Json], weights: npt.NDArray[np.float64], expec
     kept = [*range(len(columns)), *([rare_column] if more_columns else []), *([other_column] if others else [])]
     return {
         "key": KEY,
-        "expected": [*_shown(lines), *([RARE] if more_lines else [])],
-        "predicted": [*_shown(columns), *([RARE] if more_columns else []), *([OTHER] if others else [])],
+        "expected": [*map(_shown, lines), *([RARE] if more_lines else [])],
+        "predicted": [*map(_shown, columns), *([RARE] if more_columns else []), *([OTHER] if others else [])],
         "counts": [[_count(line[column]) for column in kept] for line in counts[: len(lines) + more_lines]],
     }
 
@@ -150,8 +150,9 @@ def _ranked(counts: Counter[str]) -> list[str]:
     return sorted(counts, key=lambda label: (-counts[label], label))
 
 
-def _shown(labels: Sequence[str]) -> list[str]:
-    return [label or EMPTY for label in labels]
+def _shown(label: str) -> str:
+    """Return a label so that none looks like another, or like what stands for several."""
+    return f'"{label}"' if label in (OTHER, RARE, EMPTY) else label or EMPTY
 
 
 def _count(value: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 SHORT: Final = 10
 """Characters of the longest sentence that is too short to be assessed."""
 
+WIDE: Final = 3
+"""How many letters a wide character of Chinese, Japanese or Korean counts for: it is a syllable or a word."""
+
 
 @register
 class Groundedness(EmbeddingEvaluator):
@@ -31,7 +35,8 @@ class Groundedness(EmbeddingEvaluator):
     sentence closest to it, and the least grounded sentence.
 
     Answer sentences of up to 10 characters ("Yes.", "Of course.") claim nothing that could be looked up, and are left
-    out, as in H2O Sonar. An answer without a longer one cannot be assessed (the minimum of nothing): the row is
+    out, as in H2O Sonar; other than there those with a digit stay, and a wide character of Chinese, Japanese or Korean
+    counts as three. An answer without a longer one cannot be assessed (the minimum of nothing): the row is
     unscored and a problem is reported. Short sentences of the context stay (H2O Sonar leaves out these too), since
     they can support a claim.
     """
@@ -71,8 +76,8 @@ class Groundedness(EmbeddingEvaluator):
         answer = _claims(row, tools)
         if not answer:
             message = (
-                f"The answer holds no sentence of more than {SHORT} characters, so that nothing can be compared with "
-                "the context."
+                f"The answer holds no sentence of more than {SHORT} characters or with a number: nothing can be compared "
+                "with the context."
             )
             flag = Flag("evaluation", Severity.HIGH, message)
             unscored = RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, message)
@@ -110,7 +115,12 @@ class Groundedness(EmbeddingEvaluator):
 
 
 def _claims(row: Row, tools: Toolbox) -> list[Sentence]:
-    return [sentence for sentence in tools.sentences(row.actual_answer or "") if len(sentence.text) > SHORT]
+    return [sentence for sentence in tools.sentences(row.actual_answer or "") if _claims_something(sentence.text)]
+
+
+def _claims_something(sentence: str) -> bool:
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in sentence)
+    return len(sentence) + (WIDE - 1) * wide > SHORT or any(map(str.isdigit, sentence))
 
 
 def _context(row: Row, tools: Toolbox) -> Iterable[tuple[int, Sentence]]:

@@ -197,6 +197,14 @@ def test_an_empty_answer_is_no_line_of_the_whole():
     assert [line["value"] for line in each] == ["a", "(empty)"]
 
 
+def test_no_label_looks_like_what_stands_for_several() -> None:
+    found = details([("a", "(other)"), ("(empty)", ""), ("(other labels)", "a")])
+    _, columns, _ = matrix(found)
+    assert len(set(columns)) == len(columns)
+    assert {'"(other)"', '"(empty)"', "(empty)", '"(other labels)"'} <= set(columns)
+    assert len({line["value"] for line in found["labels"]}) == len(found["labels"])
+
+
 def test_a_row_that_was_scored_in_trials_counts_in_parts():
     payloads = [{"expected": "a", "actual": "a"}, {"expected": "a", "actual": "b"}]
     found = Classification().details(payloads, np.array([2.0, 1 / 3]), ["c", "c"])

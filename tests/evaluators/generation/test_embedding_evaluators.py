@@ -170,6 +170,15 @@ class TestEdges:
         assert score.evidence.data["sentences"] == 1
         assert Groundedness().identity(tools)["version"] == "2"
 
+    @pytest.mark.parametrize(
+        "answer", ["巴黎是法国的首都。", "パリは首都です。", "서울은 수도이다.", "$15,969 M.", "In 1986."]
+    )
+    def test_a_short_sentence_with_a_number_or_in_a_dense_script_is_assessed(self, tools: Toolbox, answer: str) -> None:
+        row = Row("c", "m", actual_answer=answer, retrieved_context=(Chunk("Paris."),))
+        (score,) = Groundedness().score([row], tools)
+        assert score.complete
+        assert score.evidence.data["sentences"] == 1
+
     def test_a_context_without_a_sentence_grounds_nothing(self, tools: Toolbox) -> None:
         row = Row("c", "m", actual_answer="It is Paris.", retrieved_context=(Chunk(""), Chunk(" ")))
         score = Groundedness().score([row], tools)[0]
