@@ -63,10 +63,8 @@ def status(record: Mapping[str, Any]) -> str:
     said = str(record.get("status", "running"))
     if said == "failed" and str(record.get("error")).startswith(_INTERRUPTIONS):
         return "interrupted"
-    process = record.get("process")
-    if said == "running" and process and has_ended(process_of(process)):
-        return "interrupted"
-    return said
+    process = process_of(record.get("process"))
+    return "interrupted" if said == "running" and process and has_ended(process) else said
 
 
 def summary(run: Run) -> dict[str, Any]:

@@ -6,10 +6,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tasks.leftovers import host_tag
 from tasks.locks import is_held, locked
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _SETTLED: Final = 60.0
 """Seconds after which a scratch folder surely has its lock."""
 
 _ABANDONED: Final = 24 * 3600.0
-"""Seconds after which a scratch folder without a lock file is nobody's."""
+"""Seconds after which a scratch folder of another host, or one without a lock file, is nobody's."""
 
 
 @contextmanager
@@ -38,17 +39,27 @@ def scratch_folder(store: Store, purpose: str) -> Iterator[Path]:
     for folder in room.iterdir():
         if _is_left(folder):
             shutil.rmtree(folder, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f"{purpose}-", dir=room, ignore_cleanup_errors=True) as name:
+    prefix = f"{purpose}-{host_tag()}-"
+    with (
+        tempfile.TemporaryDirectory(prefix=prefix, dir=room, ignore_cleanup_errors=True) as name,
+        ExitStack() as held,
+    ):
         folder = Path(name)
-        with locked(folder / _LOCK):
-            yield folder
+        try:
+            held.enter_context(locked(folder / _LOCK))
+        except OSError:  # a file system without locks: the folder is told by its age alone
+            (folder / _LOCK).unlink(missing_ok=True)
+        yield folder
 
 
 def _is_left(folder: Path) -> bool:
-    """Return whether the process that made a scratch folder was killed: the kernel has freed its lock then."""
+    """Return whether the process that made a scratch folder was killed: the kernel has freed its lock then.
+
+    Locks of other hosts are not seen on every file system, so that their folders are told by their age.
+    """
     try:
         age = time.time() - folder.stat().st_mtime
-        if (folder / _LOCK).exists():
+        if f"-{host_tag()}-" in folder.name and (folder / _LOCK).exists():
             return age > _SETTLED and not is_held(folder / _LOCK)
     except OSError:  # it goes just now, or it is another user's
         return False

@@ -162,7 +162,7 @@ class Run:
         """Put on record that an error ended the run; that this cannot be written is only logged."""
         try:
             self.update({"status": "failed", "error": f"{type(error).__name__}: {error}"[:2000]})
-        except (OSError, StoreError) as second:
+        except Exception as second:  # whatever it is, the first error is the one to tell
             log.warning("Run %s failed, and its record does not say so: %s", self.id, second)
 
     @property

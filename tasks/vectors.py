@@ -148,25 +148,35 @@ class _Folder:
         """Merge small segments into one if there are many and no other process is about it."""
         if not self._merges or len(self._small()) < MERGED_AT:
             return
-        with locked_if_free(self._path / ".lock") as mine:
-            if not mine:
-                return
-            self._look()
-            small = self._small()[:MOST_MERGED]
-            if len(small) < MERGED_AT:
-                return
-            merged = _new_segment(self._path)
-            held: list[str] = []
-            try:
-                write_vectors(merged, self._tables(small, held))
-                self.add(merged.name, read_digests(merged))
-                for name in held:
-                    (self._path / name).unlink(missing_ok=True)
-            except Exception as error:
-                self._merges = False
-                log.warning("The embeddings in %s stay in many small files: %s", self._path, error)
-                return
-            self._drop(held)
+        try:
+            with locked_if_free(self._path / ".lock") as mine:
+                if mine:
+                    self._merge()
+        except Exception as error:  # merging saves time, and no vector depends on it
+            self._merges = False
+            log.warning("The embeddings in %s stay in many small files: %s", self._path, error)
+
+    def _merge(self) -> None:
+        self._look()
+        small = self._small()[:MOST_MERGED]
+        if len(small) < MERGED_AT:
+            return
+        merged = _new_segment(self._path)
+        held: list[str] = []
+        write_vectors(merged, self._tables(small, held))
+        self.add(merged.name, read_digests(merged))
+        gone: list[str] = []
+        try:
+            for name in held:
+                (self._path / name).unlink(missing_ok=True)
+                gone.append(name)
+        except OSError:
+            if not gone:  # another user's files: merged as well, they would be there once more for each process
+                merged.unlink(missing_ok=True)
+                self._drop([merged.name])
+            raise
+        finally:
+            self._drop(gone)
 
     def _small(self) -> list[str]:
         return [name for name, size in self._sizes.items() if 0 < size < SMALL]

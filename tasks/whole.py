@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from evaluators.errors import StoreError
+
 log = logging.getLogger("leadline.store")
 
 _MAGIC: Final = b"PAR1"
@@ -23,6 +25,9 @@ def whole_files(folder: Path, what: str) -> list[Path]:
     Args:
         folder: The folder; it need not exist.
         what: What the files hold, for the warning: ``"scores"``.
+
+    Raises:
+        StoreError: A file could not be looked at, which says nothing of it.
     """
     return [path for path in sorted(folder.glob("[!.]*.parquet")) if _is_whole(path, what)]
 
@@ -40,8 +45,10 @@ def _is_whole(path: Path, what: str) -> bool:
         fault = _fault(path)
     except FileNotFoundError:
         return False
+    except PermissionError:
+        fault = "it may not be read"
     except OSError as error:
-        fault = error.strerror or str(error)
+        raise StoreError(f"{path} cannot be read: {error.strerror or error}.", hint="Try again.") from error
     if fault:
         leave_aside(path, what, fault)
     return not fault

@@ -76,8 +76,8 @@ class Groundedness(EmbeddingEvaluator):
         answer = _claims(row, tools)
         if not answer:
             message = (
-                f"The answer holds no sentence of more than {SHORT} characters or with a number: nothing can be compared "
-                "with the context."
+                f"The answer holds no sentence of more than {SHORT} characters or with a number: there is nothing to "
+                "compare with the context."
             )
             flag = Flag("evaluation", Severity.HIGH, message)
             unscored = RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -75,7 +76,9 @@ def how_bad(value: float, metric: Mapping[str, Any]) -> Severity:
     threshold, higher = metric["threshold"], metric["higher_is_better"]
     worst = metric["low"] if higher else metric["high"]
     allowed = abs(threshold) if abs(worst) == float("inf") else abs(worst - threshold) / 2
-    return Severity.HIGH if abs(value - threshold) >= allowed < float("inf") else Severity.MEDIUM
+    distance = abs(value - threshold)
+    far = distance >= allowed or math.isclose(distance, allowed, rel_tol=1e-9)
+    return Severity.HIGH if far and allowed < float("inf") else Severity.MEDIUM
 
 
 def _failing_rows(

@@ -177,7 +177,8 @@ class PostgresAccess:
 def _is_of_a_value(error: Exception) -> bool:
     """Return whether an error comes from what was to be stored, and not from the database or the way to it."""
     psycopg = _psycopg()
-    if isinstance(error, psycopg.DataError | psycopg.IntegrityError):
+    values = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.DatatypeMismatch)
+    if isinstance(error, values) or type(error) is psycopg.ProgrammingError:  # the latter where it cannot be adapted
         return True
     return not isinstance(error, psycopg.Error | OSError)  # of which the deadline's TimeoutError is one
 

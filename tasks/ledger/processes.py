@@ -57,9 +57,15 @@ def process_record() -> dict[str, Any]:
     return {"pid": int(pid), "host": host, "started": started}
 
 
-def process_of(record: Mapping[str, Any]) -> str:
-    """Return a process as :func:`this_process` said it there; records of older runs do not say when it started."""
-    return f"{record['host']}:{record['pid']}:{record.get('started', _UNKNOWN)}"
+def process_of(record: object) -> str:
+    """Return a process as :func:`this_process` said it there, ``""`` if the record does not tell it.
+
+    Records of older runs do not say when it started.
+    """
+    if not isinstance(record, Mapping) or not isinstance(record.get("host"), str):
+        return ""
+    pid = record.get("pid")
+    return f"{record['host']}:{pid}:{record.get('started', _UNKNOWN)}" if type(pid) is int and pid > 0 else ""
 
 
 @cache

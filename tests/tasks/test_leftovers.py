@@ -73,16 +73,22 @@ def test_what_was_written_within_a_day_stays(store: Store) -> None:
     assert left.exists()
 
 
-def test_what_another_host_writes_stays(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_host_writes_stays_for_a_month(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(leftovers, "_this_host", lambda: "00c0ffee")
+        elsewhere.setattr(leftovers, "host_tag", lambda: "00c0ffee")
         theirs = temporary_beside(store.dataset("d"))
     theirs.parent.mkdir()
     theirs.with_name(theirs.name.replace(str(os.getpid()), "999999999")).touch()
     (theirs,) = theirs.parent.iterdir()
-    age(theirs, 9)
-    sweep(store.root)
-    assert theirs.exists()
+    older = theirs.with_name(".e.1234.00c0ffee.tmp")
+    older.mkdir()
+    for days in (9, 31):
+        age(theirs, days)
+        age(older, days)
+        for mark in store.root.glob(".swept-*"):
+            mark.unlink()
+        sweep(store.root)
+        assert (theirs.exists(), older.exists()) == (days < 30, days < 30)
 
 
 def test_other_hidden_files_stay(store: Store) -> None:
@@ -90,7 +96,7 @@ def test_other_hidden_files_stay(store: Store) -> None:
     run.mkdir(parents=True)
     for name in (".own", ".run.duckdb.version", ".notes.tmp", "results.tmp"):
         (run / name).touch()
-        age(run / name, 9)
+        age(run / name, 90)
     sweep(store.root)
     assert len(list(run.iterdir())) == 4
 

@@ -182,3 +182,37 @@ def test_in_a_bucket_small_segments_stay_for_other_hosts_would_bring_them_back(s
     shared: Any = Store(store.root, Bucket())  # type: ignore[arg-type]
     put(ParquetVectors(shared), 0, MERGED_AT + 1)
     assert len(files(store)) == MERGED_AT + 1
+
+
+def test_where_small_segments_cannot_be_removed_no_merged_one_is_added(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    original = Path.unlink
+
+    def refused(path: Path, **options: Any) -> None:
+        if path.name in small:
+            raise PermissionError("not yours")
+        original(path, **options)
+
+    vectors = ParquetVectors(store)
+    put(vectors, 0, MERGED_AT - 1)
+    small = {path.name for path in store.vectors(MODEL).glob("*.parquet")}
+    monkeypatch.setattr(Path, "unlink", refused)
+    for number in range(3):
+        fresh = ParquetVectors(store)
+        check(fresh, 0, MERGED_AT - 1)
+        put(fresh, MERGED_AT + number, 1)
+        check(fresh, 0, MERGED_AT - 1)
+    assert len(list(store.vectors(MODEL).glob("*.parquet"))) == MERGED_AT + 2
+    assert "stay in many small files" in caplog.text
+
+
+def test_where_there_are_no_locks_vectors_are_stored_all_the_same(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refused)
+    put(ParquetVectors(store), 0, MERGED_AT + 2)
+    check(ParquetVectors(store), 0, MERGED_AT + 2)

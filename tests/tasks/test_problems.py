@@ -72,6 +72,7 @@ def test_lower_is_better_turns_the_comparison_around(tmp_path: Path) -> None:
         (0.88, 0.75, False, (0, 1), Severity.HIGH),
         (0.875, 0.75, False, (0, 1), Severity.HIGH),
         (0.87, 0.75, False, (0, 1), Severity.MEDIUM),
+        (0.6, 0.2, False, (0, 1), Severity.HIGH),
         (0.9, 0.5, False, (0, math.inf), Severity.MEDIUM),
         (1.0, 0.5, False, (0, math.inf), Severity.HIGH),
         (1.1, 0.5, False, (0, math.inf), Severity.HIGH),

@@ -74,6 +74,11 @@ def test_a_run_counts_as_interrupted_when_its_pid_is_another_process_by_now() ->
     assert status({"status": "completed", "process": mine | {"started": "1"}}) == "completed"
 
 
+@pytest.mark.parametrize("process", [None, [], {}, {"host": 1, "pid": 2}, {"host": "h"}, {"host": "h", "pid": "x"}])
+def test_a_record_that_does_not_tell_its_process_is_taken_at_its_word(process: object) -> None:
+    assert status({"status": "running", "process": process}) == "running"
+
+
 def test_a_process_that_cannot_be_looked_at_counts_as_running(monkeypatch: pytest.MonkeyPatch) -> None:
     def not_yours(pid: int, number: int) -> None:
         raise PermissionError

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from tasks.leftovers import host_tag
 from tasks.scratch import scratch_folder
 from tasks.store import Store
 
@@ -44,7 +47,7 @@ def test_a_folder_is_kept_while_its_process_lives_and_removed_when_it_was_killed
 
 
 def test_a_folder_that_is_just_being_made_stays(store: Store) -> None:
-    fresh = store.root / "staging" / "load-fresh"
+    fresh = store.root / "staging" / f"load-{host_tag()}-fresh"
     fresh.mkdir(parents=True)
     (fresh / ".lock").touch()
     with scratch_folder(store, "load") as mine:
@@ -52,11 +55,35 @@ def test_a_folder_that_is_just_being_made_stays(store: Store) -> None:
     assert not mine.exists()
 
 
+@pytest.mark.parametrize(("hours", "stays"), [(1, True), (25, False)])
+def test_a_folder_of_another_host_is_told_by_its_age_since_its_lock_may_not_be_seen(
+    store: Store, hours: int, stays: bool
+) -> None:
+    theirs = store.root / "staging" / "load-00c0ffee-x"
+    theirs.mkdir(parents=True)
+    (theirs / ".lock").touch()
+    then = time.time() - 3600 * hours
+    os.utime(theirs, (then, then))
+    with scratch_folder(store, "load"):
+        assert theirs.exists() == stays
+
+
+def test_a_file_system_without_locks_has_scratch_folders_all_the_same(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with scratch_folder(store, "load") as mine:
+        assert list(mine.iterdir()) == []
+
+
 def test_a_folder_of_another_user_stays(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(path: Path) -> bool:
         raise PermissionError(path)
 
-    theirs = store.root / "staging" / "load-theirs"
+    theirs = store.root / "staging" / f"load-{host_tag()}-theirs"
     theirs.mkdir(parents=True)
     (theirs / ".lock").touch()
     os.utime(theirs, (0, 0))

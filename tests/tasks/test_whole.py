@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from evaluators.errors import StoreError
 from tasks.whole import whole_files
 
 
@@ -55,4 +56,16 @@ def test_a_file_that_may_not_be_read_is_left_aside(
     (tmp_path / "a.parquet").touch()
     monkeypatch.setattr(Path, "open", refused)
     assert whole_files(tmp_path, "scores") == []
-    assert "Permission denied" in caplog.text
+    assert "may not be read" in caplog.text
+
+
+def test_a_file_that_cannot_be_looked_at_now_is_not_taken_for_a_damaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    (tmp_path / "a.parquet").touch()
+    monkeypatch.setattr(Path, "open", failing)
+    with pytest.raises(StoreError, match=r"a\.parquet cannot be read: Input/output error"):
+        whole_files(tmp_path, "scores")
