@@ -11,8 +11,9 @@ from evaluators.boolean import unparseable, verdict
 from evaluators.metrics import boolean_metrics
 from evaluators.params import Params
 from evaluators.registry import register
+from evaluators.text.condition_check import Outcome, evaluate
 from evaluators.text.condition_evidence import answer_spans, context_spans, failure, joined
-from evaluators.text.conditions import ConditionError, Node, Or, Outcome, Part, Text, evaluate, parse, quote
+from evaluators.text.conditions import ConditionError, Node, Or, Part, Text, parse, quote
 from evaluators.toolbox import Toolbox
 from evaluators.types import Evidence, Field, Flag, Reason, Row, RowScore, Severity
 

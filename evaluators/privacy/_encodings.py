@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from evaluators.privacy._rotation import lean, may_be_rotated, rotated, says_nothing
+from evaluators.privacy._rotation import lean, may_be_rotated, rotated
 
 MAX_NESTING: Final = 3
 """How many encodings inside each other are undone."""
@@ -50,7 +50,8 @@ class Part:
         encoding: How it is encoded. In ROT13 it is all of the text, each character in its place.
         text: What it says; ``None`` when it cannot be decoded.
         inner: The encoded parts of what it says.
-        whole: Whether the text is nothing but this part, so that it makes no sense undecoded.
+        whole: Whether the text is nothing but this part, so that it makes no sense undecoded. Never so in ROT13: the
+            letters of a short text or a name do not tell for sure which of the two was meant.
         first: Whether the text makes more sense decoded than as it stands.
     """
 
@@ -173,8 +174,7 @@ class _Search:
         inner = tuple(self.parts(clear, nesting - 1, turned=True))
         read = {(part.start, part.end) for part in inner if part.text is not None}
         parts = [part for part in parts if part.text is not None or (part.start, part.end) not in read]
-        whole = not parts and says_nothing(text)
-        return [*parts, Part(0, len(text), Encoding.ROT13, clear, inner, whole, first=lean(text) < 0)]
+        return [*parts, Part(0, len(text), Encoding.ROT13, clear, inner, first=lean(text) < 0)]
 
 
 def _pieces(text: str) -> Iterator[Part]:

@@ -63,15 +63,6 @@ def may_be_rotated(text: str) -> bool:
     return bool(words) and (total < SURE or codes >= CODE)
 
 
-def says_nothing(text: str) -> bool:
-    """Return whether nothing in a text can have been written as it stands.
-
-    It is rotated as a whole, each of its words of three letters or more looks so, and it has no codes.
-    """
-    words = [word for word in _WORD.findall(text) if not word.isdigit()]
-    return lean(text) < 0 and all(_is_word(word) and (len(word) < 3 or lean(word) < 0) for word in words)
-
-
 def _is_word(token: str) -> bool:
     """Return whether a token is no code: letters only, with capitals where words have them."""
     return token.isalpha() and (token.islower() or token.isupper() or token[1:].islower())

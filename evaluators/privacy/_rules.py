@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 MAX_FINDINGS: Final = 100
-"""Findings per rule and text after which a scan stops: the text fails anyway."""
+"""Findings per rule after which a scan of a text, or of another form of it, stops: it fails anyway."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,16 +62,28 @@ class Finding(NamedTuple):
 def scan(rules: Iterable[Rule], text: str, *, skip_documentation: bool) -> list[Finding]:
     """Return what rules find in a text, by position.
 
-    A stretch of text is reported once, by the first rule of the list that finds it.
+    A stretch of text is reported once, by the first rule of the list that finds it. A long dash between digits parts
+    two numbers (``536-90-4399\u20142 copies``) or joins the groups of one: both are tried, and what stands by itself is
+    preferred to what takes a dash to hold it together.
 
     Args:
         rules: The rules, more specific ones first.
         text: Where to look.
         skip_documentation: Whether to leave out well-known examples.
     """
+    rules = tuple(rules)
     plain = fold(text)
+    joined = join(plain)
+    found = _found(rules, plain, [], skip_documentation)
+    if joined != plain:
+        found = _found(rules, joined, found, skip_documentation)
+    return sorted(found, key=lambda finding: finding.start)
+
+
+def _found(rules: Sequence[Rule], plain: str, known: Sequence[Finding], skip_documentation: bool) -> list[Finding]:
+    """Return what is known, and what rules find elsewhere in a text that is folded."""
     digits: bool | None = None
-    found: list[Finding] = []
+    found = [*known]
     for rule in rules:
         if rule.needs:
             worth_it = any(need in plain for need in rule.needs)
@@ -81,7 +93,7 @@ def scan(rules: Iterable[Rule], text: str, *, skip_documentation: bool) -> list[
             worth_it = digits = _DIGITS.search(plain) is not None if digits is None else digits
         if worth_it:
             found += [new for new in _findings(rule, plain, skip_documentation) if not _overlaps(new, found)]
-    return sorted(found, key=lambda finding: finding.start)
+    return found
 
 
 _DIGITS: Final = re.compile(r"[0-9]{3}[0-9]*[ .()-]{0,2}[0-9]{2}")
@@ -138,8 +150,11 @@ def _overlaps(new: Finding, found: Sequence[Finding]) -> bool:
     return any(new.start < old.end and old.start < new.end for old in found)
 
 
-_EXOTIC: Final = re.compile("[^\x00-\u0589\u058b-\u05bd\u05bf-\u05ff\u2013-\u201f\u2022\u2026]")
-"""What stands in few texts that are written in Latin, Greek or Cyrillic; a quick way past the others."""
+_EXOTIC: Final = re.compile(
+    "[^\x00-\u0589\u058b-\u05bd\u05bf-\u05ff\u1100-\u11ff\u2013-\u201f\u2022\u2026"
+    "\u3001-\u301b\u301d-\u302f\u3031-\u309f\u30a1-\u9fff\uac00-\ud7ff]"
+)
+"""What stands in few texts in Latin, Greek, Cyrillic, Chinese, Japanese or Korean; a quick way past the others."""
 
 _HYPHENS: Final = (
     "\u058a\u05be\u1400\u1806\u2010\u2011\u2012\u2013\u2212\u2e17\u2e1a\u2e40\u2e5d\ufe32\ufe63\uff0d"
@@ -148,7 +163,7 @@ _HYPHENS: Final = (
 """The dash punctuation (Unicode category Pd) that joins, and the minus sign."""
 
 _BARS: Final = "\u2014\u2015\u2e3a\u2e3b\u301c\u3030\u30a0\ufe31\ufe58"
-"""The dash punctuation that also parts: "the key is here\u2014sk-...". Only between digits is it a hyphen."""
+"""The dash punctuation that also parts: "the key is here\u2014sk-...". Only between digits may it be a hyphen."""
 
 _ZEROS: Final = (  # of the decimal digits (Unicode category Nd), which are ten in a row
     "\u0660\u06f0\u07c0\u0966\u09e6\u0a66\u0ae6\u0b66\u0be6\u0c66\u0ce6\u0d66\u0de6\u0e50\u0ed0\u0f20\u1040\u1090"
@@ -169,16 +184,18 @@ _BAR: Final = re.compile(f"[{_BARS}](?<=[0-9].)(?=[0-9])")
 def fold(text: str) -> str:
     """Return the text with look-alikes of ASCII characters as such, each character in its place.
 
-    Full-width and mathematical letters and digits, the decimal digits of all scripts, Unicode's spaces and hyphens,
-    and its longer dashes between digits: a card number written with them is still a card number.
+    Full-width and mathematical letters and digits, the decimal digits of all scripts, Unicode's spaces and hyphens: a
+    card number written with them is still a card number.
     """
     if text.isascii():
         return text
     text = text.replace("\u00a0", " ").replace("\u2013", "-")
-    exotic = _EXOTIC.search(text) is not None
-    if exotic:
-        text = _LOOKALIKE.sub(_ascii, text)
-    return _BAR.sub("-", text) if exotic or "\u2014" in text or "\u2015" in text else text
+    return _LOOKALIKE.sub(_ascii, text) if _EXOTIC.search(text) else text
+
+
+def join(text: str) -> str:
+    """Return a folded text with the longer dashes between digits as hyphens, each character in its place."""
+    return text if text.isascii() else _BAR.sub("-", text)
 
 
 def _ascii(match: re.Match[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from evaluators.text.conditions import Match, Outcome
+from evaluators.text.condition_check import Match, Outcome
 from evaluators.types import Chunk, Source, Span
 
 JOINT: Final = " "

@@ -11,18 +11,16 @@ Operators are upper case. White space of any kind separates, and is needed only 
 is a quote and ``\\`` a backslash; every other character, a lone backslash included, stands for itself. A pattern is
 taken as it stands, so ``\d`` needs one backslash and ``\"`` is a quote.
 
-A string matches where it occurs, case-sensitively. A pattern matches as ``re.search`` without flags does (see
-:mod:`evaluators.text.patterns`). ``""`` and ``regexp("")`` match every text.
+What a condition means is told, and found out, in :mod:`evaluators.text.condition_check`.
 """
 
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
-from evaluators.text.patterns import PatternError, compiled, search
+from evaluators.text.patterns import PatternError, compiled
 from evaluators.text.recent import Recent
 
 MAX_LENGTH: Final = 100_000
@@ -33,9 +31,6 @@ MAX_DEPTH: Final = 50
 
 CACHED: Final = 1_000_000
 """Characters of conditions that are kept parsed; their trees take some 50 bytes for each at most."""
-
-DEFAULT_TIMEOUT: Final = 2.0
-"""Seconds that the regular expressions of one condition may take on one text, all together."""
 
 
 class ConditionError(ValueError):
@@ -149,7 +144,7 @@ class _Token(NamedTuple):
     end: int
 
     def shown(self, source: str) -> str:
-        return "the end" if self.kind == "end" else _short(source[self.start : self.end], 40)
+        return "the end" if self.kind == "end" else shortened(source[self.start : self.end], 40)
 
 
 _STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
@@ -281,119 +276,13 @@ def _word(source: str, at: int) -> _Token:
     if word in ("AND", "OR", "NOT", "regexp"):
         return _Token(word, at, at + len(word))
     if word.upper() in ("AND", "OR", "NOT"):
-        raise ConditionError(at, f"operators are upper case: write {word.upper()}", _short(word, 40))
+        raise ConditionError(at, f"operators are upper case: write {word.upper()}", shortened(word, 40))
     hint = _HINTS.get(word, "text stands in double quotes")
     raise ConditionError(
-        at, f'expected "string", regexp("…"), AND, OR, NOT or a parenthesis ({hint})', _short(word, 40)
+        at, f'expected "string", regexp("…"), AND, OR, NOT or a parenthesis ({hint})', shortened(word, 40)
     )
 
 
-def _short(text: str, length: int) -> str:
+def shortened(text: str, length: int) -> str:
+    """Return a text, cut to a length with an ellipsis if it is longer."""
     return text if len(text) <= length else text[: length - 1] + "…"
-
-
-class Match(NamedTuple):
-    """Where an operand of a condition was found.
-
-    Attributes:
-        start: First character.
-        end: One past the last character.
-        operand: The operand as it stands in the condition.
-        unwanted: Whether it stands under an odd number of NOTs.
-    """
-
-    start: int
-    end: int
-    operand: str
-    unwanted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a condition on one text.
-
-    Attributes:
-        matched: Whether the condition is known to hold.
-        failed: The part of the condition that decided that it does not, in its source form: the first failing
-            operand of an AND, the whole of an OR, the whole of a NOT. Empty when it holds.
-        matches: First occurrences of the operands that were looked for and found. AND and OR stop as soon as they
-            are decided.
-        certain: Whether it would hold, or not hold, whatever else the text said.
-    """
-
-    matched: bool
-    failed: str
-    matches: tuple[Match, ...]
-    certain: bool = True
-
-    def __bool__(self) -> bool:
-        return self.matched
-
-
-def evaluate(node: Node, text: str, *, timeout: float = DEFAULT_TIMEOUT, complete: bool = True) -> Outcome:
-    """Check a condition on a text.
-
-    Args:
-        node: The condition.
-        text: The text.
-        timeout: Seconds that its regular expressions may take, all together.
-        complete: Whether this is all of the text. If not, an operand that is absent may stand in the rest: it is
-            unknown, and so may be the condition (Kleene's strong three-valued logic).
-
-    Raises:
-        TimeoutError: Its regular expressions took longer than ``timeout`` seconds, all together.
-    """
-    check = _Check(text, time.monotonic() + timeout, absent=False if complete else None)
-    holds, failed = check.run(node, unwanted=False)
-    return Outcome(holds is True, failed, tuple(check.matches), certain=holds is not None)
-
-
-class _Check:
-    """A walk over a condition; each step tells whether a part holds (``None``: unknown), and what decided if not."""
-
-    def __init__(self, text: str, deadline: float, *, absent: bool | None) -> None:
-        self.text = text
-        self.deadline = deadline
-        self.absent = absent
-        self.matches: list[Match] = []
-
-    def run(self, node: Node, *, unwanted: bool) -> tuple[bool | None, str]:
-        match node:
-            case Text() | Regexp():
-                return self.operand(node, unwanted)
-            case Not(operand, source):
-                holds, _ = self.run(operand, unwanted=not unwanted)
-                return (True, "") if holds is False else (None if holds is None else False, str(source))
-            case And(operands):
-                value: bool | None = True
-                first = ""
-                for operand in operands:
-                    holds, failed = self.run(operand, unwanted=unwanted)
-                    if holds is False:
-                        return False, failed
-                    if holds is None and value:
-                        value, first = None, failed
-                return value, first
-            case Or(operands, source):
-                value = False
-                for operand in operands:
-                    holds, _ = self.run(operand, unwanted=unwanted)
-                    if holds:
-                        return True, ""
-                    value = None if holds is None else value
-                return value, str(source)
-
-    def operand(self, node: Text | Regexp, unwanted: bool) -> tuple[bool | None, str]:
-        if isinstance(node, Text):
-            start = self.text.find(node.value)
-            found = None if start < 0 else (start, start + len(node.value))
-        else:
-            try:
-                found = search(node.pattern, self.text, self.deadline - time.monotonic())
-            except TimeoutError:
-                raise TimeoutError(f"{_short(str(node.source), 200)} took too long on this text") from None
-        if found is None:
-            return self.absent, str(node.source)
-        if found[0] < found[1]:
-            self.matches.append(Match(*found, str(node.source), unwanted))
-        return True, ""

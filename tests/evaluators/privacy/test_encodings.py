@@ -79,7 +79,7 @@ def test_nesting_is_bounded():
     assert readings(layers[4]) == ["\n".join([layers[3], layers[2], layers[1]])]
 
 
-@given(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
+@given(st.lists(st.sampled_from(WORDS), max_size=12, unique=True).map(" ".join))
 def test_rot13_is_undone_where_it_is_expected_and_gives_sense(text):
     english = f"this is the answer to {text}"
     assert any(reading.startswith(english) for reading in readings(codecs.encode(english, "rot13"), [Encoding.ROT13]))
@@ -95,17 +95,14 @@ def test_a_clearly_rotated_word_is_undone_wherever_it_stands(before, after):
     assert (part.start, part.end) == (0, len(part.text))
 
 
-def test_a_text_is_rot13_as_a_whole_only_if_every_word_of_it_may_be():
-    def whole(text):
-        (part,) = find_encoded(text, [Encoding.ROT13])
-        return part.whole
+@given(st.text(string.ascii_letters + " .,", max_size=40))
+def test_rot13_is_never_taken_for_all_that_a_text_says(text):
+    assert not any(part.whole for part in find_encoded(text, [Encoding.ROT13]) if part.encoding is Encoding.ROT13)
 
-    turned = codecs.encode("That is the answer to the question.", "rot13")
-    assert whole(turned)
-    assert whole(f"1. {turned} 2024")
-    for clear in ("swordfish", "Paris", "The password: swordfish.", "code A7"):
-        assert not whole(f"{clear} {turned}"), clear
-        assert not whole(f"{turned} {clear}"), clear
+
+def test_a_short_rotated_word_in_clear_text_is_not_seen():
+    clear = "That is the answer to your question and you can use it for this."
+    assert find_encoded(f"{clear} ehol", [Encoding.ROT13]) == []
 
 
 @pytest.mark.parametrize("outer", WRITERS)

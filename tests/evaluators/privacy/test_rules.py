@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evaluators.privacy._numbers import is_iban, luhn
 from evaluators.privacy._pii import PII_RULES
-from evaluators.privacy._rules import MAX_FINDINGS, choose, fold, scan
+from evaluators.privacy._rules import _EXOTIC, MAX_FINDINGS, choose, fold, join, scan
 from evaluators.privacy._secrets import SECRET_RULES
 
 ALL = (*PII_RULES, *SECRET_RULES)
@@ -49,7 +49,7 @@ def test_an_iban_is_valid_with_its_own_check_digits_only(account, other):
 
 @given(st.text())
 def test_folding_keeps_every_place(text):
-    assert len(fold(text)) == len(text)
+    assert len(fold(text)) == len(join(fold(text))) == len(text)
 
 
 @given(st.text(st.characters(max_codepoint=0x5FF, exclude_characters="\u00a0\u058a\u05be")))
@@ -79,7 +79,49 @@ def test_a_long_dash_parts_what_is_no_number():
     for dash in "\u2014\u2015":
         (found,) = scan(SECRET_RULES, f"Here it is{dash}{key}{dash}keep it.", skip_documentation=True)
         assert (found.start, found.end) == (11, 11 + len(key))
-        assert fold(f"1{dash}2 {dash} a{dash}3{dash}") == f"1-2 {dash} a{dash}3{dash}"
+        assert fold(f"1{dash}2 {dash} a{dash}3{dash}") == f"1{dash}2 {dash} a{dash}3{dash}"
+        assert join(f"1{dash}2 {dash} a{dash}3{dash}") == f"1-2 {dash} a{dash}3{dash}"
+
+
+@pytest.mark.parametrize("dash", "\u2014\u2015\u2e3a\u2e3b\u301c\u3030\u30a0\ufe31\ufe58", ids=ascii)
+def test_a_long_dash_to_another_number_hides_none(dash):
+    for text, rule, start, end in (
+        ("536-90-4399~2 copies", "us_ssn", 0, 11),
+        ("Jan 5~536-90-4399", "us_ssn", 6, 17),
+        ("2~536-90-4399~2", "us_ssn", 2, 13),
+        ("SSN 536904399~2", "us_ssn_labelled", 4, 13),
+        ("555-867-5309~24 hours", "phone_us", 0, 12),
+        ("24~555-867-5309", "phone_us", 3, 15),
+        ("+44 20 7946 0958~24", "phone_international", 0, 16),
+        ("4539 1488 0343 6467~24", "credit_card", 0, 19),
+        ("536~90~4399", "us_ssn", 0, 11),
+        ("2 536~90~4399", "us_ssn", 2, 13),
+        ("4539~1488~0343~6467", "credit_card", 0, 19),
+    ):
+        found = scan(PII_RULES, text.replace("~", dash), skip_documentation=True)
+        assert [(new.rule.name, new.start, new.end) for new in found] == [(rule, start, end)], text
+
+
+def test_both_forms_of_a_text_with_long_dashes_are_united_in_its_order():
+    text = "536\u201490\u20144399, 536-90-4398\u20142, bob@gmail.com, 4539\u20141488\u20140343\u20146467"
+    found = scan(PII_RULES, text, skip_documentation=True)
+    assert [(new.rule.name, new.start) for new in found] == [
+        ("us_ssn", 0),
+        ("us_ssn", 13),
+        ("email", 28),
+        ("credit_card", 43),
+    ]
+    assert names("078\u201405\u20141120, 078-05-1120\u20142, 4242\u20144242\u20144242\u20144242", PII_RULES) == []
+
+
+EAST_ASIAN = ((0x1100, 0x11FF), (0x3001, 0x312F), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3))
+
+
+def test_chinese_japanese_and_korean_text_takes_the_quick_way_unless_it_has_a_dash_or_a_digit():
+    for first, last in EAST_ASIAN:
+        for point in range(first, last + 1):
+            assert bool(_EXOTIC.search(chr(point))) == (chr(point) in "\u301c\u3030\u30a0"), hex(point)
+    assert _EXOTIC.search("\u3000")
 
 
 def test_the_verification_code_of_a_test_card_makes_no_card_of_it():

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evaluators.text.condition_check import evaluate, may_turn
 from evaluators.text.conditions import (
     MAX_DEPTH,
     MAX_LENGTH,
@@ -17,7 +18,6 @@ from evaluators.text.conditions import (
     Or,
     Regexp,
     Text,
-    evaluate,
     parse,
     quote,
     quote_regexp,
@@ -253,6 +253,74 @@ def test_what_is_certain_of_a_part_of_a_text_holds_of_every_text_with_it(tree, l
             assert evaluate(tree, part + more).matched is outcome.matched
     assert outcome.matched <= outcome.certain
     assert evaluate(tree, "abcd", complete=False).certain
+
+
+TURNING = [
+    "a$", r"a\Z", r"\Aa*\Z", "^(?!.*b)", "^[^b]*$", "a(?!\nb)", "(?<!b)a", "(?m)a$", "(a)?(?(1)\n?|b)",
+    r"(?s)(?>a(?:b\n)?)b", r"(?s)a(?:b\n)?+b", r"(?s)(?=(a(?:b\n)?))\1b", r"(?s)(?=(?P<x>a(?:b\n)?))(?P=x)b",
+    "a{1,2}+b", "((?!b).)*$", "a(?:\nb)?+c?b?$",
+]  # fmt: skip
+STEADY = [
+    "a", "^a", "a+", "a*?b", "[$a]", r"\$|a", "[]$]|a", "[^]$]", r"\bab\b", r"a\B", "(?=.*a)b", "(?<=a)b", "(?i)A",
+    "(?i:A)", "(?P<x>a)b?", "(?:a|b){1,2}", "a{2}", r"[\]$]|b", "a??b", "[(?!]|a", r"\(\?!|a", r"\Aa", "(?s-i:a.b)",
+    "a{+|b",
+]  # fmt: skip
+
+
+def test_patterns_that_may_not_match_once_a_text_goes_on_are_told():
+    assert [pattern for pattern in TURNING if not may_turn(pattern)] == []
+    assert [pattern for pattern in STEADY if may_turn(pattern)] == []
+
+
+PATTERNS = st.recursive(
+    (st.sampled_from(TURNING + STEADY).map(Regexp)) | st.sampled_from("ab").map(Text), nodes, max_leaves=4
+)
+LINES = st.text("abA$\n", max_size=6)
+
+
+@given(PATTERNS, LINES, LINES)
+def test_what_is_certain_of_a_part_of_a_text_holds_whatever_lines_follow(tree, part, more):
+    outcome = evaluate(tree, part, complete=False)
+    if outcome.certain:
+        assert evaluate(tree, part).matched is outcome.matched
+        assert evaluate(tree, f"{part}\n{more}").matched is outcome.matched
+
+
+@given(st.sampled_from(STEADY), LINES, LINES)
+def test_a_match_of_a_pattern_that_asserts_no_absence_stays(pattern, part, more):
+    if evaluate(Regexp(pattern), part):
+        assert evaluate(Regexp(pattern), f"{part}\n{more}")
+
+
+@given(st.sampled_from(TURNING + STEADY), LINES, LINES)
+def test_a_pattern_matches_a_text_if_it_does_one_of_its_readings_unless_it_asserts_an_absence(pattern, one, other):
+    text = f"{one}\n{other}"
+    readings = ((0, len(one)), (len(one) + 1, len(text)))
+    found = re.search(pattern, text) or re.search(pattern, one) or re.search(pattern, other)
+    unwanted = not evaluate(Not(Regexp(pattern)), text, readings=readings)
+    assert unwanted is (found is not None)
+    if "(?!" in pattern or "(?<!" in pattern:
+        found = re.search(pattern, f"{one} {other}")
+    outcome = evaluate(Regexp(pattern), text, readings=readings)
+    assert outcome.matched is (found is not None)
+    for match in outcome.matches:
+        assert text[match.start : match.end].replace("\n", " ") == found[0].replace("\n", " ")
+
+
+def test_what_is_absent_from_a_text_is_absent_from_all_its_readings_unless_it_is_unwanted():
+    node, readings = Regexp("^(?!.*b)a"), ((0, 2), (3, 5))
+    for text, matched, unwanted in (("aa\nab", False, True), ("ab\naa", False, True), ("aa\naa", True, True)):
+        assert evaluate(node, text, readings=readings).matched is matched
+        assert evaluate(Not(node), text, readings=readings).matched is not unwanted
+
+
+def test_the_readings_of_a_text_share_one_time_limit():
+    text = "\n".join(["a" * 4000 + "!"] * 5)
+    readings = [(start, start + 4001) for start in range(0, len(text), 4002)]
+    started = time.process_time()
+    with pytest.raises(TimeoutError, match="took too long"):
+        evaluate(parse('regexp("^(?:a|aa)+$")'), text, timeout=0.2, readings=readings)
+    assert time.process_time() - started < 1.5
 
 
 def test_an_absent_operand_of_a_part_of_a_text_is_unknown():
