@@ -15,7 +15,7 @@ from tasks.gather import register_jobs
 from tasks.jobs import make_jobs, write_jobs
 from tasks.plan import cut, plan
 from tasks.score import Chunk
-from tasks.store import Store
+from tasks.store import Run, Store
 from tests.support.dataset import make_dataset
 
 
@@ -25,19 +25,23 @@ def registered(*kinds: type[Evaluator]) -> Iterator[None]:
     registry.all_evaluators()
     for kind in kinds:
         registry.register(kind)
-    yield
-    for kind in kinds:
-        registry._registered.pop(kind.spec.id)
+    try:
+        yield
+    finally:
+        for kind in kinds:
+            registry._registered.pop(kind.spec.id)
 
 
-def planned(store: Store, kinds: Sequence[type[Evaluator]], answers: list[dict[str, Any]]) -> list[Chunk]:
-    """Plan a run of registered evaluators, and return its chunks."""
+def planned(
+    store: Store, evaluators: Sequence[Evaluator], answers: list[dict[str, Any]], *, processes: int = 1
+) -> tuple[Run, list[Chunk]]:
+    """Plan a run of registered evaluators, and return it with its chunks."""
     dataset = make_dataset(store, answers)
-    jobs = make_jobs([kind() for kind in kinds], Settings())
+    jobs = make_jobs(evaluators, Settings())
     run = store.new_run()
     run.update({"dataset": dataset})
     with open_run(store, run, create=True) as connection:
         register_jobs(connection, plan(connection, store, jobs))
-        windows = cut(connection, jobs, run.plan, processes=1)
+        windows = cut(connection, jobs, run.plan, processes=processes)
     write_jobs(run.plan / "jobs.json", jobs, Settings())
-    return [Chunk(store=str(store.root), run=run.id, dataset=dataset, **asdict(window)) for window in windows]
+    return run, [Chunk(store=str(store.root), run=run.id, dataset=dataset, **asdict(window)) for window in windows]

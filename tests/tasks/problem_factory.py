@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluators import registry
 from evaluators.base import RowEvaluator, Spec
 from evaluators.toolbox import Toolbox
 from evaluators.types import Field, Row, RowScore
@@ -15,6 +13,7 @@ from tasks.aggregate import aggregate
 from tasks.db import open_run
 from tasks.flips import find_flips
 from tasks.problems import find_problems
+from tests.support.scoring import registered
 from tests.tasks.run_factory import VALUE, Given, answer, make_run, table
 
 
@@ -32,17 +31,6 @@ class Needs(RowEvaluator):
 
     def score_row(self, row: Row, tools: Toolbox) -> RowScore:
         raise AssertionError("not asked for")
-
-
-@contextmanager
-def registered(evaluator: type[RowEvaluator]) -> Iterator[None]:
-    """Let an evaluator be known for a while."""
-    registry.all_evaluators()
-    registry.register(evaluator)
-    try:
-        yield
-    finally:
-        registry._registered.pop(evaluator.spec.id)
 
 
 def problems(folder: Path, **made: Any) -> list[dict[str, Any]]:

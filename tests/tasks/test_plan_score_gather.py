@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,6 +27,7 @@ from tasks.score_rows import score_rows
 from tasks.segments import stored, unscored_rows
 from tasks.store import Run, Store
 from tests.support.dataset import make_dataset
+from tests.support.scoring import planned, registered
 
 
 class LengthParams(Params):
@@ -80,13 +81,9 @@ class Grounds(RowEvaluator):
 
 @pytest.fixture(autouse=True)
 def _registered() -> Iterator[None]:
-    registry.all_evaluators()
-    for kind in (Length, Grounds):
-        registry.register(kind)
     Length.seen.clear()
-    yield
-    for kind in (Length, Grounds):
-        registry._registered.pop(kind.spec.id)
+    with registered(Length, Grounds):
+        yield
 
 
 @pytest.fixture
@@ -107,17 +104,9 @@ def run_once(
     store: Store, answers: list[dict[str, Any]], *, scale: float = 1.0, ids: tuple[str, ...] = ("length", "grounds")
 ) -> tuple[Run, list[ChunkResult]]:
     kinds: dict[str, Evaluator] = {"length": Length(LengthParams(scale=scale)), "grounds": Grounds()}
-    jobs = make_jobs([kinds[id_] for id_ in ids], Settings())
-    dataset = make_dataset(store, answers)
-    run = store.new_run()
-    run.update({"dataset": dataset})
-    with open_run(store, run, create=True) as connection:
-        register_jobs(connection, plan(connection, store, jobs))
-        windows = cut(connection, jobs, run.plan, processes=2)
-    write_jobs(run.plan / "jobs.json", jobs, Settings())
-    results = [
-        score_chunk(Chunk(store=str(store.root), run=run.id, dataset=dataset, **asdict(window))) for window in windows
-    ]
+    run, chunks = planned(store, [kinds[id_] for id_ in ids], answers, processes=2)
+    results = [score_chunk(chunk) for chunk in chunks]
+    _, jobs = read_jobs(run.plan / "jobs.json")
     with open_run(store, run) as connection:
         gather(connection, store, run, jobs)
     return run, results

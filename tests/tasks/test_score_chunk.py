@@ -115,7 +115,7 @@ def unscored(store: Store, chunk: Chunk) -> list[tuple[Any, ...]]:
 def test_an_evaluator_that_cannot_say_what_it_will_embed_answers_for_its_own_rows(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (chunk,) = planned(store, [Unprepared, Sound], ANSWERS)
+    _, (chunk,) = planned(store, [Unprepared(), Sound()], ANSWERS)
     with caplog.at_level(logging.WARNING, "leadline.score"):
         result = score_chunk(chunk)
     assert (result.scored, result.unscored) == (49, 1)
@@ -129,14 +129,14 @@ def test_an_evaluator_that_cannot_say_which_model_it_needs_costs_no_other(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Homeless, "here", False, raising=False)
-    (chunk,) = planned(store, [Homeless, SoundModel], ANSWERS)
+    _, (chunk,) = planned(store, [Homeless(), SoundModel()], ANSWERS)
     monkeypatch.setattr(Homeless, "here", True)
     score_chunk(chunk)
     assert scored(store, SoundModel) == 25
 
 
 def test_evidence_that_no_file_can_hold_costs_its_row_and_no_other(store: Store) -> None:
-    (chunk,) = planned(store, [Sloppy, Sound], ANSWERS)
+    _, (chunk,) = planned(store, [Sloppy(), Sound()], ANSWERS)
     result = score_chunk(chunk)
     assert (result.scored, result.unscored) == (49, 1)
     assert unscored(store, chunk) == [(Reason.EVALUATOR_ERROR, "TypeError: set is no JSON")]
@@ -147,7 +147,7 @@ def test_what_was_scored_is_written_before_the_next_batch_is_read(
 ) -> None:
     monkeypatch.setattr(growing, "GROUP_BYTES", 1)
     monkeypatch.setitem(score.BATCH_ROWS, "cpu", 10)
-    (chunk,) = planned(store, [Sound], ANSWERS)
+    _, (chunk,) = planned(store, [Sound()], ANSWERS)
     assert score_chunk(chunk).scored == 25
     assert Sound.temporary == [0] * 10 + [1] * 15
     assert scored(store, Sound) == 25
@@ -157,7 +157,7 @@ def test_what_was_scored_is_written_before_the_next_batch_is_read(
 def test_a_chunk_that_breaks_off_leaves_no_segment(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(growing, "GROUP_BYTES", 1)
     monkeypatch.setitem(score.BATCH_ROWS, "cpu", 10)
-    (chunk,) = planned(store, [Sound], ANSWERS)
+    _, (chunk,) = planned(store, [Sound()], ANSWERS)
 
     def breaking(*arguments: Any, **options: Any) -> Iterator[Any]:
         for number, batch in enumerate(reading(*arguments, **options)):

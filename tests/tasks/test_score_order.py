@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
-from evaluators import registry
 from evaluators.base import Evaluator, Spec
 from evaluators.metrics import Metric
 from evaluators.models.refs import ModelRef
-from evaluators.toolbox import Settings, Toolbox
+from evaluators.toolbox import Toolbox
 from evaluators.types import Field, Row, RowScore
-from tasks.db import open_run
-from tasks.gather import register_jobs
-from tasks.jobs import make_jobs, write_jobs
-from tasks.plan import cut, plan
-from tasks.score import BATCH_ROWS, Chunk, score_chunk
+from tasks.score import BATCH_ROWS, score_chunk
 from tasks.store import Store
-from tests.support.dataset import make_dataset
+from tests.support.scoring import planned, registered
 
 
 class Weighty(Evaluator):
@@ -56,14 +50,9 @@ def weighty(name: str, source: str) -> type[Weighty]:
 
 @pytest.fixture
 def kinds() -> Iterator[list[type[Weighty]]]:
-    registry.all_evaluators()
     made = [weighty("a", "large"), weighty("b", "small"), weighty("c", "large"), weighty("d", "small")]
-    for kind in made:
-        registry.register(kind)
-    Weighty.used.clear()
-    yield made
-    for kind in made:
-        registry._registered.pop(kind.spec.id)
+    with registered(*made):
+        yield made
 
 
 def test_evaluators_that_share_weights_run_together_over_all_rows_of_a_chunk(
@@ -71,18 +60,11 @@ def test_evaluators_that_share_weights_run_together_over_all_rows_of_a_chunk(
 ) -> None:
     rows = BATCH_ROWS["gpu"] + 10
     store = Store.open(tmp_path)
-    dataset = make_dataset(store, [{"case": f"c{n}", "model": "m", "answer": f"answer {n}"} for n in range(rows)])
-    jobs = make_jobs([kind() for kind in kinds], Settings())
-    run = store.new_run()
-    run.update({"dataset": dataset})
-    with open_run(store, run, create=True) as connection:
-        register_jobs(connection, plan(connection, store, jobs))
-        windows = cut(connection, jobs, run.plan, processes=1)
-    write_jobs(run.plan / "jobs.json", jobs, Settings())
-    for window in windows:
+    answers = [{"case": f"c{n}", "model": "m", "answer": f"answer {n}"} for n in range(rows)]
+    _, chunks = planned(store, [kind() for kind in kinds], answers)
+    for chunk in chunks:
         Weighty.used.clear()
-        chunk = Chunk(store=str(store.root), run=run.id, dataset=dataset, **asdict(window))
-        assert score_chunk(chunk).scored == 4 * window.rows
+        assert score_chunk(chunk).scored == 4 * chunk.rows
         in_turn = [source for source, _ in groupby(Weighty.used, key=lambda use: use[0])]
         assert in_turn == ["large", "small"], "each model is loaded once, however many batches the chunk has"
-        assert sum(count for _, count in Weighty.used) == 4 * window.rows
+        assert sum(count for _, count in Weighty.used) == 4 * chunk.rows
