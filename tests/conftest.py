@@ -8,6 +8,7 @@ from pathlib import Path
 
 import absl.logging
 import pytest
+from hypothesis import settings
 
 from tests.support.ledgers import place
 from tests.support.postgres import postgres_server, postgres_url
@@ -20,6 +21,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests and the processes that th
 # rouge-score brings absl, whose handler closes its stream when logging is configured anew, as Prefect and uvicorn do:
 # it must not be the one that pytest captures with.
 absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
+
+# What CI finds, the next run finds too. New seeds are for `HYPOTHESIS_PROFILE=search`, which a nightly run sets.
+settings.register_profile("ci", derandomize=True, database=None)
+settings.register_profile("search", max_examples=1000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 LONG = ("slow", "browser", "postgres", "service")
 

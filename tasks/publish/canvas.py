@@ -19,7 +19,7 @@ MOST_CORNERS: Final = 200
 MOST_PIXELS: Final = 25_000_000
 """Pixels of a mask that is drawn; of a larger one the frame."""
 _GRID: Final = 100
-"""Squares along the longer side of a drawn mask."""
+"""Cells along each side of a drawn mask, at most."""
 _KINDS: Final = {
     "misclassification": "Misclassified",
     "misclassifications": "Misclassified",
@@ -148,22 +148,25 @@ def _ring(ring: Sequence[Point], scale: float) -> str:
 
 
 def _mask(raster: Any, scale: float) -> str:
-    """Return a mask as squares of a coarse grid, joined along their rows."""
+    """Return a mask as cells of a coarse grid, joined along their rows; cells at the edge end with the item."""
     import numpy as np
 
     height, width = raster["size"]
     if height * width > MOST_PIXELS:
         return _ring([(0, 0), (width, 0), (width, height), (0, height)], scale)
-    step = max(1, -(-max(height, width) // _GRID))
-    mask = decode_mask(raster["size"], raster["counts"])[step // 2 :: step, step // 2 :: step]
-    edge = step * scale
+    down, across = (-(-side // _GRID) for side in (height, width))
+    middles = [
+        np.minimum(np.arange(step // 2, side + step // 2, step), side - 1)
+        for side, step in ((height, down), (width, across))
+    ]
+    mask = decode_mask(raster["size"], raster["counts"])[np.ix_(*middles)]
     out = []
     for row, line in enumerate(np.pad(mask, ((0, 0), (1, 1))).astype(np.int8)):
         change = np.flatnonzero(np.diff(line))
-        out += [
-            f"M{start * edge:.1f} {row * edge:.1f}h{(end - start) * edge:.1f}v{edge:.2f}h{(start - end) * edge:.1f}z"
-            for start, end in zip(change[::2].tolist(), change[1::2].tolist(), strict=True)
-        ]
+        top, bottom = (min(edge * down, height) * scale for edge in (row, row + 1))
+        for start, end in zip(change[::2].tolist(), change[1::2].tolist(), strict=True):
+            left, right = (min(edge * across, width) * scale for edge in (start, end))
+            out.append(f"M{left:.1f} {top:.1f}h{right - left:.1f}v{bottom - top:.2f}h{left - right:.1f}z")
     return "".join(out)
 
 

@@ -82,8 +82,16 @@ def test_masks_stay_inside_the_canvas_and_small(pixels):
     assert len(shape.path) < 300_000
     for part in shape.path.split("z")[:-1]:
         x, y, across, down, _ = map(float, NUMBER.findall(part))
-        assert -0.1 <= x <= x + across <= drawn.width * 1.1 + 0.2
-        assert -0.1 <= y <= y + down <= drawn.height * 1.1 + 0.2
+        assert -0.1 <= x <= x + across <= drawn.width + 0.2
+        assert -0.1 <= y <= y + down <= drawn.height + 0.2
+
+
+@pytest.mark.parametrize("size", [(300, 2), (2, 300), (200, 1), (1, 200), (101, 3)])
+def test_thin_masks_fill_their_canvas_and_no_more(size):
+    drawn = canvas({"expected": [labelled(raster=mask(np.ones(size, np.uint8)))], "predicted": []})
+    parts = [list(map(float, NUMBER.findall(part))) for part in drawn.expected[0].path.split("z")[:-1]]
+    assert max(x + across for x, _, across, _, _ in parts) == pytest.approx(drawn.width, abs=0.2)
+    assert max(y + down for _, y, _, down, _ in parts) == pytest.approx(drawn.height, abs=0.2)
 
 
 @pytest.mark.parametrize("size", [20_000, 200])

@@ -1,0 +1,113 @@
+"""Records what no change of the code's structure may change: digests, keys, scores, aggregates, problems, insights.
+
+``python -m tests.golden.record`` writes the files anew; look at the difference before committing it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+
+from evaluators.judge.config import JudgeConfig
+from evaluators.registry import all_evaluators
+from evaluators.toolbox import Settings
+from tasks import steps
+from tasks.db import open_run
+from tasks.jobs import choose, make_jobs
+from tasks.load import load_dataset
+from tasks.score import score_chunk
+from tasks.store import Store
+
+HERE: Final = Path(__file__).parent
+SAMPLE: Final = HERE.parents[1] / "examples" / "harbour.json"
+JUDGE: Final = JudgeConfig(model="openai/golden", api_base="http://127.0.0.1:9/v1")
+MODELS: Final = "(SELECT model_id, model_key FROM models)"
+TABLES: Final = {
+    "scores": """
+        SELECT evaluator, metric, model_key,
+            list(coalesce(reason, round(value, 9)::VARCHAR, status::VARCHAR) ORDER BY case_key) AS by_case
+        FROM scores JOIN metrics USING (metric_id) JOIN evaluators USING (evaluator_id)
+        JOIN rows USING (row_id) JOIN cases USING (case_id) JOIN models USING (model_id)
+        GROUP BY ALL ORDER BY ALL""",
+    "aggregates": f"""
+        SELECT evaluator, metric, model_key, a.* EXCLUDE (metric_id, model_id)
+        FROM aggregates a JOIN metrics USING (metric_id) JOIN evaluators USING (evaluator_id)
+        JOIN {MODELS} USING (model_id) ORDER BY ALL""",
+    "problems": f"""
+        SELECT evaluator, metric, model_key, p.* EXCLUDE (evaluator_id, metric_id, model_id)
+        FROM problems p LEFT JOIN evaluators USING (evaluator_id) LEFT JOIN metrics m ON m.metric_id = p.metric_id
+        LEFT JOIN {MODELS} d ON d.model_id = p.model_id ORDER BY problem_id""",
+    "insights": f"""
+        SELECT evaluator, metric, model_key, i.* EXCLUDE (evaluator_id, metric_id, model_id)
+        FROM insights i LEFT JOIN evaluators USING (evaluator_id) LEFT JOIN metrics m ON m.metric_id = i.metric_id
+        LEFT JOIN {MODELS} d ON d.model_id = i.model_id ORDER BY insight_id""",
+}  # fmt: skip
+
+
+def configurations() -> dict[str, str]:
+    """Return the digest of each evaluator's configuration: default parameters, a judge and the offline embedder."""
+    settings = Settings(embedder="offline", judges=(JUDGE,), splitter="rules")
+    evaluators = [kind(kind.parameters.build(id_, {})) for id_, kind in all_evaluators().items()]
+    return {job.evaluator: job.error or job.config for job in make_jobs(evaluators, settings)}
+
+
+def sample_run(folder: Path) -> dict[str, Any]:
+    """Return the tables of what ``make demo`` does, and a digest of the keys of each evaluator's scores."""
+    store = Store.open(str(folder))
+    settings = Settings(embedder="offline", splitter="rules")
+    choice = choose(None, (), {"classification": {"categories": ["classification"]}}, settings)
+    loaded = load_dataset(store, str(SAMPLE))
+    planned = steps.begin(store, loaded, choice, settings, model_keys=(), processes=1, config={"name": "Golden"})
+    run = store.run(planned.run)
+    for chunk in planned.chunks:
+        score_chunk(chunk)
+    steps.gather_scores(store, run)
+    steps.aggregate_scores(store, run)
+    steps.compare_perturbed(store, run)
+    steps.diagnose(store, run)
+    steps.gain_insights(store, run)
+    with open_run(store, run, read_only=True) as connection:
+        tables = {name: _lines(connection, statement) for name, statement in TABLES.items()}
+    return tables | {"keys": _keys(folder / "scores")}
+
+
+def _lines(connection: duckdb.DuckDBPyConnection, statement: str) -> list[dict[str, Any]]:
+    lines = connection.sql(statement).to_arrow_table().to_pylist()
+    for line in lines:
+        for name in ("attrs", "reasons"):
+            if name in line:
+                line[name] = json.loads(line[name])
+    return json.loads(json.dumps(lines, default=str))  # type: ignore[no-any-return]
+
+
+def _keys(scores: Path) -> dict[str, str]:
+    """Return for each evaluator a digest of its keys, in order."""
+    found = {}
+    for folder in sorted(path for path in scores.iterdir() if any(path.rglob("*.parquet"))):
+        statement = f"SELECT DISTINCT hex(key) FROM '{folder}/**/*.parquet' ORDER BY 1"
+        keys = [key for (key,) in duckdb.sql(statement).fetchall()]
+        found[folder.name] = f"{len(keys)} {hashlib.sha256(' '.join(keys).encode()).hexdigest()}"
+    return found
+
+
+def main() -> None:
+    """Write the golden files."""
+    with tempfile.TemporaryDirectory() as folder:
+        recorded = sample_run(Path(folder)) | {"configurations": configurations()}
+    for name, content in recorded.items():
+        lines = content.items() if isinstance(content, dict) else content
+        opening, closing = ("{", "}") if isinstance(content, dict) else ("[", "]")
+        texts = [
+            f"{json.dumps(line[0])}: {json.dumps(line[1])}" if isinstance(line, tuple) else json.dumps(line)
+            for line in lines
+        ]
+        (HERE / f"{name}.json").write_text(f"{opening}\n" + ",\n".join(texts) + f"\n{closing}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
