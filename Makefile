@@ -43,10 +43,10 @@ demo: $(VENV)/.demo
 	  --param 'classification.categories=["classification"]'
 
 service: $(VENV)/.service
-	$(BIN)/python -m deployments.service start
+	$(BIN)/python -m leadline.deployments.service start
 
 service-stop:
-	$(BIN)/python -m deployments.service stop
+	$(BIN)/python -m leadline.deployments.service stop
 
 test: $(VENV)/.dev
 	$(PARALLEL) -m "not service$(LEFT_OUT)"

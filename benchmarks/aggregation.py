@@ -18,9 +18,9 @@ from pathlib import Path
 
 import duckdb
 
-from tasks.aggregate import aggregate
-from tasks.db import DATASET_TABLES, attach_dataset, literal, sql
-from tasks.flips import find_flips
+from leadline.tasks.analyse.aggregate import aggregate
+from leadline.tasks.analyse.perturbation_flips import find_flips
+from leadline.tasks.db.connection import DATASET_TABLES, attach_dataset, literal, sql
 
 BARE = """
 SELECT metric_id, model_id, count(*), avg(value)

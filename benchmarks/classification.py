@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.machine import describe, timed, verdict
-from evaluators.classification._items import payload_of
-from evaluators.classification.valor import ValorClassification
-from tasks.dataset_metrics import resample
+from leadline.evaluators.classification._items import payload_of
+from leadline.evaluators.classification.valor_classification import ValorClassification
+from leadline.tasks.analyse.dataset_metrics import resample
 
 ROUNDS: Final = 3
 LIMIT: Final = 3.0

@@ -17,9 +17,9 @@ from concurrent.futures import ProcessPoolExecutor
 import duckdb
 
 from benchmarks.aggregation import DATASET, RUN
-from tasks.compare import Options, compare
-from tasks.db import DATASET_TABLES, attach_dataset, literal, sql
-from tasks.store import Store
+from leadline.tasks.compare import Options, compare
+from leadline.tasks.db.connection import DATASET_TABLES, attach_dataset, literal, sql
+from leadline.tasks.store.store import Store
 
 DIGESTS = "INSERT INTO digests BY NAME SELECT row_id, md5(row_id::VARCHAR)::BLOB AS question FROM rows"
 

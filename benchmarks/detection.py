@@ -67,9 +67,9 @@ def _boxes(draw: np.random.Generator, number: int) -> np.ndarray:
 
 def leadline(images: int) -> dict[str, Any]:
     """Measure Leadline."""
-    from evaluators.registry import get
-    from evaluators.toolbox import Toolbox
-    from evaluators.types import Row
+    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.registry import get
+    from leadline.evaluators.core.row import Row
 
     stored = [_annotations(*image) for image in make(images)]
     kind = get("valor.object_detection")

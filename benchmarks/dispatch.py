@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import describe, timed, verdict
-from tasks.lanes import default_processes
-from tests.support.judge_endpoint import JudgeEndpoint, serving
-from tests.support.worker_farm import Farm
+from leadline.tasks.score.executor import default_processes
+from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
+from tests.support.processes.worker_farm import Farm
 
 CHUNKS = (1, 10, 100)
 ROWS = 1_300
@@ -59,18 +59,18 @@ def write_rows(path: Path, rows: int) -> Path:
 
 def score_in_chunks(store: str, dataset: str, count: int, how: str) -> None:
     """Plan a run, score it in so many chunks, and print the seconds of scoring alone. Runs in a process of its own."""
-    from evaluators.toolbox import Settings
-    from flows.config import Dispatch
-    from flows.dispatch.lanes import Lanes
-    from tasks import steps
-    from tasks.jobs import choose
-    from tasks.load import load_dataset
-    from tasks.score import score_chunk
-    from tasks.store import Store
+    from leadline.evaluators.core.context import Settings
+    from leadline.flows.dispatch.lanes import Lanes
+    from leadline.flows.evaluate.config import Dispatch
+    from leadline.tasks import pipeline
+    from leadline.tasks.load import load_dataset
+    from leadline.tasks.plan.configured import choose
+    from leadline.tasks.score.chunk import score_chunk
+    from leadline.tasks.store.store import Store
 
     opened = Store.open(store)
     settings = Settings()
-    planned = steps.begin(
+    planned = pipeline.begin(
         opened, load_dataset(opened, Path(dataset)), choose(None, RULES, {}, settings), settings,
         model_keys=(), processes=1, config={},
     )  # fmt: skip
@@ -90,8 +90,8 @@ def score_in_chunks(store: str, dataset: str, count: int, how: str) -> None:
         return
     from prefect import flow
 
-    from flows.evaluate import _RUNNER, _score
-    from flows.judging import Retries
+    from leadline.flows.evaluate.flow import _RUNNER, _score
+    from leadline.flows.shared.judges import Retries
 
     seconds = []
 
@@ -187,8 +187,9 @@ def judges(farm: Farm) -> None:
 
 def evaluate(farm: Farm, dataset: Path) -> Mapping[str, Any]:
     """Run ``leadline evaluate`` on workers in a fresh store."""
-    command = [sys.executable, "-m", "flows.cli.main", "--store", tempfile.mkdtemp(dir=farm.folder), "evaluate",
-               str(dataset), "-e", "databricks.relevance_to_query", "--dispatch", "workers", "--json"]  # fmt: skip
+    command = [sys.executable, "-m", "leadline.flows.cli.main", "--store", tempfile.mkdtemp(dir=farm.folder),
+               "evaluate", str(dataset), "-e", "databricks.relevance_to_query", "--dispatch", "workers",
+               "--json"]  # fmt: skip
     done = subprocess.run(command, cwd=farm.folder, env=farm.environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)

@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.machine import describe, verdict
-from evaluators.models import embedders, runtime, weights
-from evaluators.models.refs import ModelRef
-from evaluators.registry import get
-from evaluators.toolbox import Settings, Toolbox
-from evaluators.types import Chunk, Row
-from tasks.store import Store
-from tasks.vectors import ParquetVectors
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.registry import get
+from leadline.evaluators.core.row import Chunk, Row
+from leadline.evaluators.models import embedders, runtime, weights
+from leadline.evaluators.models.refs import ModelRef
+from leadline.tasks.store.store import Store
+from leadline.tasks.store.vectors.vectors import ParquetVectors
 
 EVALUATORS = (
     "answer_semantic_similarity",

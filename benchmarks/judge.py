@@ -23,21 +23,21 @@ from statistics import median
 from pydantic import BaseModel
 
 from benchmarks.machine import describe, timed, verdict
-from evaluators.base import Spec
-from evaluators.judge.client import JudgeClient, shared_gate
-from evaluators.judge.config import JudgeConfig
-from evaluators.judge.evaluator import Judge, JudgeEvaluator
-from evaluators.judge.loop import run
-from evaluators.judge.prompting import Prompt, prompt_from
-from evaluators.judge.transport import LiteLLMTransport, litellm
-from evaluators.metrics import Metric
-from evaluators.registry import get
-from evaluators.toolbox import Settings, Toolbox
-from evaluators.types import Chunk, Field, Row, RowScore
-from tasks.ledger.place import ledger_at
-from tasks.ledger.report import LedgerReader
-from tests.support.agreeable_judge import in_form
-from tests.support.judge_endpoint import JudgeEndpoint, Question, serving
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import get
+from leadline.evaluators.core.row import Chunk, Field, Row, RowScore
+from leadline.evaluators.judge.engine.client import JudgeClient, shared_gate
+from leadline.evaluators.judge.engine.event_loop import run
+from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.judge.engine.transport import LiteLLMTransport, litellm
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
+from leadline.evaluators.judge.prompting import Prompt, prompt_from
+from leadline.tasks.ledger.ledger_report import LedgerReader
+from leadline.tasks.ledger.location import ledger_at
+from tests.support.judges.agreeable_judge import in_form
+from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
 
 LATENCY_S = 0.3
 IN_FLIGHT = 64

@@ -40,11 +40,12 @@ from typing import Any
 
 from benchmarks.machine import describe
 from benchmarks.subjects import SUBJECTS, Subject
-from evaluators.base import Evaluator
-from evaluators.models import classifiers, consistency, cross_encoders, embedders, nli, predictor, resident, runtime
-from evaluators.summarization import _completeness
-from evaluators.toolbox import Settings, Toolbox
-from evaluators.types import Row
+from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.row import Row
+from leadline.evaluators.models import classifiers, consistency, cross_encoders, embedders, nli, resident, runtime
+from leadline.evaluators.models.language_models import predictor
+from leadline.evaluators.summarization import _completeness
 
 FASTER = 2.0
 OUTSIDE = 0.15

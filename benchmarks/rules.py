@@ -20,18 +20,18 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import describe, timed, verdict
-from evaluators.registry import get
-from evaluators.summarization.bleu import ORDERS
-from evaluators.text.sentences import splitter_for
-from evaluators.toolbox import Settings
-from tasks.db import open_run
-from tasks.gather import register_jobs
-from tasks.jobs import make_jobs, write_jobs
-from tasks.lanes import LocalLanes, default_processes
-from tasks.load import load_dataset
-from tasks.plan import cut, plan
-from tasks.score import Chunk
-from tasks.store import Store
+from leadline.evaluators.core.context import Settings
+from leadline.evaluators.core.registry import get
+from leadline.evaluators.summarization.bleu import ORDERS
+from leadline.evaluators.text.sentences import splitter_for
+from leadline.tasks.analyse.gather import register_jobs
+from leadline.tasks.db.connection import open_run
+from leadline.tasks.load import load_dataset
+from leadline.tasks.plan.configured import make_jobs, write_jobs
+from leadline.tasks.plan.planner import cut, plan
+from leadline.tasks.score.chunk import Chunk
+from leadline.tasks.score.executor import LocalLanes, default_processes
+from leadline.tasks.store.store import Store
 
 EVALUATORS = ("bleu", "rouge", "valor.bleu", "looping_detection", "text_matching", "pii_leakage")
 WORDS = (Path(__file__).read_text(encoding="utf-8") + " ".join(dir(random) + dir(json))).split()

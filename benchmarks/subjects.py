@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.embedding import SYSTEMS, WORDS, rag_rows
-from evaluators.models import consistency, cross_encoders, embedders, nli, resident
-from evaluators.models.language_models import Passage
-from evaluators.registry import get
-from evaluators.summarization import _completeness
-from evaluators.summarization._parts import counting
-from evaluators.toolbox import Toolbox
-from evaluators.types import Chunk, Row
-from tests.support.tiny_checkpoints import MAKERS
-from tests.support.tiny_models import make_cross_encoder, make_embedder
-from tests.support.tiny_nli import make_nli
-from tests.support.tiny_size import Size
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.registry import get
+from leadline.evaluators.core.row import Chunk, Row
+from leadline.evaluators.models import consistency, cross_encoders, embedders, nli, resident
+from leadline.evaluators.models.language_models.likelihood import Passage
+from leadline.evaluators.summarization import _completeness
+from leadline.evaluators.summarization._summary_parts import counting
+from tests.support.models.tiny_checkpoints import MAKERS
+from tests.support.models.tiny_models import make_cross_encoder, make_embedder
+from tests.support.models.tiny_nli import make_nli
+from tests.support.models.tiny_size import Size
 
 _WORDS = (*WORDS, *(word.capitalize() for word in WORDS))
 _SIZE = Size(width=64, layers=4, heads=4, vocabulary=3_000, positions=514, context=1024, words=_WORDS)

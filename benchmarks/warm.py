@@ -17,13 +17,13 @@ from pathlib import Path
 
 from benchmarks.machine import describe, timed, verdict
 from benchmarks.rules import EVALUATORS, make_rows
-from evaluators.registry import get
-from evaluators.toolbox import Settings
-from tasks import steps
-from tasks.jobs import Choice
-from tasks.lanes import LocalLanes, default_processes, drive
-from tasks.load import load_dataset
-from tasks.store import Store
+from leadline.evaluators.core.context import Settings
+from leadline.evaluators.core.registry import get
+from leadline.tasks import pipeline
+from leadline.tasks.load import load_dataset
+from leadline.tasks.plan.configured import Choice
+from leadline.tasks.score.executor import LocalLanes, default_processes, drive
+from leadline.tasks.store.store import Store
 
 EMBEDDING = (
     "answer_semantic_similarity",
@@ -38,7 +38,7 @@ def run_once(store: Store, file: Path, evaluators: Sequence[str]) -> int:
     """Run everything once and return how many row scores were computed."""
     processes = default_processes()
     loaded = load_dataset(store, file)
-    planned = steps.begin(
+    planned = pipeline.begin(
         store,
         loaded,
         Choice(tuple(get(name)() for name in evaluators), {}),
@@ -50,13 +50,13 @@ def run_once(store: Store, file: Path, evaluators: Sequence[str]) -> int:
     run = store.run(planned.run)
     with LocalLanes(processes, planned.chunks) as lanes, ThreadPoolExecutor(processes) as pool:
         drive(planned.chunks, lanes.widths, lambda chunk: pool.submit(lanes.score, chunk), lambda _, f: f.result())
-    steps.gather_scores(store, run)
-    steps.aggregate_scores(store, run)
-    steps.compare_perturbed(store, run)
-    steps.diagnose(store, run)
-    steps.gain_insights(store, run)
-    steps.judge_gate(store, run, fail_on="never", min_coverage=0.95)
-    steps.publish_results(store, run, None)
+    pipeline.gather_scores(store, run)
+    pipeline.aggregate_scores(store, run)
+    pipeline.compare_perturbed(store, run)
+    pipeline.diagnose(store, run)
+    pipeline.gain_insights(store, run)
+    pipeline.judge_gate(store, run, fail_on="never", min_coverage=0.95)
+    pipeline.publish_results(store, run, None)
     return planned.to_compute
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from evaluators.errors import LeadlineError
+from leadline.evaluators.core.errors import LeadlineError
 
 ROLE: Final = "leadline"
 SYSTEM_USER: Final = "postgres"

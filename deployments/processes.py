@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from evaluators.errors import LeadlineError
-from flows.state import tail
+from leadline.evaluators.core.errors import LeadlineError
+from leadline.flows.prefect_server.state import tail
 
 PR_SET_PDEATHSIG: Final = 1
 STOP_S: Final = 20.0

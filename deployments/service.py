@@ -2,9 +2,9 @@
 
 The same topology as ``compose.yaml``: PostgreSQL, Redis, Prefect's server, and a worker for each pool::
 
-    python -m deployments.service start     # until Ctrl-C, or `stop`
-    python -m deployments.service status
-    python -m deployments.service stop
+    python -m leadline.deployments.service start     # until Ctrl-C, or `stop`
+    python -m leadline.deployments.service status
+    python -m leadline.deployments.service stop
 
 Everything that it keeps is in one folder: data, logs, secrets, and ``env`` for a shell to source.
 """
@@ -28,12 +28,12 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Final
 
-from deployments.postgres import Postgres, initialise
-from deployments.processes import Part, Processes
-from evaluators.errors import LeadlineError, UsageError
-from flows.server_kept import answers
-from flows.server_temporary import PRIVATE, RECORDER
-from flows.state import tail
+from leadline.deployments.postgres import Postgres, initialise
+from leadline.deployments.processes import Part, Processes
+from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.flows.prefect_server.background import answers
+from leadline.flows.prefect_server.ephemeral import PRIVATE, RECORDER
+from leadline.flows.prefect_server.state import tail
 
 WORKERS: Final = {"flows": 1, "cpu": 2, "gpu": 1, "judge": 1}
 LIMITS: Final = {"flows": 4, "cpu": 1, "gpu": 1, "judge": 1}
@@ -158,7 +158,7 @@ class Service:
     def _deploy(self, environment: Mapping[str, str]) -> None:
         import subprocess
 
-        command = [sys.executable, "-P", "-m", "flows.cli.main", "deploy"]
+        command = [sys.executable, "-P", "-m", "leadline.flows.cli.main", "deploy"]
         command += ["--file", str(self.file)] if self.file else []
         with self._processes.log("deploy").open("ab") as log:
             done = subprocess.run(command, env=dict(environment), stdout=log, stderr=log, timeout=180, check=False)  # noqa: S603
@@ -166,7 +166,7 @@ class Service:
             raise LeadlineError(f"leadline deploy failed: {tail(self._processes.log('deploy'))}")
 
     def _workers(self, environment: Mapping[str, str]) -> list[Part]:
-        command = [sys.executable, "-P", "-m", "flows.cli.main", "worker"]
+        command = [sys.executable, "-P", "-m", "leadline.flows.cli.main", "worker"]
         return [
             Part(
                 f"{pool}-{number}",
@@ -254,7 +254,9 @@ def _say(message: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Start, stop or show the service; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m deployments.service", description="The service as processes.")
+    parser = argparse.ArgumentParser(
+        prog="python -m leadline.deployments.service", description="The service as processes."
+    )
     parser.add_argument("action", choices=("start", "stop", "status"))
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where it keeps everything")
     parser.add_argument("--port", type=int, default=int(os.environ.get("LEADLINE_SERVICE_PORT", "4200")))

@@ -8,8 +8,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from evaluators.base import Evaluator, describe
-from evaluators.registry import ENTRY_POINTS, all_evaluators
+from leadline.evaluators.core.base import Evaluator, describe
+from leadline.evaluators.core.registry import ENTRY_POINTS, all_evaluators
 
 HERE = Path(__file__).parent
 
@@ -20,7 +20,9 @@ def pages() -> dict[str, str]:
         loader=FileSystemLoader(HERE / "templates"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["code"] = "`{}`".format
-    described = [page_of(kind) for kind in all_evaluators().values() if kind.__module__.startswith("evaluators.")]
+    described = [
+        page_of(kind) for kind in all_evaluators().values() if kind.__module__.startswith("leadline.evaluators.")
+    ]
     template = environment.get_template("evaluator.md.jinja")
     out = {f"{page['id']}.md": template.render(e=page) for page in described}
     out["README.md"] = environment.get_template("index.md.jinja").render(pages=described)

@@ -10,9 +10,9 @@ import absl.logging
 import pytest
 from hypothesis import settings
 
-from tests.support.ledgers import place
-from tests.support.postgres import postgres_server, postgres_url
-from tests.support.s3 import s3, s3_server
+from tests.support.stores.ledgers import place
+from tests.support.stores.postgres import postgres_server, postgres_url
+from tests.support.stores.s3 import s3, s3_server
 
 __all__ = ["place", "postgres_server", "postgres_url", "s3", "s3_server"]
 

@@ -1,7 +1,7 @@
 """What the Databricks judges share: one rating with its rationale, and the shape in which a score's evidence keeps it.
 
-``tasks/databricks_columns.py`` reads that shape: under ``assessment`` either ``rating`` and ``rationale``, or per chunk
-the lists ``ratings``, ``rationales`` and ``error_messages``.
+``tasks/publish/exports/databricks_table.py`` reads that shape: under ``assessment`` either ``rating`` and
+``rationale``, or per chunk the lists ``ratings``, ``rationales`` and ``error_messages``.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from evaluators.judge.errors import JudgeError
-from evaluators.judge.evaluator import Judge, JudgeEvaluator
-from evaluators.toolbox import Toolbox
-from evaluators.types import Evidence, Json, Reason, Row, RowScore, Unscored
-from evaluators.verdicts import Reason as Rationale
-from evaluators.verdicts import StrictReply, YesNo, chunk_spans
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowScore, Unscored
+from leadline.evaluators.judge.engine.failures import JudgeError
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
+from leadline.evaluators.judge.verdicts import Reason as Rationale
+from leadline.evaluators.judge.verdicts import StrictReply, YesNo, chunk_spans
 
 SOURCE: Final = "Databricks, Mosaic AI Agent Evaluation LLM judges reference"
 FACTS: Final = "expected_facts"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from evaluators.agent._databricks import SOURCE, Assessment, rate_chunks
-from evaluators.base import Spec
-from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
-from evaluators.metrics import Metric
-from evaluators.registry import register
-from evaluators.toolbox import Toolbox
-from evaluators.types import Field, Row, RowScore
+from leadline.evaluators.agent._databricks import SOURCE, Assessment, rate_chunks
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Field, Row, RowScore
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
 
 
 @register

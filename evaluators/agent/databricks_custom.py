@@ -9,16 +9,16 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field as Key
 from pydantic import model_validator
 
-from evaluators.agent._databricks import SOURCE, Assessment, rate_chunks, rated
-from evaluators.base import Spec
-from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
-from evaluators.metrics import Metric
-from evaluators.params import REPORT_ONLY, JudgeKey
-from evaluators.registry import register
-from evaluators.toolbox import Toolbox
-from evaluators.types import Field, Row, RowScore
-from evaluators.verdicts import Reason as Rationale
-from evaluators.verdicts import StrictReply
+from leadline.evaluators.agent._databricks import SOURCE, Assessment, rate_chunks, rated
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import REPORT_ONLY, JudgeKey
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Field, Row, RowScore
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.verdicts import Reason as Rationale
+from leadline.evaluators.judge.verdicts import StrictReply
 
 FIELDS: Final = {
     "request": Field.QUESTION,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from evaluators.agent._databricks import SOURCE, Assessment, RatingEvaluator, facts_of, has_ground_truth
-from evaluators.base import Spec
-from evaluators.judge.evaluator import Judge, here
-from evaluators.metrics import Metric
-from evaluators.registry import register
-from evaluators.types import Field, Row
+from leadline.evaluators.agent._databricks import SOURCE, Assessment, RatingEvaluator, facts_of, has_ground_truth
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Field, Row
+from leadline.evaluators.judge.judge_evaluator import Judge, here
 
 
 @register

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from evaluators.agent._databricks import SOURCE
-from evaluators.base import RowEvaluator, Spec
-from evaluators.metrics import Metric
-from evaluators.registry import register
-from evaluators.toolbox import Toolbox
-from evaluators.types import Evidence, Field, Json, Row, RowScore
+from leadline.evaluators.agent._databricks import SOURCE
+from leadline.evaluators.core.base import RowEvaluator, Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Json, Row, RowScore
 
 
 @register

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from evaluators.classification._confusion import ratio, sums
-from evaluators.classification._items import Items
-from evaluators.classification._ranking import areas
+from leadline.evaluators.classification._items import Items
+from leadline.evaluators.classification._label_confusion import ratio, sums
+from leadline.evaluators.classification._roc_curves import areas
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from evaluators.classification import _averages
-from evaluators.classification._items import Items
-from evaluators.classification._ranking import Weighted, area, rankings, roc_points
-from evaluators.classification._thresholds import THRESHOLDS, Counts, count, examples, reached
-from evaluators.details import (
+from leadline.evaluators.classification import _averages
+from leadline.evaluators.classification._items import Items
+from leadline.evaluators.classification._roc_curves import Weighted, area, rankings, roc_points
+from leadline.evaluators.classification._thresholds import THRESHOLDS, Counts, count, examples, reached
+from leadline.evaluators.core.details import (
     MOST_CONFUSED,
     MOST_EXAMPLES,
     MOST_LABELS,
@@ -22,7 +22,7 @@ from evaluators.details import (
     LabelValues,
     Series,
 )
-from evaluators.types import Json
+from leadline.evaluators.core.row import Json
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from evaluators.classification._items import Items
+from leadline.evaluators.classification._items import Items
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 from pydantic import Field as Parameter
 from pydantic import model_validator
 
-from evaluators.base import RowEvaluator, Spec
-from evaluators.classification._confusion import Averaged, details, precision_recall_f1
-from evaluators.metrics import Metric
-from evaluators.params import REPORT_ONLY, Params
-from evaluators.registry import register
-from evaluators.toolbox import Toolbox
-from evaluators.types import NO_EVIDENCE, Evidence, Field, Flag, Json, Row, RowScore, Severity
+from leadline.evaluators.classification._label_confusion import Averaged, details, precision_recall_f1
+from leadline.evaluators.core.base import RowEvaluator, Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import REPORT_ONLY, Params
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import NO_EVIDENCE, Evidence, Field, Flag, Json, Row, RowScore, Severity
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from evaluators.details import Details
+    from leadline.evaluators.core.details import Details
 
 _TRAILING: Final = " \t\r\n.,;:!?。！？"  # noqa: RUF001
 _NO_SPACES: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")

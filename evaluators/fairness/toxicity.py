@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field as Described
 
-from evaluators.base import Spec
-from evaluators.errors import ModelUnavailable
-from evaluators.metrics import Metric
-from evaluators.models import classifiers
-from evaluators.models.catalogue import TOXIC_BERT
-from evaluators.models.classifiers import Classified
-from evaluators.models.embedding import SPANS, quote
-from evaluators.models.evaluator import ModelEvaluator
-from evaluators.params import Params
-from evaluators.registry import register
-from evaluators.types import Evidence, Field, Json, NotApplicable, Row, RowScore, Source, Span, clip
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Json, NotApplicable, Row, RowScore, Source, Span, clip
+from leadline.evaluators.models import classifiers
+from leadline.evaluators.models.catalogue import TOXIC_BERT
+from leadline.evaluators.models.classifiers import Classified
+from leadline.evaluators.models.embedding_evaluator import SPANS, quote
+from leadline.evaluators.models.model_evaluator import ModelEvaluator
 
 if TYPE_CHECKING:
-    from evaluators.toolbox import Toolbox
+    from leadline.evaluators.core.context import Toolbox
 
 KINDS: Final = {
     "toxicity": ("Toxicity", "toxic language of any kind: hateful, offensive, threatening, insulting"),

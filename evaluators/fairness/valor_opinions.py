@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from evaluators.base import Spec
-from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
-from evaluators.metrics import Metric
-from evaluators.registry import register
-from evaluators.statements import SOURCE, filled, share
-from evaluators.toolbox import Toolbox
-from evaluators.types import Evidence, Field, Row, RowScore
-from evaluators.verdicts import StrictReply, Verdicts, as_json, count_of, one_each
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Row, RowScore
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.statements import SOURCE, filled, share
+from leadline.evaluators.judge.verdicts import StrictReply, Verdicts, as_json, count_of, one_each
 
 OPINIONS: Final[Path] = here(__file__, "valor_opinions.jinja")
 """The prompt that both share: an answer's opinions are listed once."""

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, NamedTuple
 
 from pydantic import Field as Described
 
-from evaluators.metrics import INF, Metric
-from evaluators.models import language_models
-from evaluators.models.catalogue import GPT2_MEDIUM, GPT_SCORE_MODELS
-from evaluators.models.evaluator import ModelEvaluator
-from evaluators.models.language_models import Likelihood, Passage
-from evaluators.params import Params
-from evaluators.types import Evidence, Flag, Json, Row, RowScore, Severity
+from leadline.evaluators.core.metric import INF, Metric
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.row import Evidence, Flag, Json, Row, RowScore, Severity
+from leadline.evaluators.models.catalogue import GPT2_MEDIUM, GPT_SCORE_MODELS
+from leadline.evaluators.models.language_models import likelihood
+from leadline.evaluators.models.language_models.likelihood import Likelihood, Passage
+from leadline.evaluators.models.model_evaluator import ModelEvaluator
 
 if TYPE_CHECKING:
-    from evaluators.toolbox import Toolbox
+    from leadline.evaluators.core.context import Toolbox
 
 IN_OTHER_WORDS: Final = " In other words,"
 
@@ -103,7 +103,7 @@ class GptScore(ModelEvaluator[Passage, Likelihood]):
 
     def answers(self, requests: Sequence[Passage], tools: Toolbox) -> Sequence[Likelihood]:
         """Return how likely each passage is."""
-        return language_models.likelihoods(self.model(tools), requests, settings=tools.settings)
+        return likelihood.likelihoods(self.model(tools), requests, settings=tools.settings)
 
     def measure(self, row: Row, results: Sequence[Likelihood], tools: Toolbox) -> RowScore:
         """Score one row."""

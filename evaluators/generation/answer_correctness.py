@@ -8,12 +8,14 @@ from typing import Annotated
 
 from pydantic import Field as Described
 
-from evaluators.base import Spec
-from evaluators.judge.embedding import EmbeddingJudgeEvaluator, EmbeddingJudgeParams
-from evaluators.judge.evaluator import Judge, here
-from evaluators.metrics import Metric
-from evaluators.models.refs import ModelRef
-from evaluators.ragas import (
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Field, Reason, Row, RowScore, Source, clip
+from leadline.evaluators.judge.embedding_judge import EmbeddingJudgeEvaluator, EmbeddingJudgeParams
+from leadline.evaluators.judge.judge_evaluator import Judge, here
+from leadline.evaluators.judge.ragas_base import (
     SOURCE,
     Measured,
     as_evidence,
@@ -22,11 +24,9 @@ from evaluators.ragas import (
     is_yes,
     verbatim_spans,
 )
-from evaluators.registry import register
-from evaluators.statements import STATEMENTS, statements_of
-from evaluators.toolbox import Toolbox
-from evaluators.types import Field, Reason, Row, RowScore, Source, clip
-from evaluators.verdicts import AT_ONCE, Verdict, Verdicts, one_each
+from leadline.evaluators.judge.statements import STATEMENTS, statements_of
+from leadline.evaluators.judge.verdicts import AT_ONCE, Verdict, Verdicts, one_each
+from leadline.evaluators.models.refs import ModelRef
 
 
 class AnswerCorrectnessParams(EmbeddingJudgeParams):

@@ -7,18 +7,18 @@ from typing import Annotated
 
 from pydantic import Field as Described
 
-from evaluators.base import Spec
-from evaluators.judge.embedding import EmbeddingJudgeEvaluator, EmbeddingJudgeParams
-from evaluators.judge.errors import JudgeUnparseable
-from evaluators.judge.evaluator import Judge, here
-from evaluators.metrics import Metric
-from evaluators.models.embedding import quote
-from evaluators.models.refs import ModelRef
-from evaluators.ragas import SOURCE, Measured
-from evaluators.registry import register
-from evaluators.toolbox import Toolbox
-from evaluators.types import Field, Reason, Row, RowScore, clip
-from evaluators.verdicts import StrictReply
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Field, Reason, Row, RowScore, clip
+from leadline.evaluators.judge.embedding_judge import EmbeddingJudgeEvaluator, EmbeddingJudgeParams
+from leadline.evaluators.judge.engine.failures import JudgeUnparseable
+from leadline.evaluators.judge.judge_evaluator import Judge, here
+from leadline.evaluators.judge.ragas_base import SOURCE, Measured
+from leadline.evaluators.judge.verdicts import StrictReply
+from leadline.evaluators.models.embedding_evaluator import quote
+from leadline.evaluators.models.refs import ModelRef
 
 
 class Questions(StrictReply):

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field as Described
 
-from evaluators.base import Spec
-from evaluators.metrics import Metric
-from evaluators.models import cross_encoders
-from evaluators.models.embedding import EmbeddingEvaluator, EmbeddingParams, Vectors
-from evaluators.models.refs import ModelRef
-from evaluators.models.similarity import best_matches
-from evaluators.models.weights import BGE_SMALL_EN_V15, STSB_ROBERTA_BASE, chosen
-from evaluators.params import JudgeKey
-from evaluators.registry import register
-from evaluators.types import Evidence, Field, Flag, Json, Reason, Row, RowScore, Severity, clip
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import JudgeKey
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Flag, Json, Reason, Row, RowScore, Severity, clip
+from leadline.evaluators.models import cross_encoders
+from leadline.evaluators.models.embedding_evaluator import EmbeddingEvaluator, EmbeddingParams, Vectors
+from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.models.similarity import best_matches
+from leadline.evaluators.models.weights import BGE_SMALL_EN_V15, STSB_ROBERTA_BASE, chosen
 
 if TYPE_CHECKING:
-    from evaluators.toolbox import Toolbox
+    from leadline.evaluators.core.context import Toolbox
 
 
 class Parameters(EmbeddingParams, JudgeKey):

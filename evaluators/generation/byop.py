@@ -8,15 +8,15 @@ from typing import Annotated
 from pydantic import Field as Described
 from pydantic import field_validator
 
-from evaluators.base import Spec
-from evaluators.judge.evaluator import Judge, here
-from evaluators.judge.pass_fail import PassFailEvaluator
-from evaluators.judge.placeholders import UserPrompt, user_prompt
-from evaluators.judge.prompting import Prompt
-from evaluators.metrics import boolean_metrics
-from evaluators.params import JudgeKey
-from evaluators.registry import register
-from evaluators.types import Field, Json, Row
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.metric import boolean_metrics
+from leadline.evaluators.core.params import JudgeKey
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Field, Json, Row
+from leadline.evaluators.judge.judge_evaluator import Judge, here
+from leadline.evaluators.judge.pass_fail import PassFailEvaluator
+from leadline.evaluators.judge.placeholders import UserPrompt, user_prompt
+from leadline.evaluators.judge.prompting import Prompt
 
 
 @cache

@@ -6,18 +6,18 @@ from typing import Annotated, Any
 
 from pydantic import Field as Described
 
-from evaluators.base import Spec
-from evaluators.judge.errors import JudgeUnparseable
-from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
-from evaluators.judge.search import CHARACTERS, recorded, search_tool
-from evaluators.metrics import Metric
-from evaluators.models.embedding import quote
-from evaluators.params import REPORT_ONLY, JudgeKey
-from evaluators.registry import register
-from evaluators.toolbox import Toolbox
-from evaluators.types import Evidence, Field, Json, Row, RowScore
-from evaluators.verdicts import Reason as Rationale
-from evaluators.verdicts import StrictReply
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import REPORT_ONLY, JudgeKey
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Json, Row, RowScore
+from leadline.evaluators.judge.engine.failures import JudgeUnparseable
+from leadline.evaluators.judge.engine.search import CHARACTERS, recorded, search_tool
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.verdicts import Reason as Rationale
+from leadline.evaluators.judge.verdicts import StrictReply
+from leadline.evaluators.models.embedding_evaluator import quote
 
 
 class Evaluation(StrictReply):

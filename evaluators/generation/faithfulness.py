@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from evaluators.base import Spec
-from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
-from evaluators.metrics import Metric
-from evaluators.ragas import SOURCE, Measured, as_evidence, context_of, is_yes, verbatim_spans, verdicts_on
-from evaluators.registry import register
-from evaluators.statements import STATEMENTS, statements_of
-from evaluators.toolbox import Toolbox
-from evaluators.types import Field, Row, RowScore, Source
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Field, Row, RowScore, Source
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.ragas_base import (
+    SOURCE,
+    Measured,
+    as_evidence,
+    context_of,
+    is_yes,
+    verbatim_spans,
+    verdicts_on,
+)
+from leadline.evaluators.judge.statements import STATEMENTS, statements_of
 
 
 @register

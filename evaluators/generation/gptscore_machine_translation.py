@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from evaluators.base import Spec
-from evaluators.generation._gptscore import Aspect, BothWays, metrics_of
-from evaluators.registry import register
-from evaluators.types import Field
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Field
+from leadline.evaluators.generation._gptscore import Aspect, BothWays, metrics_of
 
 ASPECTS = (
     Aspect(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluators.base import Spec
-from evaluators.generation._gptscore import Aspect, GptScore, metrics_of
-from evaluators.models.language_models import Passage
-from evaluators.registry import register
-from evaluators.types import Field, Row
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Field, Row
+from leadline.evaluators.generation._gptscore import Aspect, GptScore, metrics_of
+from leadline.evaluators.models.language_models.likelihood import Passage
 
 TARGET = "Answer: Yes"
 

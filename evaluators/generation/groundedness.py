@@ -6,17 +6,17 @@ import unicodedata
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from evaluators.base import Spec
-from evaluators.metrics import Metric
-from evaluators.models.embedding import EmbeddingEvaluator, Vectors, lowest, quote
-from evaluators.models.similarity import best_matches
-from evaluators.models.weights import BGE_SMALL_EN
-from evaluators.registry import register
-from evaluators.types import Evidence, Field, Flag, Json, Reason, Row, RowScore, Severity, Source, Span
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Flag, Json, Reason, Row, RowScore, Severity, Source, Span
+from leadline.evaluators.models.embedding_evaluator import EmbeddingEvaluator, Vectors, lowest, quote
+from leadline.evaluators.models.similarity import best_matches
+from leadline.evaluators.models.weights import BGE_SMALL_EN
 
 if TYPE_CHECKING:
-    from evaluators.text.sentences import Sentence
-    from evaluators.toolbox import Toolbox
+    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.text.sentences import Sentence
 
 SHORT: Final = 10
 """Characters of the longest sentence that is too short to be assessed."""

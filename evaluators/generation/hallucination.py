@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field as Described
 
-from evaluators.base import Spec
-from evaluators.metrics import Metric
-from evaluators.models import consistency
-from evaluators.models.catalogue import FLAN_T5_TOKENIZER, HHEM
-from evaluators.models.consistency import Support
-from evaluators.models.embedding import SPANS
-from evaluators.models.evaluator import ModelEvaluator
-from evaluators.models.refs import ModelRef
-from evaluators.params import Params
-from evaluators.registry import register
-from evaluators.types import Evidence, Field, Flag, Row, RowScore, Severity, Source, Span, clip
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Flag, Row, RowScore, Severity, Source, Span, clip
+from leadline.evaluators.models import consistency
+from leadline.evaluators.models.catalogue import FLAN_T5_TOKENIZER, HHEM
+from leadline.evaluators.models.consistency import Support
+from leadline.evaluators.models.embedding_evaluator import SPANS
+from leadline.evaluators.models.model_evaluator import ModelEvaluator
+from leadline.evaluators.models.refs import ModelRef
 
 if TYPE_CHECKING:
-    from evaluators.toolbox import Toolbox
+    from leadline.evaluators.core.context import Toolbox
 
 
 class Parameters(Params):

@@ -7,14 +7,14 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field as Key
 
-from evaluators.base import Spec
-from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
-from evaluators.judge.replies import read_number
-from evaluators.metrics import Metric
-from evaluators.params import JudgeKey
-from evaluators.registry import register
-from evaluators.toolbox import Toolbox
-from evaluators.types import Evidence, Field, Row, RowScore
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import JudgeKey
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Row, RowScore
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.replies import read_number
 
 
 class CorrectnessParams(JudgeKey):

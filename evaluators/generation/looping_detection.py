@@ -6,13 +6,13 @@ import zlib
 from collections import Counter
 from typing import Final
 
-from evaluators.base import RowEvaluator, Spec
-from evaluators.metrics import Metric
-from evaluators.registry import register
-from evaluators.text.repeats import Repeat, longest_repeat
-from evaluators.text.sentences import Sentence
-from evaluators.toolbox import Toolbox
-from evaluators.types import NO_EVIDENCE, Evidence, Field, Row, RowScore, Source, Span, clip
+from leadline.evaluators.core.base import RowEvaluator, Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import NO_EVIDENCE, Evidence, Field, Row, RowScore, Source, Span, clip
+from leadline.evaluators.text.repeats import Repeat, longest_repeat
+from leadline.evaluators.text.sentences import Sentence
 
 SHORTEST_SENTENCE: Final = 10
 """Sentences of fewer characters are not counted: list markers, "Yes." and the like."""

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field as Described
 
-from evaluators.base import Spec
-from evaluators.metrics import INF, Metric
-from evaluators.models import language_models
-from evaluators.models.catalogue import DISTILGPT2
-from evaluators.models.evaluator import ModelEvaluator
-from evaluators.models.language_models import Likelihood, Passage
-from evaluators.params import Params
-from evaluators.registry import register
-from evaluators.types import Evidence, Field, Row, RowScore
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.metric import INF, Metric
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Row, RowScore
+from leadline.evaluators.models.catalogue import DISTILGPT2
+from leadline.evaluators.models.language_models import likelihood
+from leadline.evaluators.models.language_models.likelihood import Likelihood, Passage
+from leadline.evaluators.models.model_evaluator import ModelEvaluator
 
 if TYPE_CHECKING:
-    from evaluators.toolbox import Toolbox
+    from leadline.evaluators.core.context import Toolbox
 
 
 class Parameters(Params):
@@ -80,7 +80,7 @@ class Perplexity(ModelEvaluator[Passage, Likelihood]):
 
     def answers(self, requests: Sequence[Passage], tools: Toolbox) -> Sequence[Likelihood]:
         """Return how likely each answer is."""
-        return language_models.likelihoods(self.model(tools), requests, settings=tools.settings)
+        return likelihood.likelihoods(self.model(tools), requests, settings=tools.settings)
 
     def measure(self, row: Row, results: Sequence[Likelihood], tools: Toolbox) -> RowScore:
         """Score one row."""

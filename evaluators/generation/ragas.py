@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
-from evaluators.base import Spec
-from evaluators.generation.answer_relevancy import AnswerRelevancy, AnswerRelevancyParams
-from evaluators.generation.faithfulness import Faithfulness
-from evaluators.judge.errors import JudgeError
-from evaluators.judge.evaluator import Judge, JudgeEvaluator
-from evaluators.metrics import Metric
-from evaluators.models.refs import ModelRef
-from evaluators.params import JudgeKey
-from evaluators.ragas import SOURCE
-from evaluators.registry import register
-from evaluators.retrieval.context_precision import ContextPrecision
-from evaluators.retrieval.context_recall import ContextRecall
-from evaluators.toolbox import Toolbox
-from evaluators.types import Evidence, Field, Json, NotApplicable, Row, RowScore, Unscored
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import JudgeKey
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Json, NotApplicable, Row, RowScore, Unscored
+from leadline.evaluators.generation.answer_relevancy import AnswerRelevancy, AnswerRelevancyParams
+from leadline.evaluators.generation.faithfulness import Faithfulness
+from leadline.evaluators.judge.engine.failures import JudgeError
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
+from leadline.evaluators.judge.ragas_base import SOURCE
+from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.retrieval.context_precision import ContextPrecision
+from leadline.evaluators.retrieval.context_recall import ContextRecall
 
 PARTS: tuple[type[JudgeEvaluator], ...] = (Faithfulness, AnswerRelevancy, ContextPrecision, ContextRecall)
 

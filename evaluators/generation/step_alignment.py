@@ -9,25 +9,37 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field as Described
 
-from evaluators.base import Spec
-from evaluators.errors import ModelUnavailable, OutOfMemory
-from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
-from evaluators.metrics import INF, Metric
-from evaluators.models.catalogue import ALL_MINILM_L6_V2
-from evaluators.models.embedding import SPANS, EmbeddingEvaluator, EmbeddingParams, Vectors, quote
-from evaluators.models.refs import ModelRef
-from evaluators.params import REPORT_ONLY
-from evaluators.registry import register
-from evaluators.text.alignment import Aligned, Edit, align
-from evaluators.text.steps import MOST_STEPS, Procedure, Step, joined, procedures
-from evaluators.types import Evidence, Field, Flag, Json, NotApplicable, Reason, Row, RowScore, Severity, Source, Span
-from evaluators.verdicts import StrictReply
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
+from leadline.evaluators.core.metric import INF, Metric
+from leadline.evaluators.core.params import REPORT_ONLY
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import (
+    Evidence,
+    Field,
+    Flag,
+    Json,
+    NotApplicable,
+    Reason,
+    Row,
+    RowScore,
+    Severity,
+    Source,
+    Span,
+)
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.verdicts import StrictReply
+from leadline.evaluators.models.catalogue import ALL_MINILM_L6_V2
+from leadline.evaluators.models.embedding_evaluator import SPANS, EmbeddingEvaluator, EmbeddingParams, Vectors, quote
+from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.text.alignment import Aligned, Edit, align
+from leadline.evaluators.text.procedure_steps import MOST_STEPS, Procedure, Step, joined, procedures
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from evaluators.toolbox import Toolbox
+    from leadline.evaluators.core.context import Toolbox
 
 MOST_PAIRS: Final = 4_000_000
 """Pairs of steps that are compared for one row, at most."""
@@ -105,10 +117,10 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
     """Compares the steps of the answer with those of the retrieved context, which are taken for right.
 
     **Method.** Procedures are found in the answer and in the chunks by regular expressions
-    (:mod:`evaluators.text.steps`), by a judge, or by both. The answer's longest procedure is compared with the
+    (:mod:`.text.procedure_steps`), by a judge, or by both. The answer's longest procedure is compared with the
     context's procedure that is most similar to it as a whole, by embeddings. Two steps are the same when the cosine of
     their embeddings is at least 0.7 (``similarity_threshold``). The alignment with the fewest edits is found by dynamic
-    programming; among several such, the one with the most similar pairs (:mod:`evaluators.text.alignment`).
+    programming; among several such, the one with the most similar pairs (:mod:`leadline.evaluators.text.alignment`).
 
     * insertions: steps of the context that the answer lacks, so that they would have to be inserted;
     * deletions: steps of the answer that the context does not have;

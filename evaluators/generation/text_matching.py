@@ -6,16 +6,16 @@ from typing import Annotated
 
 from pydantic import Field as Param
 
-from evaluators.base import RowEvaluator, Spec
-from evaluators.boolean import unparseable, verdict
-from evaluators.metrics import boolean_metrics
-from evaluators.params import Params
-from evaluators.registry import register
-from evaluators.text.condition_check import Outcome, evaluate
-from evaluators.text.condition_evidence import answer_spans, context_spans, failure, joined
-from evaluators.text.conditions import ConditionError, Node, Or, Part, Text, parse, quote
-from evaluators.toolbox import Toolbox
-from evaluators.types import Evidence, Field, Flag, Reason, Row, RowScore, Severity
+from leadline.evaluators.core.base import RowEvaluator, Spec
+from leadline.evaluators.core.boolean import unparseable, verdict
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import boolean_metrics
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Flag, Reason, Row, RowScore, Severity
+from leadline.evaluators.text.conditions.check import Outcome, evaluate
+from leadline.evaluators.text.conditions.evidence import answer_spans, context_spans, failure, joined
+from leadline.evaluators.text.conditions.grammar import ConditionError, Node, Or, Part, Text, parse, quote
 
 
 class TextMatchingParams(Params):

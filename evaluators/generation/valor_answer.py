@@ -6,15 +6,15 @@ import asyncio
 
 from pydantic import Field as Key
 
-from evaluators.base import Spec
-from evaluators.judge.errors import JudgeUnparseable
-from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
-from evaluators.metrics import Metric
-from evaluators.registry import register
-from evaluators.statements import SOURCE, STATEMENTS, share, statements_of
-from evaluators.toolbox import Toolbox
-from evaluators.types import Evidence, Field, Json, Reason, Row, RowScore
-from evaluators.verdicts import StrictReply, VerdictsOrIdk, as_json, count_of, one_each
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Json, Reason, Row, RowScore
+from leadline.evaluators.judge.engine.failures import JudgeUnparseable
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.statements import SOURCE, STATEMENTS, share, statements_of
+from leadline.evaluators.judge.verdicts import StrictReply, VerdictsOrIdk, as_json, count_of, one_each
 
 
 class Comparison(StrictReply):

@@ -1,1 +1,1 @@
-"""The judge: one client for every LLM judge, with one owner of retries, one limiter per model and a ledger."""
+"""Asking a judge: the bases of judge evaluators, prompts, replies and verdicts. The engine below makes the calls."""

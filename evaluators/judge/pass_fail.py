@@ -8,16 +8,16 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field as Described
 
-from evaluators.boolean import unparseable, verdict
-from evaluators.judge.errors import JudgeError, JudgeUnparseable
-from evaluators.judge.evaluator import Judge, JudgeEvaluator
-from evaluators.params import JudgeKey, Params
-from evaluators.toolbox import Toolbox
-from evaluators.types import Evidence, Field, Json, Row, RowScore, Severity
+from leadline.evaluators.core.boolean import unparseable, verdict
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.params import JudgeKey, Params
+from leadline.evaluators.core.row import Evidence, Field, Json, Row, RowScore, Severity
+from leadline.evaluators.judge.engine.failures import JudgeError, JudgeUnparseable
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 
 
 class PassFailEvaluator(JudgeEvaluator):
-    """An evaluator whose metrics are those of :func:`evaluators.metrics.boolean_metrics`.
+    """An evaluator whose metrics are those of :func:`leadline.evaluators.core.metric.boolean_metrics`.
 
     A row whose reply cannot be read, twice, is a parsing failure: it neither passes nor fails, and is a problem.
     """

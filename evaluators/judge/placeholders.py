@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from evaluators.judge.prompting import Prompt, prompt_from
-from evaluators.types import Field, Row
+from leadline.evaluators.core.row import Field, Row
+from leadline.evaluators.judge.prompting import Prompt, prompt_from
 
 PLACEHOLDERS: Final[Mapping[str, Field]] = MappingProxyType(
     {

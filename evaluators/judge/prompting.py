@@ -23,7 +23,7 @@ from jinja2 import StrictUndefined, Template, pass_context
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from evaluators.text.sentences import without_surrogates
+from leadline.evaluators.text.sentences import without_surrogates
 
 _SYSTEM: Final = Path(__file__).with_name("system.jinja")
 

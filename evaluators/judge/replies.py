@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from evaluators.judge.errors import JudgeUnparseable
+from leadline.evaluators.judge.engine.failures import JudgeUnparseable
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -24,19 +24,19 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from evaluators.base import Evaluator, Spec
-from evaluators.errors import UsageError
-from evaluators.judge.evaluator import Judge, JudgeEvaluator
-from evaluators.judge.pass_fail import PassFailEvaluator
-from evaluators.judge.placeholders import UserPrompt, user_prompt
-from evaluators.judge.prompting import Prompt
-from evaluators.metrics import Metric, boolean_metrics
-from evaluators.paths import from_home
-from evaluators.refusal import refusals_of
-from evaluators.registry import FAMILIES, all_evaluators, register
-from evaluators.toolbox import Toolbox
-from evaluators.types import Evidence, Json, Row, RowScore
-from evaluators.types import Field as RowField
+from leadline.evaluators.core.base import Evaluator, Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.metric import Metric, boolean_metrics
+from leadline.evaluators.core.paths import from_home
+from leadline.evaluators.core.refusal import refusals_of
+from leadline.evaluators.core.registry import FAMILIES, all_evaluators, register
+from leadline.evaluators.core.row import Evidence, Json, Row, RowScore
+from leadline.evaluators.core.row import Field as RowField
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
+from leadline.evaluators.judge.pass_fail import PassFailEvaluator
+from leadline.evaluators.judge.placeholders import UserPrompt, user_prompt
+from leadline.evaluators.judge.prompting import Prompt
 
 MOST_BYTES: Final = 1_000_000
 ENDINGS: Final = (".yaml", ".yml")

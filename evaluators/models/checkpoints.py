@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from evaluators.errors import LeadlineError
-from evaluators.models import files
-from evaluators.models.runtime import dtype_for, libraries_missing
-from evaluators.text.sentences import without_surrogates
+from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.models import weight_files
+from leadline.evaluators.models.runtime import dtype_for, libraries_missing
+from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import torch
 
-    from evaluators.models.refs import ModelRef
-    from evaluators.toolbox import Settings
+    from leadline.evaluators.core.context import Settings
+    from leadline.evaluators.models.refs import ModelRef
 
 UNLIMITED: Final = 1_000_000
 """A tokenizer's limit from here on means that it has none."""
@@ -71,13 +71,13 @@ def model_from(auto: str, folder: Path, device: str, settings: Settings) -> torc
     except ImportError:
         raise libraries_missing() from None
     factory: Any = getattr(transformers, auto)
-    safe = any((folder / name).is_file() for name in (files.WEIGHTS, files.SHARDED))
-    if not safe and (folder / files.TENSORFLOW).is_file():
-        from evaluators.models.tensorflow_weights import load_into
+    safe = any((folder / name).is_file() for name in (weight_files.WEIGHTS, weight_files.SHARDED))
+    if not safe and (folder / weight_files.TENSORFLOW).is_file():
+        from leadline.evaluators.models.tensorflow_weights import load_into
 
         config = transformers.AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
         model: torch.nn.Module = factory.from_config(config, trust_remote_code=False)
-        load_into(model, folder / files.TENSORFLOW)
+        load_into(model, folder / weight_files.TENSORFLOW)
         model = model.to(dtype_for(settings))
     else:
         model = factory.from_pretrained(
@@ -271,7 +271,7 @@ def by_length(
     """
     import numpy as np
 
-    from evaluators.models.runtime import in_batches
+    from leadline.evaluators.models.runtime import in_batches
 
     if not loads:
         return np.zeros(0)

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from evaluators.errors import ModelUnavailable
-from evaluators.models import files
-from evaluators.models.checkpoints import (
+from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.models import weight_files
+from leadline.evaluators.models.checkpoints import (
     additive,
     align_positions,
     budget_for,
@@ -34,17 +34,17 @@ from evaluators.models.checkpoints import (
     tokenizer_from,
     windows,
 )
-from evaluators.models.refs import ModelRef
-from evaluators.models.resident import busy, resident
-from evaluators.models.runtime import dtype_for, loading
-from evaluators.models.weights import locate
+from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.models.resident import busy, resident
+from leadline.evaluators.models.runtime import dtype_for, loading
+from leadline.evaluators.models.weights import locate
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import torch
 
-    from evaluators.toolbox import Settings
+    from leadline.evaluators.core.context import Settings
 
 LIMIT: Final = 2048
 """Tokens of premise and hypothesis together that are read at once."""
@@ -173,14 +173,14 @@ class SupportModel:
 
 def _load(ref: ModelRef, tokenizer: ModelRef, device: str, settings: Settings) -> SupportModel:
     folder = locate(ref, settings)
-    own = any((folder / name).is_file() for name in files.TOKENIZERS)
+    own = any((folder / name).is_file() for name in weight_files.TOKENIZERS)
     other = folder if own else locate(tokenizer, settings)
     with loading(ref):
         from safetensors.torch import load_file
 
         state = {
             name.removeprefix(_PREFIX): value
-            for path in files.weight_files(folder)
+            for path in weight_files.weight_files(folder)
             for name, value in load_file(str(path)).items()
         }
         model = _built(ref, folder, state).to(device=device, dtype=dtype_for(settings)).eval()

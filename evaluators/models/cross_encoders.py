@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from evaluators.errors import LeadlineError, ModelUnavailable
-from evaluators.models.checkpoints import budget_for, by_length, encode_pairs, load_of, padded_pairs
-from evaluators.models.refs import ModelRef
-from evaluators.models.runtime import (
+from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable
+from leadline.evaluators.models.checkpoints import budget_for, by_length, encode_pairs, load_of, padded_pairs
+from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.models.runtime import (
     device_for,
     dtype_for,
     libraries_missing,
@@ -21,15 +21,15 @@ from evaluators.models.runtime import (
     model_settings,
     token_limit,
 )
-from evaluators.models.weights import locate
-from evaluators.text.sentences import without_surrogates
+from leadline.evaluators.models.weights import locate
+from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     from sentence_transformers import CrossEncoder
 
-    from evaluators.toolbox import Settings
+    from leadline.evaluators.core.context import Settings
 
 _TOKENIZED_AT_ONCE: Final = 256
 _SPARE_TOKENS: Final = 8

@@ -26,9 +26,9 @@ from functools import lru_cache
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final
 
-from evaluators.errors import LeadlineError
-from evaluators.models.refs import ModelRef
-from evaluators.models.runtime import (
+from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.models.runtime import (
     batch_size_for,
     device_for,
     dtype_for,
@@ -40,16 +40,16 @@ from evaluators.models.runtime import (
     release_memory,
     token_limit,
 )
-from evaluators.models.vectors import MemoryVectors, VectorStore, text_digest
-from evaluators.models.weights import identity, identity_digest, locate
-from evaluators.text.sentences import without_surrogates
+from leadline.evaluators.models.vectors import MemoryVectors, VectorStore, text_digest
+from leadline.evaluators.models.weights import identity, identity_digest, locate
+from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     from sentence_transformers import SentenceTransformer
 
-    from evaluators.toolbox import Settings
+    from leadline.evaluators.core.context import Settings
 
 log = logging.getLogger("leadline.models")
 

@@ -8,8 +8,8 @@ import urllib.request
 from pathlib import Path
 from typing import Final
 
-from evaluators.errors import ModelUnavailable
-from evaluators.models import hub
+from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.models import hub
 
 SITE: Final = "https://github.com"
 """Where repositories are; files are served below ``/OWNER/NAME/raw/COMMIT``."""

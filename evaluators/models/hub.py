@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from evaluators.errors import ModelUnavailable
-from evaluators.models.files import OTHER_FORMATS
+from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.models.weight_files import OTHER_FORMATS
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _ABBREVIATED: Final = re.compile(r"[0-9a-f]{7,39}")

@@ -9,9 +9,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from evaluators.errors import ModelUnavailable
-from evaluators.models.catalogue import VITAMINC_NLI
-from evaluators.models.checkpoints import (
+from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.models.catalogue import VITAMINC_NLI
+from leadline.evaluators.models.checkpoints import (
     EncodedPair,
     budget_for,
     by_length,
@@ -25,17 +25,17 @@ from evaluators.models.checkpoints import (
     tokenizer_from,
     windows,
 )
-from evaluators.models.refs import ModelRef
-from evaluators.models.resident import busy, resident
-from evaluators.models.runtime import loading
-from evaluators.models.weights import locate
+from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.models.resident import busy, resident
+from leadline.evaluators.models.runtime import loading
+from leadline.evaluators.models.weights import locate
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import torch
 
-    from evaluators.toolbox import Settings
+    from leadline.evaluators.core.context import Settings
 
 ENTAILMENT: Final = 0
 CONTRADICTION: Final = 1

@@ -14,13 +14,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from evaluators.models import files
-from evaluators.models.refs import ModelRef
-from evaluators.models.runtime import device_for, model_settings, release_memory
-from evaluators.models.weights import locate
+from leadline.evaluators.models import weight_files
+from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.models.runtime import device_for, model_settings, release_memory
+from leadline.evaluators.models.weights import locate
 
 if TYPE_CHECKING:
-    from evaluators.toolbox import Settings
+    from leadline.evaluators.core.context import Settings
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ def resident(ref: ModelRef, settings: Settings, load: Callable[[ModelRef, str, S
     device = device_for(settings)
     key = (ref, device, model_settings(settings))
     if key not in _models:
-        _make_room(files.size(locate(ref, settings)), device)
+        _make_room(weight_files.size(locate(ref, settings)), device)
         loaded: Any = load(ref, device, key[2])
         _models[key] = (loaded, _bytes(loaded.model))
     _models.move_to_end(key)

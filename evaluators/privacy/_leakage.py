@@ -13,12 +13,12 @@ from typing import Annotated, Any, ClassVar, Final
 from pydantic import Field as Param
 from pydantic import field_validator
 
-from evaluators.base import RowEvaluator
-from evaluators.boolean import verdict
-from evaluators.params import Params
-from evaluators.privacy._rules import Finding, Rule, choose, scan
-from evaluators.toolbox import Toolbox
-from evaluators.types import Chunk, Evidence, Json, Row, RowScore, Source, Span
+from leadline.evaluators.core.base import RowEvaluator
+from leadline.evaluators.core.boolean import verdict
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.row import Chunk, Evidence, Json, Row, RowScore, Source, Span
+from leadline.evaluators.privacy.rules.matching import Finding, Rule, choose, scan
 
 MAX_SPANS: Final = 100
 """Spans of a row that are kept."""

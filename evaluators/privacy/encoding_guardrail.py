@@ -10,21 +10,21 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field as Param
 
-from evaluators.base import Spec
-from evaluators.boolean import unparseable, verdict
-from evaluators.metrics import boolean_metrics
-from evaluators.params import Params
-from evaluators.privacy._encodings import Encoding, Part, find_encoded, perturbation
-from evaluators.privacy._leakage import LeakageEvaluator, LeakageParams, evidence_of, scan_chunks
-from evaluators.privacy._numbers import is_mail_address
-from evaluators.privacy._pii import EMAIL, PII_RULES
-from evaluators.privacy._rules import Finding, scan
-from evaluators.registry import register
-from evaluators.text.condition_check import Match, evaluate
-from evaluators.text.condition_evidence import context_spans, failure, joined, note
-from evaluators.text.conditions import ConditionError, Node, parse
-from evaluators.toolbox import Toolbox
-from evaluators.types import Evidence, Field, Flag, Json, Row, RowScore, Severity, Source, Span
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.boolean import unparseable, verdict
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import boolean_metrics
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Flag, Json, Row, RowScore, Severity, Source, Span
+from leadline.evaluators.privacy._leakage import LeakageEvaluator, LeakageParams, evidence_of, scan_chunks
+from leadline.evaluators.privacy.rules.encodings import Encoding, Part, find_encoded, perturbation
+from leadline.evaluators.privacy.rules.matching import Finding, scan
+from leadline.evaluators.privacy.rules.numbers import is_mail_address
+from leadline.evaluators.privacy.rules.pii import EMAIL, PII_RULES
+from leadline.evaluators.text.conditions.check import Match, evaluate
+from leadline.evaluators.text.conditions.evidence import context_spans, failure, joined, note
+from leadline.evaluators.text.conditions.grammar import ConditionError, Node, parse
 
 _SHOWN: Final = 2000
 """Most characters of a decoded part in the evidence."""

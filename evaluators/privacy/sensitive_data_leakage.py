@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from evaluators.base import Spec
-from evaluators.metrics import boolean_metrics
-from evaluators.params import Params
-from evaluators.privacy._leakage import LeakageEvaluator, LeakageParams
-from evaluators.privacy._secrets import SECRET_RULES
-from evaluators.registry import register
-from evaluators.types import Field
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.metric import boolean_metrics
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Field
+from leadline.evaluators.privacy._leakage import LeakageEvaluator, LeakageParams
+from leadline.evaluators.privacy.rules.secrets import SECRET_RULES
 
 
 class SensitiveDataLeakageParams(LeakageParams):

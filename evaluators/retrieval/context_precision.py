@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluators.base import Spec
-from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
-from evaluators.metrics import Metric
-from evaluators.models.embedding import SPANS, quote
-from evaluators.ragas import SOURCE, Measured, best_of, expected_answers, is_yes, verdicts_on
-from evaluators.registry import register
-from evaluators.toolbox import Toolbox
-from evaluators.types import Field, Reason, Row, RowScore
-from evaluators.verdicts import chunk_spans
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Field, Reason, Row, RowScore
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.ragas_base import SOURCE, Measured, best_of, expected_answers, is_yes, verdicts_on
+from leadline.evaluators.judge.verdicts import chunk_spans
+from leadline.evaluators.models.embedding_evaluator import SPANS, quote
 
 
 def average_precision(useful: Sequence[bool]) -> float:

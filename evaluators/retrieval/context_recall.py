@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from evaluators.base import Spec
-from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
-from evaluators.metrics import Metric
-from evaluators.models.embedding import SPANS
-from evaluators.ragas import SOURCE, Measured, as_evidence, best_of, context_of, expected_answers, is_yes, verdicts_on
-from evaluators.registry import register
-from evaluators.toolbox import Toolbox
-from evaluators.types import Field, Reason, Row, RowScore, Source, Span
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Field, Reason, Row, RowScore, Source, Span
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.ragas_base import (
+    SOURCE,
+    Measured,
+    as_evidence,
+    best_of,
+    context_of,
+    expected_answers,
+    is_yes,
+    verdicts_on,
+)
+from leadline.evaluators.models.embedding_evaluator import SPANS
 
 MOST_SENTENCES: Final = 500
 """Sentences of an expected answer that are judged: every 20 of them take a call that shows the whole context."""

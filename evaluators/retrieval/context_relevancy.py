@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from evaluators.base import Spec
-from evaluators.judge.errors import JudgeUnparseable
-from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
-from evaluators.metrics import Metric
-from evaluators.models.embedding import SPANS, quote
-from evaluators.ragas import SOURCE
-from evaluators.registry import register
-from evaluators.toolbox import Toolbox
-from evaluators.types import Evidence, Field, Reason, Row, RowScore, Source, Span
-from evaluators.verdicts import Reason as Rationale
-from evaluators.verdicts import StrictReply
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Reason, Row, RowScore, Source, Span
+from leadline.evaluators.judge.engine.failures import JudgeUnparseable
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.ragas_base import SOURCE
+from leadline.evaluators.judge.verdicts import Reason as Rationale
+from leadline.evaluators.judge.verdicts import StrictReply
+from leadline.evaluators.models.embedding_evaluator import SPANS, quote
 
 AT_ONCE: Final = 100
 """Sentences that the judge is shown at once, at most."""

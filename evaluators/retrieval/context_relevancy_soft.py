@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from evaluators.base import Spec
-from evaluators.metrics import Metric
-from evaluators.models.embedding import SPANS, EmbeddingEvaluator, EmbeddingParams, Vectors
-from evaluators.models.similarity import best_matches
-from evaluators.models.weights import BGE_SMALL_EN
-from evaluators.params import JudgeKey
-from evaluators.registry import register
-from evaluators.types import Evidence, Field, Reason, Row, RowScore, Source, Span
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import JudgeKey
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Reason, Row, RowScore, Source, Span
+from leadline.evaluators.models.embedding_evaluator import SPANS, EmbeddingEvaluator, EmbeddingParams, Vectors
+from leadline.evaluators.models.similarity import best_matches
+from leadline.evaluators.models.weights import BGE_SMALL_EN
 
 if TYPE_CHECKING:
-    from evaluators.toolbox import Toolbox
+    from leadline.evaluators.core.context import Toolbox
 
 
 class Parameters(EmbeddingParams, JudgeKey):

@@ -8,12 +8,12 @@ from typing import Annotated
 
 from pydantic import Field as Key
 
-from evaluators.base import RowEvaluator, Spec
-from evaluators.metrics import Metric
-from evaluators.params import Params
-from evaluators.registry import register
-from evaluators.toolbox import Toolbox
-from evaluators.types import Chunk, Evidence, Field, Row, RowScore, clip
+from leadline.evaluators.core.base import RowEvaluator, Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Chunk, Evidence, Field, Row, RowScore, clip
 
 
 class RetrievalParams(Params):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from evaluators.base import Spec
-from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
-from evaluators.metrics import Metric
-from evaluators.registry import register
-from evaluators.statements import SOURCE, STATEMENTS, statements_of
-from evaluators.toolbox import Toolbox
-from evaluators.types import Evidence, Field, Reason, Row, RowScore
-from evaluators.verdicts import Verdicts, as_json, chunk_spans, count_of, one_each
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Reason, Row, RowScore
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.statements import SOURCE, STATEMENTS, statements_of
+from leadline.evaluators.judge.verdicts import Verdicts, as_json, chunk_spans, count_of, one_each
 
 
 def average_precision(useful: Sequence[bool]) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from evaluators.robustness._rgb_cases import RgbCase
+from leadline.evaluators.robustness._rgb_cases import RgbCase
 
 REFUSALS: Final = (
     "i can not answer the question because of the insufficient information in documents",

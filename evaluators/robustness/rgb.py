@@ -7,11 +7,13 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field as Parameter
 
-from evaluators.base import RowEvaluator, Spec
-from evaluators.metrics import Metric
-from evaluators.params import Params
-from evaluators.registry import register
-from evaluators.robustness._rgb_cases import (
+from leadline.evaluators.core.base import RowEvaluator, Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Json, NotApplicable, Reason, Row, RowScore, Unscored
+from leadline.evaluators.robustness._rgb_cases import (
     CLOSED_BOOK,
     COUNTERFACTUAL,
     INTEGRATION,
@@ -20,9 +22,7 @@ from evaluators.robustness._rgb_cases import (
     RgbCase,
     rgb_case,
 )
-from evaluators.robustness._rgb_scorers import Official, Scorer, Space, is_right
-from evaluators.toolbox import Toolbox
-from evaluators.types import Evidence, Field, Json, NotApplicable, Reason, Row, RowScore, Unscored
+from leadline.evaluators.robustness._rgb_scorers import Official, Scorer, Space, is_right
 
 _SOURCE: Final = (
     "Chen et al., Benchmarking Large Language Models in Retrieval-Augmented Generation (RGB), AAAI 2024, "

@@ -7,8 +7,8 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from evaluators.errors import ModelUnavailable
-from evaluators.types import clip
+from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.core.row import clip
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from evaluators.base import RowEvaluator
-from evaluators.toolbox import Toolbox
-from evaluators.types import Row, RowScore
+from leadline.evaluators.core.base import RowEvaluator
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.row import Row, RowScore
 
 T = TypeVar("T")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from evaluators.base import Spec
-from evaluators.metrics import Metric
-from evaluators.registry import register
-from evaluators.summarization._overlap import OverlapEvaluator
-from evaluators.text.ngrams import NGrams, bleu
-from evaluators.text.tokens import nltk_words
-from evaluators.toolbox import Toolbox
-from evaluators.types import Field, RowScore, clip
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Field, RowScore, clip
+from leadline.evaluators.summarization._overlap import OverlapEvaluator
+from leadline.evaluators.text.ngrams import NGrams, bleu
+from leadline.evaluators.text.tokens import nltk_words
 
 ORDERS: Final = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0))
 """NLTK's weights of BLEU-1 to BLEU-4: each order of n-grams alone."""

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field as Described
 
-from evaluators.base import Evaluator, Spec
-from evaluators.errors import LeadlineError, ModelUnavailable
-from evaluators.metrics import Metric
-from evaluators.models import weights
-from evaluators.models.catalogue import SUMMAC_CONV, VITAMINC_NLI
-from evaluators.models.embedding import EmbeddingParams, quote
-from evaluators.models.refs import ModelKind, ModelRef
-from evaluators.models.weights import BGE_SMALL_EN_V15
-from evaluators.registry import register
-from evaluators.summarization import _completeness
-from evaluators.summarization._faithfulness import CONV, ZERO_SHOT, Faithfulness, ZeroShot
-from evaluators.summarization._parts import Part, Texts, counting, failed, without
-from evaluators.types import Evidence, Field, Json, Reason, Row, RowScore
+from leadline.evaluators.core.base import Evaluator, Spec
+from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Json, Reason, Row, RowScore
+from leadline.evaluators.models import weights
+from leadline.evaluators.models.catalogue import SUMMAC_CONV, VITAMINC_NLI
+from leadline.evaluators.models.embedding_evaluator import EmbeddingParams, quote
+from leadline.evaluators.models.refs import ModelKind, ModelRef
+from leadline.evaluators.models.weights import BGE_SMALL_EN_V15
+from leadline.evaluators.summarization import _completeness
+from leadline.evaluators.summarization._summac import CONV, ZERO_SHOT, Faithfulness, ZeroShot
+from leadline.evaluators.summarization._summary_parts import Part, Texts, counting, failed, without
 
 if TYPE_CHECKING:
-    from evaluators.toolbox import Toolbox
+    from leadline.evaluators.core.context import Toolbox
 
 log = logging.getLogger("leadline.evaluators")
 
@@ -89,7 +89,7 @@ class CompletenessFaithfulness(Evaluator):
     greatest ``E``, H2O Sonar leaves ``C`` out; the parameter ``zero_shot`` selects their ways.
 
     **Faithfulness (SummaC Conv)**. The published layer on histograms of ``E``: see
-    :mod:`evaluators.models.summac_conv`.
+    :mod:`leadline.evaluators.models.summac_conv`.
 
     **Edge cases.**
 
@@ -197,7 +197,7 @@ class CompletenessFaithfulness(Evaluator):
         return out
 
     def _completeness(self, texts: Texts, tools: Toolbox) -> Part:
-        from evaluators.models.embedders import embed_apart
+        from leadline.evaluators.models.embedders import embed_apart
 
         document, summary = _distinct(texts)
         ref = self.embedder(tools)

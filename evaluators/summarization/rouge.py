@@ -8,16 +8,16 @@ from typing import Annotated
 
 from pydantic import Field as Parameter
 
-from evaluators.base import Spec
-from evaluators.metrics import Metric
-from evaluators.params import Params
-from evaluators.registry import register
-from evaluators.summarization._overlap import OverlapEvaluator
-from evaluators.text.lcs import lcs_length, union_lcs
-from evaluators.text.ngrams import NGrams, matches
-from evaluators.text.tokens import rouge_words
-from evaluators.toolbox import Toolbox
-from evaluators.types import Field, Reason, RowScore, Unscored
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Field, Reason, RowScore, Unscored
+from leadline.evaluators.summarization._overlap import OverlapEvaluator
+from leadline.evaluators.text.lcs import lcs_length, union_lcs
+from leadline.evaluators.text.ngrams import NGrams, matches
+from leadline.evaluators.text.tokens import rouge_words
 
 
 class RougeText:

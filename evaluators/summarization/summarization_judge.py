@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from evaluators.base import Spec
-from evaluators.judge.evaluator import Judge, here
-from evaluators.judge.pass_fail import PassFailEvaluator
-from evaluators.metrics import boolean_metrics
-from evaluators.registry import register
-from evaluators.types import Field, Json, Row
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.metric import boolean_metrics
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Field, Json, Row
+from leadline.evaluators.judge.judge_evaluator import Judge, here
+from leadline.evaluators.judge.pass_fail import PassFailEvaluator
 
 
 @register

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from evaluators.base import Spec
-from evaluators.judge.errors import JudgeUnparseable
-from evaluators.judge.evaluator import Judge, JudgeEvaluator, here
-from evaluators.judge.replies import read_number
-from evaluators.metrics import Metric
-from evaluators.registry import register
-from evaluators.statements import SOURCE
-from evaluators.toolbox import Toolbox
-from evaluators.types import Field, Row, RowScore
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Field, Row, RowScore
+from leadline.evaluators.judge.engine.failures import JudgeUnparseable
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.replies import read_number
+from leadline.evaluators.judge.statements import SOURCE
 
 
 def rating(text: str) -> float:

@@ -11,16 +11,16 @@ from typing import Annotated, Final
 from pydantic import AfterValidator
 from pydantic import Field as Parameter
 
-from evaluators.base import Spec
-from evaluators.metrics import Metric
-from evaluators.params import Params
-from evaluators.registry import register
-from evaluators.summarization._overlap import OverlapEvaluator
-from evaluators.summarization.rouge import RougeText, best_or_unscored, rouge_l, rouge_lsum, rouge_n
-from evaluators.text.ngrams import NGrams, bleu
-from evaluators.text.tokens import valor_words
-from evaluators.toolbox import Toolbox
-from evaluators.types import Field, RowScore, clip
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Field, RowScore, clip
+from leadline.evaluators.summarization._overlap import OverlapEvaluator
+from leadline.evaluators.summarization.rouge import RougeText, best_or_unscored, rouge_l, rouge_lsum, rouge_n
+from leadline.evaluators.text.ngrams import NGrams, bleu
+from leadline.evaluators.text.tokens import valor_words
 
 ROUGE_TYPES: Final = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 _ROUGE_TYPE: Final = re.compile(r"rouge(?:[1-9]|L|Lsum)")

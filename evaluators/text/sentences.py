@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from evaluators.errors import UsageError
+from leadline.evaluators.core.errors import UsageError
 
 if TYPE_CHECKING:
     from nltk.tokenize.punkt import PunktTokenizer

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, model_validator
 from pydantic import Field as Parameter
 
-from evaluators.base import Evaluator, Spec
-from evaluators.details import Details
-from evaluators.label_map import LabelMap
-from evaluators.metrics import Metric
-from evaluators.params import REPORT_ONLY, Params
-from evaluators.registry import register
-from evaluators.toolbox import Toolbox
-from evaluators.types import Evidence, Field, Json, NotApplicable, Reason, Row, RowScore, clip
-from evaluators.vision._dataset import Dataset, gather, metrics_under
-from evaluators.vision._detection_details import Model, details
-from evaluators.vision._images import COCO_MOST, Looked, Rules, look_at
-from evaluators.vision._payload import pack
-from evaluators.vision._ranking import Method
-from evaluators.vision._rows import values_by_image
+from leadline.evaluators.core.base import Evaluator, Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.details import Details
+from leadline.evaluators.core.label_map import LabelMap
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import REPORT_ONLY, Params
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Json, NotApplicable, Reason, Row, RowScore, clip
+from leadline.evaluators.vision.engine.detection_details import Model, details
+from leadline.evaluators.vision.engine.image_batch import COCO_MOST, Looked, Rules, look_at
+from leadline.evaluators.vision.engine.image_metrics import values_by_image
+from leadline.evaluators.vision.engine.image_set import Dataset, gather, metrics_under
+from leadline.evaluators.vision.engine.payload import pack
+from leadline.evaluators.vision.engine.ranking import Method
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from evaluators.base import RowEvaluator, Spec
-from evaluators.details import Details
-from evaluators.label_map import LabelMap
-from evaluators.metrics import Metric
-from evaluators.params import Params
-from evaluators.registry import register
-from evaluators.toolbox import Toolbox
-from evaluators.types import Evidence, Field, Json, Reason, Row, RowScore, clip
-from evaluators.vision._regions import Overlap, overlaps
-from evaluators.vision._segmentation import Segmented, gather, pack, pooled
-from evaluators.vision._segmentation_details import details
+from leadline.evaluators.core.base import RowEvaluator, Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.details import Details
+from leadline.evaluators.core.label_map import LabelMap
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Field, Json, Reason, Row, RowScore, clip
+from leadline.evaluators.vision.engine.regions import Overlap, overlaps
+from leadline.evaluators.vision.engine.segmentation import Segmented, gather, pack, pooled
+from leadline.evaluators.vision.engine.segmentation_details import details
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from flows.cli.output import clean, number, print_json, print_table
-from flows.cli.session import Session, say, session_options, warn_of_ledger
+from leadline.flows.cli.output import clean, number, print_json, print_table
+from leadline.flows.cli.session import Session, say, session_options, warn_of_ledger
 
 if TYPE_CHECKING:
-    from tasks.ledger.report import Totals
+    from leadline.tasks.ledger.ledger_report import Totals
 
 DIGITS: Final = 12
 """Digits of a digest that a table shows; ``leadline calls`` takes any beginning."""
@@ -43,7 +43,7 @@ def calls(
 
     DIGEST, or its first digits, shows the call with what was sent and what came back.
     """
-    from tasks.ledger.place import read_ledger
+    from leadline.tasks.ledger.location import read_ledger
 
     warn_of_ledger(session.store)
     ledger = read_ledger(session.open_store())
@@ -65,9 +65,9 @@ def calls(
 @click.pass_context
 def reparse(context: click.Context, /, run_id: str, as_json: bool) -> int:
     """Score RUN's dataset anew from the judge's stored replies, as today's parsers read them. No call is made."""
-    from evaluators.errors import UsageError
-    from flows.cli.evaluate import run_evaluation
-    from flows.config import EvaluateConfig
+    from leadline.evaluators.core.errors import UsageError
+    from leadline.flows.cli.evaluate import run_evaluation
+    from leadline.flows.evaluate.config import EvaluateConfig
 
     session = context.ensure_object(Session)
     record = session.open_store().run(run_id).read()

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from evaluators.errors import UsageError
-from flows.cli.output import print_json, print_table
-from flows.cli.prose import plain_text
-from flows.cli.session import session_options
+from leadline.evaluators.core.errors import UsageError
+from leadline.flows.cli.output import print_json, print_table
+from leadline.flows.cli.prose import plain_text
+from leadline.flows.cli.session import session_options
 
 if TYPE_CHECKING:
-    from evaluators.base import Evaluator
+    from leadline.evaluators.core.base import Evaluator
 
 
 @click.group(invoke_without_command=True)
@@ -29,7 +29,7 @@ def evaluators(context: click.Context, family: str | None, suite: str | None, as
         return
     chosen = _chosen(family, suite)
     if as_json:
-        from evaluators.base import describe
+        from leadline.evaluators.core.base import describe
 
         print_json([describe(evaluator) for evaluator in chosen])
         return
@@ -45,8 +45,8 @@ def evaluators(context: click.Context, family: str | None, suite: str | None, as
 @session_options
 def show(evaluator_id: str, as_json: bool) -> None:
     """Show one evaluator: its method and source, inputs, metrics and parameters."""
-    from evaluators.base import describe
-    from evaluators.registry import get
+    from leadline.evaluators.core.base import describe
+    from leadline.evaluators.core.registry import get
 
     evaluator = get(evaluator_id)
     description = cast("Mapping[str, Any]", describe(evaluator))
@@ -79,8 +79,8 @@ def show(evaluator_id: str, as_json: bool) -> None:
 @session_options
 def suites(as_json: bool) -> None:
     """List the named sets of evaluators."""
-    from evaluators.suites import suite
-    from evaluators.suites import suites as named
+    from leadline.evaluators.core.suites import suite
+    from leadline.evaluators.core.suites import suites as named
 
     rows = [(name, text, suite(name)) for name, text in named().items()]
     if as_json:
@@ -90,8 +90,8 @@ def suites(as_json: bool) -> None:
 
 
 def _chosen(family: str | None, suite_name: str | None) -> list[type[Evaluator]]:
-    from evaluators.registry import FAMILIES, all_evaluators
-    from evaluators.suites import suite
+    from leadline.evaluators.core.registry import FAMILIES, all_evaluators
+    from leadline.evaluators.core.suites import suite
 
     if family is not None and family not in FAMILIES:
         raise UsageError(f"There is no family called {family!r}.", hint=f"Families: {', '.join(FAMILIES)}.")

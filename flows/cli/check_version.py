@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from evaluators.wording import count
-from flows.cli.events import read_settings
-from flows.cli.options import FAIL_ON, refusals
-from flows.cli.output import clean, moment, print_json, print_table
-from flows.cli.running import on_an_api, stoppable
-from flows.cli.session import Session, say, session_options, warn_of_ledger
+from leadline.evaluators.core.text import count
+from leadline.flows.cli.evaluate_options import FAIL_ON, refusals
+from leadline.flows.cli.events import read_settings
+from leadline.flows.cli.output import clean, moment, print_json, print_table
+from leadline.flows.cli.running import on_an_api, stoppable
+from leadline.flows.cli.session import Session, say, session_options, warn_of_ledger
 
 if TYPE_CHECKING:
-    from flows.version_config import ModelVersionConfig, ModelVersionResult
+    from leadline.flows.model_version.config import ModelVersionConfig, ModelVersionResult
 
 REJECTED: Final = 1
 _KEPT: Final = "Interrupted. Answers and scores are kept: the same command goes on from there."
@@ -77,7 +77,7 @@ def check_version(session: Session, /, as_json: bool, **options: Any) -> int:
 @click.pass_obj
 def versions(session: Session, /, model: str | None, as_json: bool) -> None:
     """List the model versions that were evaluated, or are being evaluated, with decision and run."""
-    from tasks.versions import records
+    from leadline.tasks.runs.versions import records
 
     found = [record for record in records(session.open_store()) if model in (None, record["model"])]
     if as_json:
@@ -92,7 +92,7 @@ def versions(session: Session, /, model: str | None, as_json: bool) -> None:
 
 
 def _config(session: Session, options: dict[str, Any]) -> ModelVersionConfig:
-    from flows.version_config import ModelVersionConfig
+    from leadline.flows.model_version.config import ModelVersionConfig
 
     given = read_settings(options["settings"])
     given |= {name: options[name] for name in ("model", "version", "suite")}
@@ -113,10 +113,10 @@ def _config(session: Session, options: dict[str, Any]) -> ModelVersionConfig:
 
 def _check(config: ModelVersionConfig) -> None:
     """Refuse what the flow would refuse, before a server is started."""
-    from flows.version_check import check_measured, target_of
-    from tasks.collect import check_target
-    from tasks.load import load_dataset
-    from tasks.store import Store
+    from leadline.flows.model_version.prepare import check_measured, target_of
+    from leadline.tasks.collect import check_target
+    from leadline.tasks.load import load_dataset
+    from leadline.tasks.store.store import Store
 
     check_measured(config)
     if not config.answers:
@@ -128,7 +128,7 @@ def _check(config: ModelVersionConfig) -> None:
 
 
 def _run(config: ModelVersionConfig) -> ModelVersionResult:
-    from flows.on_model_version import on_model_version
+    from leadline.flows.model_version.flow import on_model_version
 
     result: ModelVersionResult = on_model_version(config)
     return result

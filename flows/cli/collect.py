@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from evaluators.wording import count
-from flows.cli.options import FORMATS, refusals
-from flows.cli.output import clean, print_json
-from flows.cli.running import on_an_api, stoppable
-from flows.cli.session import Session, say, session_options, warn_of_ledger
+from leadline.evaluators.core.text import count
+from leadline.flows.cli.evaluate_options import FORMATS, refusals
+from leadline.flows.cli.output import clean, print_json
+from leadline.flows.cli.running import on_an_api, stoppable
+from leadline.flows.cli.session import Session, say, session_options, warn_of_ledger
 
 if TYPE_CHECKING:
-    from flows.version_config import CollectConfig, CollectResult
+    from leadline.flows.model_version.config import CollectConfig, CollectResult
 
 _KEPT: Final = "Interrupted. Answers are kept: the same command asks only for what is missing."
 
@@ -63,8 +63,8 @@ def collect(session: Session, /, as_json: bool, **options: Any) -> int:
 
 
 def _config(session: Session, options: dict[str, Any]) -> CollectConfig:
-    from flows.config import DatasetFormat
-    from flows.version_config import CollectConfig
+    from leadline.flows.evaluate.config import DatasetFormat
+    from leadline.flows.model_version.config import CollectConfig
 
     with refusals("collect", CollectConfig):
         return CollectConfig(**options | {"format": DatasetFormat(options["format"]), "store": session.store})
@@ -72,10 +72,10 @@ def _config(session: Session, options: dict[str, Any]) -> CollectConfig:
 
 def _check(config: CollectConfig) -> None:
     """Refuse what the flow would refuse, before a server is waited for."""
-    from flows.collecting import output_of, targets_of
-    from tasks.collect import check_target
-    from tasks.load import load_dataset
-    from tasks.store import Store
+    from leadline.flows.collect.prepare import output_of, targets_of
+    from leadline.tasks.collect import check_target
+    from leadline.tasks.load import load_dataset
+    from leadline.tasks.store.store import Store
 
     targets = targets_of(config)
     output_of(config)
@@ -85,7 +85,7 @@ def _check(config: CollectConfig) -> None:
 
 
 def _run(config: CollectConfig) -> CollectResult:
-    from flows.collect import collect as flow
+    from leadline.flows.collect.flow import collect as flow
 
     result: CollectResult = flow(config)
     return result

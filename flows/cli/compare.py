@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from evaluators.errors import UsageError
-from evaluators.wording import count
-from flows.cli.options import refusals
-from flows.cli.output import clean, moment, number, print_json, print_table
-from flows.cli.session import Session, relay_warnings, say, session_options
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.text import count
+from leadline.flows.cli.evaluate_options import refusals
+from leadline.flows.cli.output import clean, moment, number, print_json, print_table
+from leadline.flows.cli.session import Session, relay_warnings, say, session_options
 
 if TYPE_CHECKING:
-    from flows.comparing import CompareConfig
-    from tasks.compare import Comparison, MetricComparison
+    from leadline.flows.compare.config import CompareConfig
+    from leadline.tasks.compare import Comparison, MetricComparison
 
 GATE_FAILED: Final = 1
 FAIL_ON: Final = ("inconclusive", "fail", "never")
@@ -72,11 +72,11 @@ def compare(session: Session, /, sides: tuple[str, ...], fail_on: str, as_json: 
     """
     config = _config(session, sides, options)
     relay_warnings()
-    from flows.comparing import run_comparison
+    from leadline.flows.compare.config import run_comparison
 
     found = run_comparison(config)
     if as_json:
-        from tasks.compare.publish import record
+        from leadline.tasks.compare.publish_comparison import record
 
         print_json(_plain(record(found)) | {"folder": str(found.folder), "report": str(found.report)})
     else:
@@ -86,7 +86,7 @@ def compare(session: Session, /, sides: tuple[str, ...], fail_on: str, as_json: 
 
 
 def _config(session: Session, sides: Sequence[str], options: dict[str, Any]) -> CompareConfig:
-    from flows.comparing import CompareConfig
+    from leadline.flows.compare.config import CompareConfig
 
     baseline, versions = options.pop("baseline"), options.pop("versions")
     most = 0 if versions else 1 if baseline else 2
@@ -138,7 +138,7 @@ def _pair(text: str, form: str) -> tuple[str, str]:
 
 def _plain(value: dict[str, Any]) -> dict[str, Any]:
     """Return a record whose dataclasses are objects."""
-    from tasks.publish.jsonio import plain
+    from leadline.tasks.publish.jsonio import plain
 
     found: dict[str, Any] = plain(value)
     return found
@@ -232,8 +232,8 @@ def tag(session: Session, /, name: str | None, tag_name: str | None, remove: boo
 
     A tagged run can be named as tag:NAME wherever a run is asked for.
     """
-    from tasks.runs import find_run
-    from tasks.tags import remove_tag, set_tag
+    from leadline.tasks.runs.lookup import find_run
+    from leadline.tasks.runs.tags import remove_tag, set_tag
 
     store = session.open_store()
     if name is None:
@@ -255,7 +255,7 @@ def tag(session: Session, /, name: str | None, tag_name: str | None, remove: boo
 
 
 def _list_tags(session: Session, *, as_json: bool) -> None:
-    from tasks.tags import all_tags
+    from leadline.tasks.runs.tags import all_tags
 
     lines = [
         {"tag": name, "run": run.id, "name": run.read().get("name") or "", "since": when}

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import click
 
-from evaluators.errors import LeadlineError, UsageError
-from flows.cli.output import print_json
-from flows.cli.session import Session, say, session_options
+from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.flows.cli.output import print_json
+from leadline.flows.cli.session import Session, say, session_options
 
 
 @click.command()
@@ -27,14 +27,14 @@ def deploy(file: Path | None, show: bool, as_json: bool) -> None:
     The server is the one that PREFECT_API_URL names, or the one that `leadline server start` keeps. Doing it again
     changes only what differs.
     """
-    from flows.deployment_file import own_file, read_deployment_file
+    from leadline.flows.deploy.file import own_file, read_deployment_file
 
     if show:
         click.echo(own_file(), nl=False)
         return
     wanted = read_deployment_file(file)
-    from flows.deploy import deploy as make
-    from flows.server import lasting_api
+    from leadline.flows.deploy.apply import deploy as make
+    from leadline.flows.prefect_server.resolve import lasting_api
 
     with lasting_api() as api:
         done = []
@@ -74,8 +74,8 @@ def worker(
 
     A worker that is told to end takes no more runs and waits for those in work; told twice, it ends at once.
     """
-    from flows.server import lasting_api
-    from tasks.store import Store
+    from leadline.flows.prefect_server.resolve import lasting_api
+    from leadline.tasks.store.store import Store
 
     with lasting_api() as api:
         _check_pool(pool)

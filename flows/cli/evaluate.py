@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from evaluators.wording import count, nouns
-from flows.cli.options import evaluation_options, make_config
-from flows.cli.output import clean, number, print_json, print_table
-from flows.cli.running import on_an_api, stoppable
-from flows.cli.session import Session, say, session_options, warn_of_ledger
+from leadline.evaluators.core.text import count, nouns
+from leadline.flows.cli.evaluate_options import evaluation_options, make_config
+from leadline.flows.cli.output import clean, number, print_json, print_table
+from leadline.flows.cli.running import on_an_api, stoppable
+from leadline.flows.cli.session import Session, say, session_options, warn_of_ledger
 
 if TYPE_CHECKING:
-    from flows.config import EvaluateConfig, EvaluateResult
-    from flows.planning import PlanPreview
+    from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
+    from leadline.flows.evaluate.prepare import PlanPreview
 
 GATE_FAILED: Final = 1
 
@@ -55,7 +55,7 @@ def run_evaluation(session: Session, config: EvaluateConfig, *, as_json: bool) -
 def plan(session: Session, /, as_json: bool, **options: Any) -> None:
     """Show what evaluating DATASET would reuse, and what it would compute. Nothing is scored."""
     config = make_config(session, options)
-    from flows.planning import preview
+    from leadline.flows.evaluate.prepare import preview
 
     planned = preview(config)
     if as_json:
@@ -65,7 +65,7 @@ def plan(session: Session, /, as_json: bool, **options: Any) -> None:
 
 
 def _run(config: EvaluateConfig) -> EvaluateResult:
-    from flows.evaluate import evaluate as flow
+    from leadline.flows.evaluate.flow import evaluate as flow
 
     result: EvaluateResult = flow(config)
     return result
@@ -73,11 +73,11 @@ def _run(config: EvaluateConfig) -> EvaluateResult:
 
 def _check(config: EvaluateConfig) -> None:
     """Refuse what the flow would refuse; a dataset that is loaded here is not loaded again."""
-    from flows.planning import settings_of
-    from tasks.fitting import fitting
-    from tasks.jobs import choose
-    from tasks.load import load_dataset
-    from tasks.store import Store
+    from leadline.flows.evaluate.prepare import settings_of
+    from leadline.tasks.load import load_dataset
+    from leadline.tasks.plan.configured import choose
+    from leadline.tasks.plan.selection import fitting
+    from leadline.tasks.store.store import Store
 
     settings = settings_of(config)
     if settings.judges:
@@ -91,12 +91,12 @@ def _check(config: EvaluateConfig) -> None:
 
 
 def _import() -> None:
-    import flows.evaluate  # noqa: F401 - takes a second, while the server starts
+    import leadline.flows.evaluate.flow  # noqa: F401 - takes a second, while the server starts
 
 
 def say_left_out(left_out: Mapping[str, str]) -> None:
     """Say which evaluators do not run although nothing was said against them."""
-    from tasks.jobs import NOT_HERE
+    from leadline.tasks.plan.configured import NOT_HERE
 
     absent = [name for name, why in left_out.items() if why.endswith(NOT_HERE)]
     if absent:

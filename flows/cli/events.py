@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evaluators.errors import LeadlineError, UsageError
-from flows.cli.output import clean, print_json, print_table
-from flows.cli.session import Session, say, session_options
+from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.flows.cli.output import clean, print_json, print_table
+from leadline.flows.cli.session import Session, say, session_options
 
 if TYPE_CHECKING:
-    from flows.events import Outcome, Sent
+    from leadline.flows.triggers.prefect_events import Outcome, Sent
 
 
 @click.group()
@@ -53,7 +53,7 @@ def model_version(
     The payload is checked against the flow's parameters first. The same model version, suite and configuration is
     evaluated once, however often it is sent.
     """
-    from flows.model_events import read_payload, send_model_version
+    from leadline.flows.triggers.model_events import read_payload, send_model_version
 
     given = _payload(payload) | {"model": model, "version": version} | read_settings(settings)
     if suite is not None:
@@ -63,7 +63,7 @@ def model_version(
     if again:
         given["again"] = True
     config = read_payload(given)
-    from flows.server import lasting_api
+    from leadline.flows.prefect_server.resolve import lasting_api
 
     with lasting_api() as api:
         sent = send_model_version(config, again=again, wait=wait)
@@ -110,7 +110,7 @@ def read_settings(texts: tuple[str, ...]) -> dict[str, Any]:
     Raises:
         UsageError: A text has no value, or contradicts another one.
     """
-    from flows.cli.options import read_value
+    from leadline.flows.cli.evaluate_options import read_value
 
     found: dict[str, Any] = {}
     for text in texts:
@@ -141,8 +141,8 @@ def events(failed: bool, hours: float, limit: int, as_json: bool) -> None:
     """List Leadline's events with what they started, and what automations failed at."""
     from dataclasses import asdict
 
-    from flows.events import recent
-    from flows.server import lasting_api
+    from leadline.flows.prefect_server.resolve import lasting_api
+    from leadline.flows.triggers.prefect_events import recent
 
     with lasting_api():
         entries = recent(hours, failed_only=failed, limit=limit)

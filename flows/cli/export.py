@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from evaluators.errors import UsageError
-from flows.cli.session import Session, say, session_options
+from leadline.evaluators.core.errors import UsageError
+from leadline.flows.cli.session import Session, say, session_options
 
 if TYPE_CHECKING:
-    from tasks.store import Run, Store
+    from leadline.tasks.store.store import Run, Store
 
 FILES: Final = {
     "html": "report.html",
@@ -62,7 +62,7 @@ def export(session: Session, /, name: str, form: str | None, table: str, output:
     its agent evaluation, as .parquet, .csv or .json. Any other table or selection: leadline sql. A file that the run
     lacks since an earlier version made it is made now.
     """
-    from tasks.runs import find_run
+    from leadline.tasks.runs.lookup import find_run
 
     store = session.open_store()
     run = find_run(store, name)
@@ -76,7 +76,7 @@ def export(session: Session, /, name: str, form: str | None, table: str, output:
         if form == "all":
             written: Path | None = _copy_all(run, output)
         elif form == "databricks":
-            from tasks.databricks_columns import export_databricks
+            from leadline.tasks.publish.exports.databricks_table import export_databricks
 
             written, metrics = export_databricks(store, run, output)
             say(f"Wrote {metrics}")
@@ -96,8 +96,8 @@ def _file(form: str, table: str) -> str:
 
 def _publish_again(store: Store, run: Run) -> None:
     """Make the results of a completed run from its database."""
-    from tasks.runs import status
-    from tasks.steps import publish_results
+    from leadline.tasks.pipeline import publish_results
+    from leadline.tasks.runs.lookup import status
 
     if status(run.read()) == "completed":
         publish_results(store, run, None)
@@ -116,7 +116,7 @@ def _copy(source: Path, output: Path) -> Path | None:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return None
-    from tasks.store import replacing
+    from leadline.tasks.store.store import replacing
 
     target = output / source.name if output.is_dir() else output
     with replacing(target) as draft:

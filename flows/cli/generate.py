@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from evaluators.wording import count
-from flows.cli.options import refusals
-from flows.cli.output import clean, print_json
-from flows.cli.running import on_an_api, stoppable
-from flows.cli.session import Session, say, session_options, warn_of_ledger
+from leadline.evaluators.core.text import count
+from leadline.flows.cli.evaluate_options import refusals
+from leadline.flows.cli.output import clean, print_json
+from leadline.flows.cli.running import on_an_api, stoppable
+from leadline.flows.cli.session import Session, say, session_options, warn_of_ledger
 
 if TYPE_CHECKING:
-    from flows.generate_config import GenerateConfig, GenerateResult
-    from tasks.generate import Corpus
+    from leadline.flows.generate.config import GenerateConfig, GenerateResult
+    from leadline.tasks.generate import Corpus
 
 _KEPT: Final = "Interrupted. Replies are kept: the same command asks only for what is missing."
 _NAMED: Final = 5
@@ -102,8 +102,8 @@ def generate(session: Session, /, as_json: bool, dry_run: bool, **options: Any) 
 
 
 def _config(session: Session, options: dict[str, Any]) -> GenerateConfig:
-    from flows.config import Judges, Models
-    from flows.generate_config import GenerateConfig
+    from leadline.flows.evaluate.config import Judges, Models
+    from leadline.flows.generate.config import GenerateConfig
 
     judges = {field: options.pop(option) for option, field in _JUDGES.items()}
     models = {name: options.pop(name) for name in _MODELS}
@@ -117,8 +117,8 @@ def _config(session: Session, options: dict[str, Any]) -> GenerateConfig:
 
 def _check(config: GenerateConfig) -> None:
     """Refuse what the flow would refuse, before a server is waited for."""
-    from evaluators.toolbox import Toolbox
-    from flows.generating import corpus_of, embed_of, output_of, settings_of
+    from leadline.evaluators.core.context import Toolbox
+    from leadline.flows.generate.prepare import corpus_of, embed_of, output_of, settings_of
 
     output_of(config)
     embed_of(config, Toolbox(settings_of(config)))
@@ -126,7 +126,7 @@ def _check(config: GenerateConfig) -> None:
 
 
 def _run(config: GenerateConfig) -> GenerateResult:
-    from flows.generate import generate as flow
+    from leadline.flows.generate.flow import generate as flow
 
     result: GenerateResult = flow(config)
     return result
@@ -134,7 +134,7 @@ def _run(config: GenerateConfig) -> GenerateResult:
 
 def _preview(config: GenerateConfig, *, as_json: bool) -> None:
     """Print what would be asked."""
-    from flows.generating import corpus_of, output_of
+    from leadline.flows.generate.prepare import corpus_of, output_of
 
     output_of(config)
     corpus = corpus_of(config)

@@ -16,8 +16,8 @@ from typing import Final
 
 import click
 
-from evaluators.errors import LeadlineError
-from flows.cli.session import Session, say, session_options
+from leadline.evaluators.core.errors import LeadlineError
+from leadline.flows.cli.session import Session, say, session_options
 
 INTERRUPTED: Final = 130
 MISUSED: Final = 2
@@ -52,7 +52,7 @@ COMMANDS: Final = {
     "versions": ("check_version", "List the model versions that were evaluated."),
     "version": ("version", "Show versions."),
 }
-"""Each command with the module of :mod:`flows.cli` that has it, and its line in the help."""
+"""Each command with the module of :mod:`leadline.flows.cli` that has it, and its line in the help."""
 
 
 class LazyGroup(click.Group):
@@ -67,7 +67,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(
-            importlib.import_module(f"flows.cli.{COMMANDS[cmd_name][0]}"), cmd_name.replace("-", "_")
+            importlib.import_module(f"leadline.flows.cli.{COMMANDS[cmd_name][0]}"), cmd_name.replace("-", "_")
         )
         return command
 
@@ -153,7 +153,7 @@ def _own_error(error: Exception, session: Session) -> int:
     text = " ".join(f"{type(error).__name__}: {error}".split())[:500]
     where = ""
     try:
-        from flows.state import new_log
+        from leadline.flows.prefect_server.state import new_log
 
         log = new_log("error")
         log.write_text(traceback.format_exc(), encoding="utf-8", errors="backslashreplace")

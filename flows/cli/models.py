@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from evaluators.errors import LeadlineError, UsageError
-from evaluators.wording import count
-from flows.cli.output import print_json, print_table
-from flows.cli.session import say, session_options
+from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.evaluators.core.text import count
+from leadline.flows.cli.output import print_json, print_table
+from leadline.flows.cli.session import say, session_options
 
 if TYPE_CHECKING:
-    from evaluators.models.refs import ModelRef
-    from evaluators.models.weights import Status
+    from leadline.evaluators.models.refs import ModelRef
+    from leadline.evaluators.models.weights import Status
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
@@ -27,8 +27,8 @@ def models(context: click.Context, as_json: bool) -> None:
     """List the weights that Leadline knows, who needs them by default, and whether they are on this machine."""
     if context.invoked_subcommand:
         return
-    from evaluators.models.catalogue import download_size
-    from evaluators.models.weights import status
+    from leadline.evaluators.models.catalogue import download_size
+    from leadline.evaluators.models.weights import status
 
     rows = [(status(ref), users) for ref, users in _known().items()]
     if as_json:
@@ -75,7 +75,7 @@ def pull(names: Sequence[str], allow_pickle: bool) -> None:
     Without a name, fetches what evaluators need by default. What is here already is checked. A failure does not keep
     the others from being fetched; it is reported at the end, with exit code 3.
     """
-    from evaluators.models.weights import pull as fetch
+    from leadline.evaluators.models.weights import pull as fetch
 
     refs = tuple(dict.fromkeys(ref for name in names for ref in _meant(name))) if names else tuple(_needed_by_default())
     _announce(refs, allow_pickle=allow_pickle)
@@ -96,8 +96,8 @@ def pull(names: Sequence[str], allow_pickle: bool) -> None:
 
 def _announce(refs: Sequence[ModelRef], *, allow_pickle: bool) -> None:
     """Say what will be fetched, and how much that is, before anything is."""
-    from evaluators.models.catalogue import download_size
-    from evaluators.models.weights import status
+    from leadline.evaluators.models.catalogue import download_size
+    from leadline.evaluators.models.weights import status
 
     found = [status(ref, allow_pickle=allow_pickle) for ref in refs]
     sizes = [download_size(each.ref) for each in found if not each.present]
@@ -111,9 +111,9 @@ def _announce(refs: Sequence[ModelRef], *, allow_pickle: bool) -> None:
 
 def _known() -> dict[ModelRef, tuple[str, ...]]:
     """Return the weights that Leadline knows by name, each with the evaluators that need it by default."""
-    from evaluators.models.catalogue import ALTERNATIVES
-    from evaluators.models.refs import OFFLINE, ModelRef
-    from evaluators.models.weights import STSB_ROBERTA_BASE
+    from leadline.evaluators.models.catalogue import ALTERNATIVES
+    from leadline.evaluators.models.refs import OFFLINE, ModelRef
+    from leadline.evaluators.models.weights import STSB_ROBERTA_BASE
 
     needed = _needed_by_default()
     others = (ModelRef("embedder", OFFLINE), STSB_ROBERTA_BASE, *ALTERNATIVES)
@@ -121,9 +121,9 @@ def _known() -> dict[ModelRef, tuple[str, ...]]:
 
 
 def _needed_by_default() -> dict[ModelRef, tuple[str, ...]]:
-    from evaluators.models.weights import needed
-    from evaluators.registry import all_evaluators
-    from evaluators.toolbox import Toolbox
+    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.registry import all_evaluators
+    from leadline.evaluators.models.weights import needed
 
     return needed([kind() for kind in all_evaluators().values()], Toolbox())
 
@@ -134,9 +134,9 @@ def _meant(name: str) -> tuple[ModelRef, ...]:
     Raises:
         UsageError: It names nothing that can be fetched.
     """
-    from evaluators.models.weights import needed
-    from evaluators.registry import all_evaluators
-    from evaluators.toolbox import Toolbox
+    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.registry import all_evaluators
+    from leadline.evaluators.models.weights import needed
 
     kind = all_evaluators().get(name)
     if kind is None:
@@ -149,9 +149,9 @@ def _meant(name: str) -> tuple[ModelRef, ...]:
 
 def _repository(name: str) -> ModelRef:
     """Return the weights of an id, or of a short name as evaluators take it; never the tokenizer alone."""
-    from evaluators.models.catalogue import SHORT_NAMES
-    from evaluators.models.refs import ModelRef
-    from evaluators.models.weights import is_directory, parse_ref
+    from leadline.evaluators.models.catalogue import SHORT_NAMES
+    from leadline.evaluators.models.refs import ModelRef
+    from leadline.evaluators.models.weights import is_directory, parse_ref
 
     ref = parse_ref(SHORT_NAMES.get(name, name))
     if is_directory(ref):
@@ -162,7 +162,7 @@ def _repository(name: str) -> ModelRef:
 
 def _size_of(found: Status) -> str:
     """Return what weights take up here, or about how much there is to fetch."""
-    from evaluators.models.catalogue import download_size
+    from leadline.evaluators.models.catalogue import download_size
 
     if found.size is not None:
         return _size(found.size)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import click
 
-from flows.cli.session import on_terminal
+from leadline.flows.cli.session import on_terminal
 
 _WIDE: Final = 100_000
 _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {

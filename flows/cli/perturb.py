@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evaluators.errors import UsageError
-from evaluators.wording import count
-from flows.cli.options import FORMATS, refusals
-from flows.cli.output import clean, print_json, print_table
-from flows.cli.session import Session, say, session_options, warn_of_ledger
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.text import count
+from leadline.flows.cli.evaluate_options import FORMATS, refusals
+from leadline.flows.cli.output import clean, print_json, print_table
+from leadline.flows.cli.session import Session, say, session_options, warn_of_ledger
 
 if TYPE_CHECKING:
-    from flows.perturb_config import PerturbConfig
+    from leadline.flows.perturb.config import PerturbConfig
 
 
 @click.command()
@@ -55,7 +55,7 @@ def perturb(
     Collect answers to them and evaluate: the report says which answers flip.
     """
     if listed:
-        from tasks.perturb.registry import described
+        from leadline.tasks.perturb.perturbations import described
 
         print_table(("perturbation", "what it does"), list(described().items()))
         return
@@ -63,7 +63,7 @@ def perturb(
         raise UsageError("Name a suite and what to do to it.", hint="For example: leadline perturb s.json --with typo")
     from dataclasses import asdict
 
-    from flows.perturb_config import asks_judge, make_copies, output_of
+    from leadline.flows.perturb.config import asks_judge, make_copies, output_of
 
     config = _config(session, suite, recipes, options)
     if asks_judge(config):
@@ -83,8 +83,8 @@ def perturb(
 
 
 def _config(session: Session, suite: str, recipes: Sequence[str], options: dict[str, Any]) -> PerturbConfig:
-    from flows.config import DatasetFormat, Judges
-    from flows.perturb_config import PerturbConfig
+    from leadline.flows.evaluate.config import DatasetFormat, Judges
+    from leadline.flows.perturb.config import PerturbConfig
 
     judges = {"judge": "model", "judge_api_base": "api_base", "judge_config": "config"}
     chosen = {field: options.pop(option) for option, field in judges.items()}

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evaluators.errors import UsageError
-from evaluators.wording import count
-from flows.cli.output import clean, print_json, print_table
-from flows.cli.session import Session, say, session_options
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.text import count
+from leadline.flows.cli.output import clean, print_json, print_table
+from leadline.flows.cli.session import Session, say, session_options
 
 if TYPE_CHECKING:
-    from tasks.rgb.tables import Table
-    from tasks.store import Run, Store
+    from leadline.tasks.rgb.paper_tables import Table
+    from leadline.tasks.store.store import Run, Store
 
 
 @click.group()
@@ -60,8 +60,8 @@ def build(
 
     The same documents in the same order as the benchmark's own program, for the same seed.
     """
-    from tasks.rgb.build import Plan
-    from tasks.rgb.build import build as write
+    from leadline.tasks.rgb.build import Plan
+    from leadline.tasks.rgb.build import build as write
 
     plan = Plan(
         noise=_levels(noise),
@@ -102,7 +102,7 @@ def table(
     A file is a dataset with the answers to the cases of `leadline rgb build`, or some files that the benchmark's own
     program wrote (prediction_….json).
     """
-    from tasks.rgb.tables import tables
+    from leadline.tasks.rgb.paper_tables import tables
 
     store = session.open_store()
     paths = [name for name in what if Path(name).exists()]
@@ -127,7 +127,7 @@ def table(
 
 
 def _run_called(store: Store, name: str) -> Run:
-    from tasks.runs import find_run
+    from leadline.tasks.runs.lookup import find_run
 
     try:
         return find_run(store, name)
@@ -154,8 +154,8 @@ def _levels(text: str) -> tuple[float, ...]:
 
 def _dataset(session: Session, paths: Sequence[str], model: str | None, testbed: str | None) -> str:
     """Return a dataset with the answers; the benchmark's own files become one in the store."""
-    from tasks.rgb.predictions import convert, is_predictions
-    from tasks.store import digest
+    from leadline.tasks.rgb.predictions import convert, is_predictions
+    from leadline.tasks.store.store import digest
 
     if not all(is_predictions(path) for path in paths):
         if len(paths) > 1:
@@ -168,9 +168,9 @@ def _dataset(session: Session, paths: Sequence[str], model: str | None, testbed:
 
 def _evaluated(session: Session, dataset: str, scorer: str) -> str:
     """Evaluate a dataset with RGB's evaluators; returns the run's id."""
-    from evaluators.suites import suite
-    from flows.cli.running import on_an_api, stoppable
-    from flows.config import Dispatch, EvaluateConfig
+    from leadline.evaluators.core.suites import suite
+    from leadline.flows.cli.running import on_an_api, stoppable
+    from leadline.flows.evaluate.config import Dispatch, EvaluateConfig
 
     params: Mapping[str, dict[str, Any]] = {id_: {"scorer": scorer} for id_ in suite("rgb")}
     config = EvaluateConfig(
@@ -183,7 +183,7 @@ def _evaluated(session: Session, dataset: str, scorer: str) -> str:
     )
 
     def run() -> str:
-        from flows.evaluate import evaluate
+        from leadline.flows.evaluate.flow import evaluate
 
         result = evaluate(config)
         return str(result.run)

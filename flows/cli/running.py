@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 import click
 
-from flows.cli.session import Session, relay_warnings, say
+from leadline.flows.cli.session import Session, relay_warnings, say
 
 INTERRUPTED: Final = 130
 STOPPED: Final = 143
@@ -72,8 +72,8 @@ def on_an_api(
     if not session.debug:
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
         relay_warnings()
-    from flows.cli.progress import shown
-    from flows.server import ensure_api
+    from leadline.flows.cli.progress_bars import shown
+    from leadline.flows.prefect_server.resolve import ensure_api
 
     def tell(message: str) -> None:  # from a thread too, where click knows no command
         if not session.quiet:

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import click
 
-from flows.cli.output import number, print_json, print_table
-from flows.cli.session import Session, say, session_options
+from leadline.flows.cli.output import number, print_json, print_table
+from leadline.flows.cli.session import Session, say, session_options
 
 SEVERITIES: Final = ("high", "medium", "low")
 
@@ -20,7 +20,7 @@ SEVERITIES: Final = ("high", "medium", "low")
 @click.pass_obj
 def runs(session: Session, /, last: int | None, as_json: bool) -> None:
     """List the runs in the store, youngest first."""
-    from tasks.runs import summary
+    from leadline.tasks.runs.lookup import summary
 
     store = session.open_store()
     found = [summary(run) for run in reversed(store.runs()[-last if last else None :])]

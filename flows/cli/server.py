@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 import click
 
-from flows.cli.output import print_json
-from flows.cli.session import say, session_options
+from leadline.flows.cli.output import print_json
+from leadline.flows.cli.session import say, session_options
 
 
 @click.group()
@@ -22,7 +22,7 @@ def server() -> None:
 @session_options
 def start(port: int | None) -> None:
     """Start the server in the background and wait until it answers."""
-    from flows.server_kept import start as launch
+    from leadline.flows.prefect_server.background import start as launch
 
     say("Starting Prefect's server (5 to 20 s)…")
     kept = launch(port)
@@ -36,7 +36,7 @@ def start(port: int | None) -> None:
 @session_options
 def stop() -> None:
     """End the server."""
-    from flows.server_kept import stop as end
+    from leadline.flows.prefect_server.background import stop as end
 
     kept = end()
     say("No server is running." if kept is None else f"Stopped the server at {kept.url}.")
@@ -47,7 +47,7 @@ def stop() -> None:
 @session_options
 def status(as_json: bool) -> None:
     """Say whether the server runs, and where."""
-    from flows.server_kept import answers, running
+    from leadline.flows.prefect_server.background import answers, running
 
     kept = running()
     if as_json:

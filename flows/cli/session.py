@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from tasks.store import Store
+    from leadline.tasks.store.store import Store
 
 RELAYED: Final = 10
 """Warnings shown at most; one per row of a large dataset would bury everything else."""
@@ -37,7 +37,7 @@ class Session:
 
     def open_store(self) -> Store:
         """Open the store."""
-        from tasks.store import Store
+        from leadline.tasks.store.store import Store
 
         return Store.open(self.store)
 

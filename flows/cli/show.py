@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import click
 
-from evaluators.wording import count
-from flows.cli.output import clean, number, print_json, print_table
-from flows.cli.session import Session, session_options
+from leadline.evaluators.core.text import count
+from leadline.flows.cli.output import clean, number, print_json, print_table
+from leadline.flows.cli.session import Session, session_options
 
 SHOWN: Final = 20
 """Problems and insights of a kind that the overview prints; --json and the report have all."""
@@ -25,8 +25,8 @@ SHOWN: Final = 20
 @click.pass_obj
 def show(session: Session, /, name: str, case_key: str | None, all_metrics: bool, as_json: bool) -> None:
     """Show what RUN found: its id, the beginning of it, or `latest`."""
-    from tasks.runs import find_run
-    from tasks.show import case, overview
+    from leadline.tasks.runs.lookup import find_run
+    from leadline.tasks.runs.show import case, overview
 
     store = session.open_store()
     run = find_run(store, name)
@@ -40,8 +40,8 @@ def show(session: Session, /, name: str, case_key: str | None, all_metrics: bool
 
 
 def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
-    from tasks.findings.tally import tally, tally_in_words, what_counts
-    from tasks.older_runs import in_words
+    from leadline.tasks.analyse.findings.tally import tally, tally_in_words, what_counts
+    from leadline.tasks.runs.older_runs import in_words
 
     lacks = in_words(found["lacking"])
     counted = what_counts(found["record"])
@@ -131,7 +131,7 @@ def _print_trials(lines: Sequence[Mapping[str, Any]], *, all_metrics: bool) -> N
 
 def _print_calls(record: Mapping[str, Any]) -> None:
     """Print what the run's judge calls came to."""
-    from tasks.publish.spending import made_again, spending
+    from leadline.tasks.publish.spending import made_again, spending
 
     lines = spending(record)
     if not lines:

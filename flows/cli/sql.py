@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO
 
 import click
 
-from evaluators.errors import UsageError
-from evaluators.wording import count
-from flows.cli.output import plain, print_table
-from flows.cli.session import Session, on_terminal, say, session_options
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.text import count
+from leadline.flows.cli.output import plain, print_table
+from leadline.flows.cli.session import Session, on_terminal, say, session_options
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from tasks.query import Archive
-    from tasks.store import Run, Store
+    from leadline.tasks.runs.query import Archive
+    from leadline.tasks.store.store import Run, Store
 
 FORMATS: Final = ("table", "csv", "json", "jsonl", "parquet")
 BATCH: Final = 2_000
@@ -47,7 +47,7 @@ def sql(
     The views, each with a column `run`: runs, models, cases, rows, relationships, evaluators, metrics, scores,
     evidence, aggregates, flips, flip_rates, problems, insights. `DESCRIBE scores` shows a view's columns.
     """
-    from tasks.query import archive
+    from leadline.tasks.runs.query import archive
 
     form = form or _form_of(output)
     if form == "parquet" and output is None and on_terminal():
@@ -75,7 +75,7 @@ def _form_of(output: Path | None) -> str:
 
 
 def _write_file(opened: Archive, query: str, form: str, output: Path) -> None:
-    from tasks.store import replacing
+    from leadline.tasks.store.store import replacing
 
     if form == "table":
         raise UsageError("A table is for the terminal.", hint=f"Give --format {'|'.join(FORMATS[1:])}")
@@ -91,7 +91,7 @@ def _write_file(opened: Archive, query: str, form: str, output: Path) -> None:
 
 
 def _chosen(store: Store, names: Sequence[str], last: int | None) -> list[Run] | None:
-    from tasks.runs import find_run
+    from leadline.tasks.runs.lookup import find_run
 
     if not names and last is None:
         return None

@@ -7,8 +7,8 @@ import platform
 
 import click
 
-from flows.cli.output import print_json, print_table
-from flows.cli.session import session_options
+from leadline.flows.cli.output import print_json, print_table
+from leadline.flows.cli.session import session_options
 
 _PARTS = ("prefect", "duckdb", "pyarrow", "nltk", "rouge-score", "torch", "transformers", "sentence-transformers")
 

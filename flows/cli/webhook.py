@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from evaluators.errors import UsageError
-from flows.cli.session import say, session_options
+from leadline.evaluators.core.errors import UsageError
+from leadline.flows.cli.session import say, session_options
 
 
 @click.group()
@@ -55,9 +55,9 @@ def serve(models: Path, host: str, port: int, secret_env: str, refs: tuple[str, 
         raise UsageError(
             f"{secret_env} holds no secret of at least 8 characters.", hint="It is the one that the registry knows."
         )
-    from flows.server import lasting_api
-    from flows.webhook import read_choice
-    from flows.webhook_server import Webhook, serve
+    from leadline.flows.prefect_server.resolve import lasting_api
+    from leadline.flows.triggers.webhook_payloads import read_choice
+    from leadline.flows.triggers.webhook_server import Webhook, serve
 
     choice = read_choice(models)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)

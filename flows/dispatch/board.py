@@ -16,7 +16,7 @@ from prefect.client.schemas.objects import StateType
 from prefect.exceptions import PrefectException
 from prefect.utilities.urls import url_for
 
-from flows.dispatch.shards import Shard
+from leadline.flows.dispatch.shards import Shard
 
 log = logging.getLogger("leadline.dispatch")
 

@@ -9,14 +9,14 @@ from threading import Semaphore
 from types import TracebackType
 from typing import Final, Self
 
-from evaluators.base import Lane
-from flows.config import Dispatch
-from flows.dispatch.board import Board
-from flows.dispatch.pools import NoWorkers
-from flows.dispatch.shards import PATIENCE, Patience, Shards
-from tasks.lanes import POOL_WORTH, LocalLanes
-from tasks.score import Chunk, ChunkResult
-from tasks.split import score_on_all_cores
+from leadline.evaluators.core.base import Lane
+from leadline.flows.dispatch.board import Board
+from leadline.flows.dispatch.pools import NoWorkers
+from leadline.flows.dispatch.shards import PATIENCE, Patience, Shards
+from leadline.flows.evaluate.config import Dispatch
+from leadline.tasks.score.chunk import Chunk, ChunkResult
+from leadline.tasks.score.executor import POOL_WORTH, LocalLanes
+from leadline.tasks.score.subchunks import score_on_all_cores
 
 log = logging.getLogger("leadline.dispatch")
 

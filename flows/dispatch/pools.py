@@ -12,10 +12,10 @@ from prefect.client.schemas.objects import WorkerStatus
 from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.settings import PREFECT_API_URL
 
-from evaluators.base import Lane
-from evaluators.errors import LeadlineError
-from flows.config import Dispatch
-from flows.server import current_api
+from leadline.evaluators.core.base import Lane
+from leadline.evaluators.core.errors import LeadlineError
+from leadline.flows.evaluate.config import Dispatch
+from leadline.flows.prefect_server.resolve import current_api
 
 if TYPE_CHECKING:
     from prefect.client.schemas.responses import DeploymentResponse

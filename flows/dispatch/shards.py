@@ -22,12 +22,12 @@ from prefect.deployments import run_deployment
 from prefect.exceptions import PrefectException
 from prefect.states import Cancelling
 
-from evaluators.base import Lane
-from evaluators.errors import LeadlineError
-from flows.dispatch.heartbeats import Heartbeats
-from flows.dispatch.pools import NoWorkers, deployment_name, look_at
-from flows.score_chunk import JUDGE_DOWN, UNFIT, flow_run_name, read_result
-from tasks.score import Chunk, ChunkResult, JudgeDown
+from leadline.evaluators.core.base import Lane
+from leadline.evaluators.core.errors import LeadlineError
+from leadline.flows.dispatch.heartbeats import Heartbeats
+from leadline.flows.dispatch.pools import NoWorkers, deployment_name, look_at
+from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, UNFIT, flow_run_name, read_result
+from leadline.tasks.score.chunk import Chunk, ChunkResult, JudgeDown
 
 log = logging.getLogger("leadline.dispatch")
 
@@ -155,7 +155,7 @@ class Shards:
         """Have a chunk scored by a worker and wait for it. Each call is another attempt, by another flow run.
 
         Raises:
-            JudgeDown: As :func:`tasks.score.score_chunk` raises it.
+            JudgeDown: As :func:`leadline.tasks.score.chunk.score_chunk` raises it.
             WorkerLost: The process died, was heard no more, or failed.
             NoWorkers: Nobody is there to take it, or who took it cannot score it.
             Stopped: The block was left.

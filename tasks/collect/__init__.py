@@ -8,8 +8,8 @@ writes the dataset. ``docs/collect.md`` is the page for users.
 
 from __future__ import annotations
 
-from tasks.collect.asking import check_target
-from tasks.collect.collecting import Collected, collect
-from tasks.collect.targets import Target, find_targets, read_targets
+from leadline.tasks.collect.ask_target import check_target
+from leadline.tasks.collect.collection import Collected, collect
+from leadline.tasks.collect.targets import Target, find_targets, read_targets
 
 __all__ = ["Collected", "Target", "check_target", "collect", "find_targets", "read_targets"]

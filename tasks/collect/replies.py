@@ -10,9 +10,9 @@ from typing import Any, Final
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from evaluators.text.sentences import without_surrogates
-from tasks.collect.templates import check_expression, evaluate
-from tasks.load.values import ValueFault, count, expected, listed, mapping, message, money, text, texts
+from leadline.evaluators.text.sentences import without_surrogates
+from leadline.tasks.collect.templates import check_expression, evaluate
+from leadline.tasks.load.values import ValueFault, count, expected, listed, mapping, message, money, text, texts
 
 _NUMBERS: Final = {"cost_usd": money, "input_tokens": count, "output_tokens": count}
 

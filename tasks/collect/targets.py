@@ -32,13 +32,13 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from evaluators.errors import UsageError
-from evaluators.judge.config import JudgeConfig, address_without_secrets
-from evaluators.judge.secrecy import looks_secret
-from evaluators.refusal import field_of, why
-from evaluators.types import Json
-from tasks.collect.replies import ReplyMap
-from tasks.collect.templates import check_template, variables_of, with_variables, with_version
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.redaction import looks_secret
+from leadline.evaluators.core.refusal import field_of, why
+from leadline.evaluators.core.row import Json
+from leadline.evaluators.judge.engine.judge_config import JudgeConfig, address_without_secrets
+from leadline.tasks.collect.replies import ReplyMap
+from leadline.tasks.collect.templates import check_template, variables_of, with_variables, with_version
 
 KEY_VARIABLE: Final = "LEADLINE_MODEL_API_KEY"
 """Holds the API key of a model under test with an ``api_base`` that names no variable of its own."""

@@ -7,18 +7,18 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from evaluators.errors import UsageError
-from tasks.compare.choice import Pairing, pair_metrics
-from tasks.compare.data import models_of, open_sides
-from tasks.compare.flips import start_flips
-from tasks.compare.measuring import Draft, measure_models
-from tasks.compare.options import Options
-from tasks.compare.publish import publish
-from tasks.compare.results import Comparison, MetricComparison, Side
-from tasks.compare.sides import Matched, Reference, find, match_models
-from tasks.compare.verdicts import judge, overall, sentence
-from tasks.findings.words import count, listing
-from tasks.store import Run, Store, digest
+from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.analyse.findings.wording import count, listing
+from leadline.tasks.compare.measure import Draft, measure_models
+from leadline.tasks.compare.metric_choice import Pairing, pair_metrics
+from leadline.tasks.compare.options import Options
+from leadline.tasks.compare.publish_comparison import publish
+from leadline.tasks.compare.results import Comparison, MetricComparison, Side
+from leadline.tasks.compare.run_flips import start_flips
+from leadline.tasks.compare.run_pair import models_of, open_sides
+from leadline.tasks.compare.sides import Matched, Reference, find, match_models
+from leadline.tasks.compare.verdicts import judge, overall, sentence
+from leadline.tasks.store.store import Run, Store, digest
 
 _ORDER: Final = ("fail", "incomparable", "inconclusive", "pass", "one_sided", "not_applicable")
 

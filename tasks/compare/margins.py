@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from evaluators.errors import UsageError
-from tasks.compare.results import MetricInfo
+from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.compare.results import MetricInfo
 
 DEFAULT: Final = 0.05
 """Of a metric's range: five points of a hundred."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tasks.compare.margins import Margins
+from leadline.tasks.compare.margins import Margins
 
 ALPHA: Final = 0.05
 

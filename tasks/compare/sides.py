@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluators.errors import UsageError
-from tasks.compare.results import ModelPair
-from tasks.db import connect, literal
-from tasks.findings.words import listing
-from tasks.runs import find_run, status
-from tasks.store import Run, Store
-from tasks.tables import records
+from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.analyse.findings.wording import listing
+from leadline.tasks.compare.results import ModelPair
+from leadline.tasks.db.connection import connect, literal
+from leadline.tasks.db.tables import records
+from leadline.tasks.runs.lookup import find_run, status
+from leadline.tasks.store.store import Run, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Reference:
 
 
 def find(store: Store, text: str, *, beside: Reference | None = None) -> Reference:
-    """Read ``RUN`` or ``RUN:MODEL``; RUN as :func:`tasks.runs.find_run` takes it.
+    """Read ``RUN`` or ``RUN:MODEL``; RUN as :func:`leadline.tasks.runs.lookup.find_run` takes it.
 
     Args:
         store: The store.

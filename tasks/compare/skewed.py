@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tasks.statistics import CONFIDENCE
+from leadline.tasks.analyse.statistics import CONFIDENCE
 
 if TYPE_CHECKING:
     import numpy as np

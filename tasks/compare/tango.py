@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from tasks.statistics import Z
+from leadline.tasks.analyse.statistics import Z
 
 _STEPS: Final = 60  # halvings: to the last bit
 

@@ -20,11 +20,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tasks.compare.paired import Measured, detectable, holm, rows_needed
-from tasks.compare.results import Change, MetricComparison, Outcome
-from tasks.findings.words import count
-from tasks.publish.formats import bound, figure
-from tasks.statistics import CONFIDENCE, Judged, verdict
+from leadline.tasks.analyse.findings.wording import count
+from leadline.tasks.analyse.statistics import CONFIDENCE, Judged, verdict
+from leadline.tasks.compare.paired import Measured, detectable, holm, rows_needed
+from leadline.tasks.compare.results import Change, MetricComparison, Outcome
+from leadline.tasks.publish.numbers import bound, figure
 
 
 @dataclass(frozen=True, slots=True)

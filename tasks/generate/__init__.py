@@ -9,11 +9,11 @@ users.
 
 from __future__ import annotations
 
-from tasks.generate.chunking import Chunk, Cutting
-from tasks.generate.corpus import Corpus, read_corpus
-from tasks.generate.documents import DocumentsError
-from tasks.generate.files import find_files
-from tasks.generate.generating import Generated, generate
-from tasks.generate.rows import Form
+from leadline.tasks.generate.chunking import Chunk, Cutting
+from leadline.tasks.generate.corpus import Corpus, read_corpus
+from leadline.tasks.generate.dataset_rows import Form
+from leadline.tasks.generate.documents.document import DocumentsError
+from leadline.tasks.generate.documents.files import find_files
+from leadline.tasks.generate.generation import Generated, generate
 
 __all__ = ["Chunk", "Corpus", "Cutting", "DocumentsError", "Form", "Generated", "find_files", "generate", "read_corpus"]

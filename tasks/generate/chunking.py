@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from evaluators.errors import UsageError
-from evaluators.text.sentences import Splitter
-from tasks.generate.documents import Document
-from tasks.generate.sizes import Ruler, Unit, ruler_for
-from tasks.store import digest
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.text.sentences import Splitter
+from leadline.tasks.generate.documents.document import Document
+from leadline.tasks.generate.sizes import Ruler, Unit, ruler_for
+from leadline.tasks.store.store import digest
 
 FEWEST_LETTERS: Final = 30
 """Letters and digits below which a piece is no chunk: nothing can be asked about a page number."""

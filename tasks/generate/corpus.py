@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from evaluators.errors import UsageError
-from evaluators.text.sentences import Splitter
-from tasks.generate.chunking import Chunk, Cutting, cut
-from tasks.generate.documents import DocumentsError
-from tasks.generate.files import Found
-from tasks.generate.reading import read_documents
-from tasks.store import digest
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.text.sentences import Splitter
+from leadline.tasks.generate.chunking import Chunk, Cutting, cut
+from leadline.tasks.generate.documents.document import DocumentsError
+from leadline.tasks.generate.documents.files import Found
+from leadline.tasks.generate.documents.reading import read_documents
+from leadline.tasks.store.store import digest
 
 MOST_CHARACTERS: Final = 256 * 1024 * 1024
 """Characters of all chunks together; they are in memory."""
@@ -51,7 +51,7 @@ def read_corpus(
         found: The files.
         cutting: How long chunks are.
         splitter: Splits sentences.
-        encoding: See :func:`~tasks.generate.reading.read_documents`.
+        encoding: See :func:`~leadline.tasks.generate.documents.reading.read_documents`.
         most: How many chunks to draw; ``None`` for all. Which ones are drawn depends on their texts and the seed only,
             so that most of them stay the same when documents are added.
         seed: Another one draws others.

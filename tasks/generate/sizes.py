@@ -8,9 +8,9 @@ from bisect import bisect_left, bisect_right
 from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
-from evaluators.errors import UsageError
-from evaluators.judge.errors import JudgeRefused
-from evaluators.text.sentences import without_surrogates
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.judge.engine.failures import JudgeRefused
+from leadline.evaluators.text.sentences import without_surrogates
 
 Unit: TypeAlias = Literal["characters", "tokens"]
 
@@ -79,7 +79,7 @@ def ruler_for(text: str, unit: Unit) -> Ruler:
 
 @cache
 def _encoding() -> Any:
-    from evaluators.judge.transport import litellm
+    from leadline.evaluators.judge.engine.transport import litellm
 
     try:
         litellm()  # so that its import fetches nothing

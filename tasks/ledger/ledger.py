@@ -9,13 +9,13 @@ from collections import defaultdict
 from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from evaluators.judge.budget import Charge, Limits
-from evaluators.judge.calls import BegunElsewhere, Call, Reply
-from evaluators.text.sentences import without_surrogates
-from evaluators.types import Json
-from tasks.ledger.operations import End, Find, Intend, Operation, Read
-from tasks.ledger.processes import this_process
-from tasks.store import digest
+from leadline.evaluators.core.row import Json
+from leadline.evaluators.judge.engine.budget import Charge, Limits
+from leadline.evaluators.judge.engine.calls import BegunElsewhere, Call, Reply
+from leadline.evaluators.text.sentences import without_surrogates
+from leadline.tasks.ledger.operations import End, Find, Intend, Operation, Read
+from leadline.tasks.store.processes import this_process
+from leadline.tasks.store.store import digest
 
 O = TypeVar("O", bound=Operation)  # noqa: E741
 
@@ -42,7 +42,7 @@ class _Open(NamedTuple):
 
 
 class DatabaseLedger:
-    """Implements :class:`evaluators.judge.calls.Ledger` for the calls of one run in this process.
+    """Implements :class:`leadline.evaluators.judge.engine.calls.Ledger` for the calls of one run in this process.
 
     Args:
         access: The database.
@@ -59,11 +59,11 @@ class DatabaseLedger:
         self._judges: set[str] = set()
 
     async def find(self, digest: str) -> Reply | None:
-        """See :class:`evaluators.judge.calls.Ledger`."""
+        """See :class:`leadline.evaluators.judge.engine.calls.Ledger`."""
         return self._reply((await self._access.do(Find(digest))).result)
 
     async def intend(self, call: Call, charge: Charge | None = None) -> Reply | None:
-        """See :class:`evaluators.judge.calls.Ledger`."""
+        """See :class:`leadline.evaluators.judge.engine.calls.Ledger`."""
         judge = digest(dict(call.judge))
         ask = _next_ask()
         operation = Intend(
@@ -90,7 +90,7 @@ class DatabaseLedger:
         return self._reply(operation.result)
 
     async def answered(self, call: Call, reply: Reply) -> None:
-        """See :class:`evaluators.judge.calls.Ledger`."""
+        """See :class:`leadline.evaluators.judge.engine.calls.Ledger`."""
         begun = self._close(call)
         await self._access.do(
             End(
@@ -107,13 +107,13 @@ class DatabaseLedger:
         )  # fmt: skip
 
     async def failed(self, call: Call, message: str) -> None:
-        """See :class:`evaluators.judge.calls.Ledger`."""
+        """See :class:`leadline.evaluators.judge.engine.calls.Ledger`."""
         begun = self._close(call)
         line = (time.time(), _plain(message), begun.ask)
         await self._access.do(End(begun.ask, line, None, self._run, begun.reserved, None))
 
     async def judged(self, digest: str, parser: str, verdict: Json, problem: str) -> None:
-        """See :class:`evaluators.judge.calls.Ledger`."""
+        """See :class:`leadline.evaluators.judge.engine.calls.Ledger`."""
         await self._access.do(Read((digest, parser, json.dumps(verdict), _plain(problem))))
 
     def _close(self, call: Call) -> _Open:

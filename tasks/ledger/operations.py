@@ -12,9 +12,9 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from evaluators.judge.budget import Charge, Limits, admit
-from evaluators.judge.errors import BudgetSpent
-from tasks.ledger.processes import is_gone
+from leadline.evaluators.judge.engine.budget import Charge, Limits, admit
+from leadline.evaluators.judge.engine.failures import BudgetSpent
+from leadline.tasks.store.processes import is_gone
 
 T = TypeVar("T")
 

@@ -13,11 +13,11 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from evaluators.errors import StoreError, UsageError
-from evaluators.judge.secrecy import without_secrets
-from tasks.db import sql
-from tasks.ledger.operations import Beat, End, Intend, Operation, Query, described, perform
-from tasks.ledger.processes import BEAT_S, this_process
+from leadline.evaluators.core.errors import StoreError, UsageError
+from leadline.evaluators.core.redaction import without_secrets
+from leadline.tasks.db.connection import sql
+from leadline.tasks.ledger.operations import Beat, End, Intend, Operation, Query, described, perform
+from leadline.tasks.store.processes import BEAT_S, this_process
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -54,7 +54,7 @@ class _Work(NamedTuple):
 
 
 class PostgresAccess:
-    """Implements :class:`tasks.ledger.ledger.Access`.
+    """Implements :class:`leadline.tasks.ledger.ledger.Access`.
 
     Args:
         url: Address of the database, as libpq takes it.
@@ -75,7 +75,7 @@ class PostgresAccess:
         self._next_beat = 0.0
 
     async def do(self, operation: O) -> O:
-        """See :class:`tasks.ledger.ledger.Access`."""
+        """See :class:`leadline.tasks.ledger.ledger.Access`."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:  # a connection belongs to the loop that made it
             self._loop, self._connection, self._pump, self._waiting = loop, None, None, []

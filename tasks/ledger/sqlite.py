@@ -18,9 +18,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from evaluators.errors import StoreError
-from tasks.db import sql
-from tasks.ledger.operations import Find, Intend, Operation, Query, described, perform
+from leadline.evaluators.core.errors import StoreError
+from leadline.tasks.db.connection import sql
+from leadline.tasks.ledger.operations import Find, Intend, Operation, Query, described, perform
 
 O = TypeVar("O", bound=Operation)  # noqa: E741
 
@@ -44,7 +44,7 @@ _Outcomes: TypeAlias = list[StoreError | None]
 
 
 class SqliteAccess:
-    """Implements :class:`tasks.ledger.ledger.Access`.
+    """Implements :class:`leadline.tasks.ledger.ledger.Access`.
 
     Args:
         path: The database; made if need be.
@@ -63,7 +63,7 @@ class SqliteAccess:
         self._thread_at_it = False
 
     async def do(self, operation: O) -> O:
-        """See :class:`tasks.ledger.ledger.Access`; readers wait for nobody."""
+        """See :class:`leadline.tasks.ledger.ledger.Access`; readers wait for nobody."""
         if isinstance(operation, Find):
             try:
                 _drive(self._reading, [operation])

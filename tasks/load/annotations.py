@@ -1,4 +1,4 @@
-"""How annotations are read: checked, and brought into the one form that :mod:`evaluators.annotations` describes.
+"""How annotations are read: checked, and brought into the one form that :mod:`.core.annotations` describes.
 
 An annotation is an object, or a text that is its label. Short forms: ``label`` (a value, or ``{"key", "value"}``) with
 ``score`` instead of ``labels``; a key that is left out is ``class``.
@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import orjson
 
-from evaluators.annotations import DEFAULT_KEY, GEOMETRIES
-from evaluators.rle import decode_counts, encode_counts
-from tasks.load.limits import MAX_KEY, MAX_PIXELS
-from tasks.load.values import ValueFault, expected, listed, shown
+from leadline.evaluators.core.annotations import DEFAULT_KEY, GEOMETRIES
+from leadline.evaluators.core.rle import decode_counts, encode_counts
+from leadline.tasks.load.limits import MAX_KEY, MAX_PIXELS
+from leadline.tasks.load.values import ValueFault, expected, listed, shown
 
 _MEMBERS: Final = ("labels", "label", "key", "score", *GEOMETRIES, "is_instance", "is_crowd")
 _LABEL_MEMBERS: Final = frozenset({"key", "value", "score"})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from tasks.load.faults import Faults, Place
-from tasks.load.limits import BATCH_BYTES, BATCH_ROWS, FREE_EXPANSION, MAX_EXPANSION, MAX_ROWS
-from tasks.load.values import Chunks
+from leadline.tasks.load.faults import Faults, Place
+from leadline.tasks.load.limits import BATCH_BYTES, BATCH_ROWS, FREE_EXPANSION, MAX_EXPANSION, MAX_ROWS
+from leadline.tasks.load.values import Chunks
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

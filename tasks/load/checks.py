@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from tasks.db import sql
-from tasks.load.batches import CASE_FIELDS
-from tasks.load.faults import Faults, Place
-from tasks.load.values import shown
+from leadline.tasks.db.connection import sql
+from leadline.tasks.load.batches import CASE_FIELDS
+from leadline.tasks.load.faults import Faults, Place
+from leadline.tasks.load.values import shown
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -82,7 +82,7 @@ class Checks:
         self._faults.add(Place(record, part), "relationships", f"{said} (case {shown(case)})")
 
     def _conditions(self) -> None:
-        from evaluators.text.conditions import ConditionError, parse
+        from leadline.evaluators.text.conditions.grammar import ConditionError, parse
 
         column = self._columns.get("condition", "condition")
         cursor = self._connection.execute(sql("load_conditions"))

@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any, Final
 
-from evaluators.errors import DatasetError, Fault
-from tasks.load.limits import MAX_KEY, MAX_MODELS
-from tasks.load.source import Source, located
+from leadline.evaluators.core.errors import DatasetError, Fault
+from leadline.tasks.load.limits import MAX_KEY, MAX_MODELS
+from leadline.tasks.load.source import Source, located
 
 GROUND_TRUTH: Final = "ground_truth"
 PREDICTIONS: Final = "predictions"

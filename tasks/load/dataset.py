@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from evaluators.errors import UsageError
-from evaluators.wording import count, nouns
-from tasks.load.faults import Faults
-from tasks.load.formats import Container, DatasetFormat
-from tasks.load.source import Source
-from tasks.store import digest, publish_folder, write_json
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.text import count, nouns
+from leadline.tasks.load.faults import Faults
+from leadline.tasks.load.kinds import Container, DatasetFormat
+from leadline.tasks.load.source import Source
+from leadline.tasks.store.store import digest, publish_folder, write_json
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from tasks.load.batches import Batches
-    from tasks.load.models import Model, Models
-    from tasks.load.schemas.base import Converter
-    from tasks.store import Store
+    from leadline.tasks.load.batches import Batches
+    from leadline.tasks.load.dataset_models import Model, Models
+    from leadline.tasks.load.formats.base import Converter
+    from leadline.tasks.store.store import Store
 
 IMPORT_VERSION: Final = 3
 """Raised whenever the same file could be loaded into other tables."""
@@ -33,7 +33,7 @@ class LoadedDataset:
 
     Attributes:
         digest: What identifies its content.
-        path: Folder of its Parquet files, see ``tasks/sql/dataset.sql``.
+        path: Folder of its Parquet files, see ``tasks/db/sql/dataset.sql``.
         format: The format that was recognised or asked for.
         container: The container that was recognised: json, jsonl, csv or parquet.
         rows: Number of answers.
@@ -90,8 +90,8 @@ def load_dataset(
         DatasetError: The file cannot be evaluated; the error lists every fault found, and nothing was written.
         UsageError: The format is none that is known.
     """
-    from tasks.load.coco_source import source_at
-    from tasks.load.sniff import container_of, format_of
+    from leadline.tasks.load.coco_source import source_at
+    from leadline.tasks.load.sniff import container_of, format_of
 
     asked = _format(format)
     source = source_at(path)
@@ -154,8 +154,8 @@ def _import(
     *,
     cases_only: bool,
 ) -> None:
-    from tasks.load.stage import staging
-    from tasks.load.write import write_tables
+    from leadline.tasks.load.stage import staging
+    from leadline.tasks.load.write import write_tables
 
     faults = Faults(source.name)
     with staging(store) as connection:
@@ -186,10 +186,10 @@ def _read(
     cases_only: bool,
 ) -> _Read:
     """Stage all records of a file; what is wrong with one is noted, and the next is read."""
-    from tasks.load.batches import Batches
-    from tasks.load.models import Models
-    from tasks.load.readers import read_items
-    from tasks.load.schemas import converter_of
+    from leadline.tasks.load.batches import Batches
+    from leadline.tasks.load.dataset_models import Models
+    from leadline.tasks.load.formats import converter_of
+    from leadline.tasks.load.readers import read_items
 
     batches = Batches(connection, faults, file_size=source.total_size)
     models = Models(faults, source.path.stem)
@@ -212,8 +212,8 @@ def _checked(connection: DuckDBPyConnection, read: _Read, faults: Faults) -> tup
     Raises:
         DatasetError: Something is wrong, here or in what was noted before.
     """
-    from tasks.db import sql
-    from tasks.load.checks import Checks
+    from leadline.tasks.db.connection import sql
+    from leadline.tasks.load.checks import Checks
 
     checks = Checks(connection, faults, {"condition": read.converter.condition_column})
     repeats = checks.number_repeats()

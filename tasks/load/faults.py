@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple, NoReturn
 
-from evaluators.errors import DatasetError, Fault
-from tasks.load.limits import MAX_FAULTS, MAX_LOST
+from leadline.evaluators.core.errors import DatasetError, Fault
+from leadline.tasks.load.limits import MAX_FAULTS, MAX_LOST
 
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from evaluators.errors import DatasetError, Fault
-from tasks.load.faults import Faults
-from tasks.load.formats import Container, DatasetFormat
-from tasks.load.readers import read_items
-from tasks.load.readers.json_document import TITLE, is_envelope
-from tasks.load.readers.json_values import Broken, decode
+from leadline.evaluators.core.errors import DatasetError, Fault
+from leadline.tasks.load.faults import Faults
+from leadline.tasks.load.kinds import Container, DatasetFormat
+from leadline.tasks.load.readers import read_items
+from leadline.tasks.load.readers.json_document import TITLE, is_envelope
+from leadline.tasks.load.readers.json_values import Broken, decode
 
 if TYPE_CHECKING:
-    from tasks.load.source import Source
+    from leadline.tasks.load.source import Source
 
 _FOREIGN: Final = {
     b"\x1f\x8b": "gzip data; unpack the file first",
@@ -132,10 +132,10 @@ def _by_names(names: set[str]) -> DatasetFormat | None:
 
 def _column_names(source: Source, container: Container) -> list[str]:
     if container is Container.CSV:
-        from tasks.load.readers.csv_table import header
+        from leadline.tasks.load.readers.csv_table import header
 
         return header(source.head)[0]
-    from tasks.load.readers.parquet import column_names
+    from leadline.tasks.load.readers.parquet import column_names
 
     return column_names(source)
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from evaluators.errors import DatasetError, Fault, UsageError
-from evaluators.paths import from_home
-from tasks.load.limits import MIB
+from leadline.evaluators.core.errors import DatasetError, Fault, UsageError
+from leadline.evaluators.core.paths import from_home
+from leadline.tasks.load.limits import MIB
 
 BOM: Final = b"\xef\xbb\xbf"
 _HEAD: Final = MIB
@@ -28,7 +28,7 @@ class Source:
         size: Its size in bytes.
         changed: When it was last written, in nanoseconds, to notice a change while it is read.
         head: Its first bytes, at most a mebibyte, without a byte order mark.
-        parts: The files that it names, each with the key of its model or "", see :mod:`tasks.load.coco_source`.
+        parts: The files that it names, each with the key of its model or "", see :mod:`.load.coco_source`.
         content: What is read in its place where it is a folder.
     """
 

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from evaluators.errors import StoreError
-from tasks.db import sql
-from tasks.scratch import scratch_folder
+from leadline.evaluators.core.errors import StoreError
+from leadline.tasks.db.connection import sql
+from leadline.tasks.store.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from tasks.store import Store
+    from leadline.tasks.store.store import Store
 
 MEMORY: Final = "800MB"
 

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from tasks.load.json_repeats import repeated_names
-from tasks.load.limits import MAX_ITEMS, MAX_KEY, MAX_TEXT, MIB
+from leadline.tasks.load.limits import MAX_ITEMS, MAX_KEY, MAX_TEXT, MIB
+from leadline.tasks.load.readers.repeated_names import repeated_names
 
 Reading: TypeAlias = Callable[[Any], Any]
 Chunks: TypeAlias = list[tuple[str, str | None]]

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tasks.db import DATASET_TABLES, literal, sql
-from tasks.load.models import Model
+from leadline.tasks.db.connection import DATASET_TABLES, literal, sql
+from leadline.tasks.load.dataset_models import Model
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

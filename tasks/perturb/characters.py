@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final
 
-from tasks.perturb.intensity import how_many
+from leadline.tasks.perturb.intensity import how_many
 
 _ANY: Final = string.ascii_letters + string.digits + string.punctuation
 _ROWS: Final = ("1234567890", "qwertyuiop", "asdfghjkl", "zxcvbnm")

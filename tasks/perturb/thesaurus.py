@@ -17,9 +17,9 @@ from pathlib import Path
 from random import Random
 from typing import Final, Literal, TypeAlias
 
-from evaluators.errors import UsageError
-from evaluators.paths import from_home
-from tasks.perturb.intensity import how_many
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.paths import from_home
+from leadline.tasks.perturb.intensity import how_many
 
 VARIABLE: Final = "LEADLINE_WORDNET"
 Relation: TypeAlias = Literal["synonym", "antonym"]

@@ -10,7 +10,7 @@ import re
 from random import Random
 from typing import Final
 
-from tasks.perturb.intensity import how_many
+from leadline.tasks.perturb.intensity import how_many
 
 _WORD: Final = re.compile(r"\S+")
 _CLOSED: Final = ",.;:!?…"

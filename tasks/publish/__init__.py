@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from evaluators.errors import StoreError
-from tasks.store import Run, replacing
+from leadline.evaluators.core.errors import StoreError
+from leadline.tasks.store.store import Run, replacing
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -49,17 +49,17 @@ def publish(
         StoreError: The folder cannot be written.
         UsageError: An earlier version made the run, and its database lacks too much.
     """
-    from tasks.older_runs import complete
-    from tasks.publish.collect import collect
-    from tasks.publish.eval_results import fits_texts
-    from tasks.publish.html import write_html
-    from tasks.publish.junit import write_junit
-    from tasks.publish.page_data import kept_page_data
-    from tasks.publish.reuse import rows_files
-    from tasks.publish.spending import spending
-    from tasks.publish.tables import write_report_json, write_tables
-    from tasks.publish.templating import render
-    from tasks.publish.tree import write_evaluator
+    from leadline.tasks.publish.exports.eval_results import fits_texts
+    from leadline.tasks.publish.exports.junit import write_junit
+    from leadline.tasks.publish.exports.results_tree import write_evaluator
+    from leadline.tasks.publish.exports.run_tables import write_report_json, write_tables
+    from leadline.tasks.publish.facts import collect
+    from leadline.tasks.publish.report.html import write_html
+    from leadline.tasks.publish.report.page_data import kept_page_data
+    from leadline.tasks.publish.reuse import rows_files
+    from leadline.tasks.publish.spending import spending
+    from leadline.tasks.publish.templating import render
+    from leadline.tasks.runs.older_runs import complete
 
     lacking = complete(connection, run.id)
     facts = replace(collect(connection, run.id, record), lacking=lacking)

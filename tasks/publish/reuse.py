@@ -24,10 +24,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tasks.db import sql
-from tasks.publish import jsonio
-from tasks.publish.collect import statements
-from tasks.store import Run, digest, replacing, write_json
+from leadline.tasks.db.connection import sql
+from leadline.tasks.publish import jsonio
+from leadline.tasks.publish.facts import statements
+from leadline.tasks.store.store import Run, digest, replacing, write_json
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -128,7 +128,7 @@ def rows_files(connection: DuckDBPyConnection, run: Run, dataset: str | None) ->
 def _writer() -> str:
     """Return a digest of the code that writes results."""
     code = hashlib.sha256(sql("publish").encode())
-    for path in sorted(files("tasks.publish").iterdir(), key=lambda path: path.name):
+    for path in sorted(files("leadline.tasks.publish").iterdir(), key=lambda path: path.name):
         if path.name.endswith(".py"):
             code.update(path.read_bytes())
     return code.hexdigest()

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evaluators.wording import count
-from tasks.publish.formats import ABSENT, money
+from leadline.evaluators.core.text import count
+from leadline.tasks.publish.numbers import ABSENT, money
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
 
-from evaluators.wording import count, nouns
-from tasks.publish.formats import bound, duration, figure, money, percent, when
-from tasks.publish.jsonio import clean
+from leadline.evaluators.core.text import count, nouns
+from leadline.tasks.publish.jsonio import clean
+from leadline.tasks.publish.numbers import bound, duration, figure, money, percent, when
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -53,7 +53,7 @@ def _environment() -> Environment:
         return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     environment = Environment(
-        loader=PackageLoader("tasks.publish", "templates"),
+        loader=PackageLoader("leadline.tasks.publish", "templates"),
         autoescape=lambda name: name is None or not name.endswith(".md"),  # noqa: S701 - Markdown has a filter
         undefined=StrictUndefined,
         finalize=finalize,

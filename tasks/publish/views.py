@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from evaluators.types import Json
-from tasks.findings.tally import Tally, tally, tally_in_words, what_counts
-from tasks.older_runs import in_words
+from leadline.evaluators.core.row import Json
+from leadline.tasks.analyse.findings.tally import Tally, tally, tally_in_words, what_counts
+from leadline.tasks.runs.older_runs import in_words
 
 Verdict: TypeAlias = Literal["pass", "fail", "inconclusive"]
 

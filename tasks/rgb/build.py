@@ -12,15 +12,15 @@ from typing import Any, Final
 
 import orjson
 
-from evaluators.errors import UsageError
-from tasks.collect.templates import render_text
-from tasks.load.faults import Faults
-from tasks.load.readers import read_items
-from tasks.load.sniff import container_of
-from tasks.load.source import Source
-from tasks.load.values import ValueFault
-from tasks.rgb.testbed import SEED, Testbed, check, documents, find_testbed
-from tasks.store import replacing
+from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.collect.templates import render_text
+from leadline.tasks.load.faults import Faults
+from leadline.tasks.load.readers import read_items
+from leadline.tasks.load.sniff import container_of
+from leadline.tasks.load.source import Source
+from leadline.tasks.load.values import ValueFault
+from leadline.tasks.rgb.testbed import SEED, Testbed, check, documents, find_testbed
+from leadline.tasks.store.store import replacing
 
 NOISE: Final = (0.0, 0.2, 0.4, 0.6, 0.8)
 """The paper's levels."""
@@ -172,7 +172,7 @@ def _case(
 
 def _asked(query: str, shown: Sequence[str], language: str, prompt: str | None) -> str:
     if prompt is None:
-        prompt = (files("tasks") / "rgb" / f"prompt.{language}.jinja").read_text(encoding="utf-8").rstrip("\n")
+        prompt = (files("leadline.tasks.rgb") / f"prompt.{language}.jinja").read_text(encoding="utf-8").rstrip("\n")
     try:
         return render_text(prompt, {"documents": list(shown), "query": query})
     except ValueFault as error:

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import orjson
 
-from evaluators.errors import UsageError
-from tasks.load.faults import Faults, Place
-from tasks.load.readers import read_items
-from tasks.load.sniff import container_of
-from tasks.load.source import Source
-from tasks.rgb.build import CLOSED_BOOK, REJECTION, TASKS, spelled
-from tasks.rgb.testbed import Testbed, find_testbed
-from tasks.store import replacing
+from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.load.faults import Faults, Place
+from leadline.tasks.load.readers import read_items
+from leadline.tasks.load.sniff import container_of
+from leadline.tasks.load.source import Source
+from leadline.tasks.rgb.build import CLOSED_BOOK, REJECTION, TASKS, spelled
+from leadline.tasks.rgb.testbed import Testbed, find_testbed
+from leadline.tasks.store.store import replacing
 
 _NAME: Final = re.compile(
     r"prediction_(?P<testbed>(?:en|zh)(?:_(?:refine|int|fact))?)_(?P<model>.+?)_temp[0-9.]+_noise.*"

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from tasks.load.faults import Faults, Place
+from leadline.tasks.load.faults import Faults, Place
 
 Kind: TypeAlias = Literal["plain", "int", "fact"]
 

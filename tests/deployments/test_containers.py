@@ -10,8 +10,8 @@ import click
 import pytest
 import yaml
 
-from deployments.service import server_environment
-from flows.cli.main import cli
+from leadline.deployments.service import server_environment
+from leadline.flows.cli.main import cli
 
 FOLDER = Path(__file__).parents[2] / "deployments"
 COMPOSE: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text())
@@ -111,7 +111,7 @@ def test_images_hold_the_whole_package_and_its_extras(name: str) -> None:
     text = (FOLDER / name).read_text()
     root = FOLDER.parent
     copied = {word for line in re.findall(r"^COPY (.+) \S+$", text, re.MULTILINE) for word in line.split()}
-    assert {"pyproject.toml", "evaluators", "tasks", "flows", "deployments"} <= copied
+    assert {"pyproject.toml", "leadline", "evaluators", "tasks", "flows", "deployments"} <= copied
     assert all((root / word).exists() for word in copied if not word.startswith(("-", "/")))
     [extras] = re.findall(r'"\.\[(.+)\]"', text)
     assert set(extras.split(",")) <= set(

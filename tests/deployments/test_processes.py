@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from deployments.processes import Part, Processes
-from evaluators.errors import LeadlineError
+from leadline.deployments.processes import Part, Processes
+from leadline.evaluators.core.errors import LeadlineError
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(300)"]
 WITH_CHILD = [
@@ -113,7 +113,7 @@ def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
     script = (
         "import os, sys, time\n"
         "from pathlib import Path\n"
-        "from deployments.processes import Part, Processes\n"
+        "from leadline.deployments.processes import Part, Processes\n"
         "processes = Processes(Path(sys.argv[1]), print)\n"
         "sleep = [sys.executable, '-c', 'import time; time.sleep(300)']\n"
         "processes.start(*(Part(name, sleep, dict(os.environ)) for name in ('a', 'b')))\n"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tiny_checkpoints import checkpoint
-from tests.support.tiny_models import make_cross_encoder, make_embedder
+from tests.support.models.tiny_checkpoints import checkpoint
+from tests.support.models.tiny_models import make_cross_encoder, make_embedder
 
 
 @pytest.fixture(scope="session")

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from evaluators.base import Evaluator, describe
-from evaluators.metrics import Metric
-from evaluators.registry import all_evaluators
-from evaluators.toolbox import Settings, Toolbox
-from evaluators.types import Chunk, Field, NotApplicable, Row, RowScore, Source, Unscored
-from tests.support.agreeable_judge import AgreeableJudge, tools_with
-from tests.support.tiny_checkpoints import TINY
+from leadline.evaluators.core.base import Evaluator, describe
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import all_evaluators
+from leadline.evaluators.core.row import Chunk, Field, NotApplicable, Row, RowScore, Source, Unscored
+from tests.support.judges.agreeable_judge import AgreeableJudge, tools_with
+from tests.support.models.tiny_checkpoints import TINY
 
 CONTRACT = {
     entry["id"]: entry for entry in json.loads((Path(__file__).parent / "contract.json").read_text(encoding="utf-8"))
@@ -221,7 +221,7 @@ def test_metadata_is_complete(evaluator):
     assert spec.name
     assert spec.inputs
     assert spec.optional < set(spec.inputs)
-    assert evaluator.__module__.split(".")[:2] == ["evaluators", spec.family]
+    assert evaluator.__module__.split(".")[1:3] == ["evaluators", spec.family]
     assert spec.source, "say where the method is published"
     assert len(evaluator.__doc__ or "") > 300, "the docstring states the method and its edge cases"
     assert json.loads(json.dumps(describe(evaluator), allow_nan=False))["id"] == spec.id
@@ -335,7 +335,7 @@ def test_scores_depend_on_the_row_alone(evaluator, built):
 
 def test_the_registry_imports_nothing_heavy():
     code = (
-        "import sys; from evaluators.registry import all_evaluators; all_evaluators();"
+        "import sys; from leadline.evaluators.core.registry import all_evaluators; all_evaluators();"
         "heavy = {'torch', 'transformers', 'sentence_transformers', 'nltk', 'sklearn', 'scipy', 'pandas', 'duckdb',"
         " 'prefect', 'litellm', 'rouge_score', 'click', 'rich', 'umap', 'numba'};"
         "print(sorted(heavy & set(sys.modules)))"

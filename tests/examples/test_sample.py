@@ -11,12 +11,12 @@ from typing import Any, Final, TypeAlias
 import duckdb
 import pytest
 
-from evaluators import registry
-from evaluators.toolbox import Toolbox
-from evaluators.types import Chunk, Row
-from tasks.db import attach_dataset
-from tasks.load import LoadedDataset, load_dataset
-from tasks.store import Store
+from leadline.evaluators.core import registry
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.row import Chunk, Row
+from leadline.tasks.db.connection import attach_dataset
+from leadline.tasks.load import LoadedDataset, load_dataset
+from leadline.tasks.store.store import Store
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples"
 README: Final = (EXAMPLES / "README.md").read_text(encoding="utf-8")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.server_temporary import TemporaryServer
-from flows.state import locked
+from leadline.flows.prefect_server.ephemeral import TemporaryServer
+from leadline.flows.prefect_server.state import locked
 
 
 @pytest.fixture(scope="session")
@@ -52,4 +52,4 @@ def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
         first()
         raise AssertionError("a server would have been started")
 
-    monkeypatch.setattr("flows.server.ensure_api", refuse)
+    monkeypatch.setattr("leadline.flows.prefect_server.resolve.ensure_api", refuse)

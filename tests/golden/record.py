@@ -13,15 +13,15 @@ from typing import Any, Final
 
 import duckdb
 
-from evaluators.judge.config import JudgeConfig
-from evaluators.registry import all_evaluators
-from evaluators.toolbox import Settings
-from tasks import steps
-from tasks.db import open_run
-from tasks.jobs import choose, make_jobs
-from tasks.load import load_dataset
-from tasks.score import score_chunk
-from tasks.store import Store
+from leadline.evaluators.core.context import Settings
+from leadline.evaluators.core.registry import all_evaluators
+from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.tasks import pipeline
+from leadline.tasks.db.connection import open_run
+from leadline.tasks.load import load_dataset
+from leadline.tasks.plan.configured import choose, make_jobs
+from leadline.tasks.score.chunk import score_chunk
+from leadline.tasks.store.store import Store
 
 HERE: Final = Path(__file__).parent
 SAMPLE: Final = HERE.parents[1] / "examples" / "harbour.json"
@@ -62,15 +62,15 @@ def sample_run(folder: Path) -> dict[str, Any]:
     settings = Settings(embedder="offline", splitter="rules")
     choice = choose(None, (), {"classification": {"categories": ["classification"]}}, settings)
     loaded = load_dataset(store, str(SAMPLE))
-    planned = steps.begin(store, loaded, choice, settings, model_keys=(), processes=1, config={"name": "Golden"})
+    planned = pipeline.begin(store, loaded, choice, settings, model_keys=(), processes=1, config={"name": "Golden"})
     run = store.run(planned.run)
     for chunk in planned.chunks:
         score_chunk(chunk)
-    steps.gather_scores(store, run)
-    steps.aggregate_scores(store, run)
-    steps.compare_perturbed(store, run)
-    steps.diagnose(store, run)
-    steps.gain_insights(store, run)
+    pipeline.gather_scores(store, run)
+    pipeline.aggregate_scores(store, run)
+    pipeline.compare_perturbed(store, run)
+    pipeline.diagnose(store, run)
+    pipeline.gain_insights(store, run)
     with open_run(store, run, read_only=True) as connection:
         tables = {name: _lines(connection, statement) for name, statement in TABLES.items()}
     return tables | {"keys": _keys(folder / "scores")}

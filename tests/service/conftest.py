@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.service import LiveService, serving
+from tests.support.processes.service import LiveService, serving
 
 
 @pytest.fixture(scope="session")

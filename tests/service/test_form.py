@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser import Page, browse
-from tests.support.service import LiveService, eventually
+from tests.support.processes.browser import Page, browse
+from tests.support.processes.service import LiveService, eventually
 
 pytestmark = [
     pytest.mark.slow,

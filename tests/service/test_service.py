@@ -19,9 +19,9 @@ import httpx
 import pytest
 import yaml
 
-from deployments.service import free_port
-from flows.deployment_file import own_file
-from tests.support.service import LiveService, eventually
+from leadline.deployments.service import free_port
+from leadline.flows.deploy.file import own_file
+from tests.support.processes.service import LiveService, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(400)]
 
@@ -131,7 +131,10 @@ def test_a_registrys_webhook_starts_the_evaluation(service: LiveService) -> None
     environment = {**service.environment, "LEADLINE_WEBHOOK_SECRET": "a shared secret"}
     arguments = ["webhook", "serve", "--models", str(file), "--port", str(port)]
     receiver = subprocess.Popen(
-        [sys.executable, "-m", "flows.cli.main", *arguments], env=environment, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "leadline.flows.cli.main", *arguments],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
     def deliver(secret: str) -> httpx.Response | None:
@@ -210,7 +213,7 @@ def test_workers_find_what_a_local_run_finds(service: LiveService, tmp_path: Pat
 
 def test_a_worker_ends_when_it_is_asked_to_even_if_its_shell_ignores_interrupts(service: LiveService) -> None:
     worker = subprocess.Popen(
-        [sys.executable, "-m", "flows.cli.main", "worker", "--pool", "gpu", "--name", "short-lived"],
+        [sys.executable, "-m", "leadline.flows.cli.main", "worker", "--pool", "gpu", "--name", "short-lived"],
         env=dict(service.environment), cwd=service.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )  # fmt: skip

@@ -10,24 +10,25 @@ from typing import Any, ClassVar
 
 import pytest
 
-from evaluators import registry, types
-from evaluators.base import Evaluator, RowEvaluator, Spec
-from evaluators.errors import ModelUnavailable
-from evaluators.metrics import Metric
-from evaluators.params import Params
-from evaluators.toolbox import Settings, Toolbox
-from evaluators.types import Evidence, Field, NotApplicable, Reason, Row, RowScore, Unscored
-from tasks.db import open_run
-from tasks.gather import gather, register_jobs
-from tasks.growing import growing
-from tasks.jobs import Job, make_jobs, read_jobs, write_jobs
-from tasks.plan import cut, plan
-from tasks.score import Chunk, ChunkResult, score_chunk
-from tasks.score_rows import score_rows
-from tasks.segments import stored, unscored_rows
-from tasks.store import Run, Store
-from tests.support.dataset import make_dataset
-from tests.support.scoring import planned, registered
+from leadline.evaluators.core import registry
+from leadline.evaluators.core import row as types
+from leadline.evaluators.core.base import Evaluator, RowEvaluator, Spec
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.row import Evidence, Field, NotApplicable, Reason, Row, RowScore, Unscored
+from leadline.tasks.analyse.gather import gather, register_jobs
+from leadline.tasks.db.connection import open_run
+from leadline.tasks.plan.configured import Job, make_jobs, read_jobs, write_jobs
+from leadline.tasks.plan.planner import cut, plan
+from leadline.tasks.score.chunk import Chunk, ChunkResult, score_chunk
+from leadline.tasks.score.guard import score_rows
+from leadline.tasks.store.parquet_writer import growing
+from leadline.tasks.store.segments import stored, unscored_rows
+from leadline.tasks.store.store import Run, Store
+from tests.support.datasets.dataset import make_dataset
+from tests.support.stores.scoring import planned, registered
 
 
 class LengthParams(Params):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tasks.load.faults import Faults, Place
-from tasks.load.formats import Container
+from leadline.tasks.load.faults import Faults, Place
+from leadline.tasks.load.kinds import Container
 
 if TYPE_CHECKING:
-    from tasks.load.source import Source
+    from leadline.tasks.load.source import Source
 
 
 class Item(NamedTuple):
@@ -18,7 +18,7 @@ class Item(NamedTuple):
     Attributes:
         section: The array of a JSON document that it is an element of, as a path (``"dataset.inputs"``);
             ``""`` for the records of a plain list or table.
-        row: Its 1-based position, see :class:`tasks.load.faults.Place`.
+        row: Its 1-based position, see :class:`leadline.tasks.load.faults.Place`.
         value: Its content; an object where all is well.
         size: Its approximate size in bytes.
     """
@@ -37,17 +37,17 @@ class Item(NamedTuple):
 def read_items(source: Source, container: Container, faults: Faults) -> Iterator[Item]:
     """Read the records of a file in order; what cannot be read is noted as a fault."""
     if container is Container.JSON:
-        from tasks.load.readers.json_document import read_document
+        from leadline.tasks.load.readers.json_document import read_document
 
         return read_document(source, faults)
     if container is Container.JSON_LINES:
-        from tasks.load.readers.json_lines import read_lines
+        from leadline.tasks.load.readers.json_lines import read_lines
 
         return read_lines(source, faults)
     if container is Container.CSV:
-        from tasks.load.readers.csv_table import read_csv
+        from leadline.tasks.load.readers.csv_table import read_csv
 
         return read_csv(source, faults)
-    from tasks.load.readers.parquet import read_parquet
+    from leadline.tasks.load.readers.parquet import read_parquet
 
     return read_parquet(source, faults)

@@ -11,12 +11,12 @@ import io
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from tasks.load.faults import Faults, Place
-from tasks.load.limits import MAX_CSV_ROW, MIB
-from tasks.load.readers import Item
+from leadline.tasks.load.faults import Faults, Place
+from leadline.tasks.load.limits import MAX_CSV_ROW, MIB
+from leadline.tasks.load.readers import Item
 
 if TYPE_CHECKING:
-    from tasks.load.source import Source
+    from leadline.tasks.load.source import Source
 
 DELIMITERS: Final = ",;\t|"
 _SLICE: Final = 4096

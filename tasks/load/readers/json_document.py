@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from tasks.load.faults import Faults, Place
-from tasks.load.limits import MAX_RECORD, MIB
-from tasks.load.readers import Item
-from tasks.load.readers.json_scanner import Scanner, TooLong
-from tasks.load.readers.json_values import Broken
+from leadline.tasks.load.faults import Faults, Place
+from leadline.tasks.load.limits import MAX_RECORD, MIB
+from leadline.tasks.load.readers import Item
+from leadline.tasks.load.readers.json_scanner import Scanner, TooLong
+from leadline.tasks.load.readers.json_values import Broken
 
 if TYPE_CHECKING:
-    from tasks.load.source import Source
+    from leadline.tasks.load.source import Source
 
 SECTIONS: Final = frozenset({"inputs", "results", "cases", "tests", "answers", "models"})
 """Members of a document whose elements are records."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tasks.load.faults import Faults, Place
-from tasks.load.json_repeats import repeated_names
-from tasks.load.limits import MAX_RECORD, MIB
-from tasks.load.readers import Item
-from tasks.load.readers.json_values import Broken, decode
+from leadline.tasks.load.faults import Faults, Place
+from leadline.tasks.load.limits import MAX_RECORD, MIB
+from leadline.tasks.load.readers import Item
+from leadline.tasks.load.readers.json_values import Broken, decode
+from leadline.tasks.load.readers.repeated_names import repeated_names
 
 if TYPE_CHECKING:
-    from tasks.load.source import Source
+    from leadline.tasks.load.source import Source
 
 
 def read_lines(source: Source, faults: Faults) -> Iterator[Item]:

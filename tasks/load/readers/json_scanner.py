@@ -1,6 +1,6 @@
 """Walks through a JSON file of any size with a bounded buffer, and cuts values out of it.
 
-The scanner only finds where a value ends; :mod:`tasks.load.readers.json_values` decodes (and thereby checks)
+The scanner only finds where a value ends; :mod:`leadline.tasks.load.readers.json_values` decodes (and thereby checks)
 what was cut out. Where the elements of an array look alike, the end of one is found by searching for what
 stood between the first two, and the decoder confirms the guess: no proper prefix of an object is an object.
 """
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import orjson
 
-from tasks.load.json_repeats import repeated_names
-from tasks.load.limits import MAX_RECORD, MIB
-from tasks.load.readers.json_values import Broken, decode
+from leadline.tasks.load.limits import MAX_RECORD, MIB
+from leadline.tasks.load.readers.json_values import Broken, decode
+from leadline.tasks.load.readers.repeated_names import repeated_names
 
 if TYPE_CHECKING:
-    from tasks.load.source import Source
+    from leadline.tasks.load.source import Source
 
 _READ: Final = 4 * MIB
 _BLANK: Final = re.compile(rb"[ \t\r\n]*")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from tasks.load.faults import Faults
-from tasks.load.limits import FREE_EXPANSION, MAX_EXPANSION, MAX_RECORD, MAX_ROWS, MIB
-from tasks.load.readers import Item
+from leadline.tasks.load.faults import Faults
+from leadline.tasks.load.limits import FREE_EXPANSION, MAX_EXPANSION, MAX_RECORD, MAX_ROWS, MIB
+from leadline.tasks.load.readers import Item
 
 if TYPE_CHECKING:
-    from tasks.load.source import Source
+    from leadline.tasks.load.source import Source
 
 _BATCH: Final = 4096
 _BATCH_BYTES: Final = 64 * MIB

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.classification.labels import Classification, ClassificationParams
-from evaluators.errors import UsageError
-from evaluators.toolbox import Toolbox
-from evaluators.types import Field, NotApplicable, Row
+from leadline.evaluators.classification.labels import Classification, ClassificationParams
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.row import Field, NotApplicable, Row
 
 TOOLS = Toolbox()
 PAIRS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abcz")), min_size=1, max_size=30)

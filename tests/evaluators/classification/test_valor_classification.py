@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.classification.valor import ValorClassification
-from evaluators.errors import UsageError
-from evaluators.toolbox import Toolbox
-from evaluators.types import NotApplicable, Row
+from leadline.evaluators.classification.valor_classification import ValorClassification
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.row import NotApplicable, Row
 
 TOOLS = Toolbox()
 RECORDED = json.loads((Path(__file__).parent / "valor_core_classification.json").read_text(encoding="utf-8"))["cases"]

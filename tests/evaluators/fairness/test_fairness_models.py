@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from evaluators.errors import ModelUnavailable, UsageError
-from evaluators.fairness.fairness_bias import FairnessBias
-from evaluators.fairness.toxicity import KINDS, Toxicity
-from evaluators.models import catalogue, classifiers
-from evaluators.models.refs import ModelRef
-from evaluators.toolbox import Settings, Toolbox
-from evaluators.types import NotApplicable, Reason, Row, RowScore, Unscored
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.errors import ModelUnavailable, UsageError
+from leadline.evaluators.core.row import NotApplicable, Reason, Row, RowScore, Unscored
+from leadline.evaluators.fairness.fairness_bias import FairnessBias
+from leadline.evaluators.fairness.toxicity import KINDS, Toxicity
+from leadline.evaluators.models import catalogue, classifiers
+from leadline.evaluators.models.refs import ModelRef
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +51,7 @@ class TestToxicity:
         from detoxify import Detoxify
         from transformers import BertForSequenceClassification
 
-        from tests.support.tiny_checkpoints import TOXIC_LABELS
+        from tests.support.models.tiny_checkpoints import TOXIC_LABELS
 
         folder = tiny("bert")
         arguments = {

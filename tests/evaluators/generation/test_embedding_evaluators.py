@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluators.errors import ModelUnavailable, OutOfMemory
-from evaluators.generation.answer_relevancy_sentence_similarity import AnswerRelevancySentenceSimilarity
-from evaluators.generation.answer_semantic_sentence_similarity import AnswerSemanticSentenceSimilarity
-from evaluators.generation.answer_semantic_similarity import AnswerSemanticSimilarity, Parameters
-from evaluators.generation.groundedness import Groundedness
-from evaluators.models import cross_encoders, embedders, weights
-from evaluators.models.embedding import EmbeddingEvaluator, EmbeddingParams, lowest
-from evaluators.retrieval.context_relevancy_soft import ContextRelevancySoft
-from evaluators.text.sentences import splitter_for
-from evaluators.toolbox import Settings, Toolbox
-from evaluators.types import Chunk, Reason, Row, Severity, Unscored
-from tests.support.rag_rows import cosine_by_library, rag_rows
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
+from leadline.evaluators.core.row import Chunk, Reason, Row, Severity, Unscored
+from leadline.evaluators.generation.answer_relevancy_sentence_similarity import AnswerRelevancySentenceSimilarity
+from leadline.evaluators.generation.answer_semantic_sentence_similarity import AnswerSemanticSentenceSimilarity
+from leadline.evaluators.generation.answer_semantic_similarity import AnswerSemanticSimilarity, Parameters
+from leadline.evaluators.generation.groundedness import Groundedness
+from leadline.evaluators.models import cross_encoders, embedders, weights
+from leadline.evaluators.models.embedding_evaluator import EmbeddingEvaluator, EmbeddingParams, lowest
+from leadline.evaluators.retrieval.context_relevancy_soft import ContextRelevancySoft
+from leadline.evaluators.text.sentences import splitter_for
+from tests.support.datasets.rag_rows import cosine_by_library, rag_rows
 
 pytestmark = pytest.mark.slow
 
@@ -111,7 +111,7 @@ class TestFormulas:
         whole = evaluator().score(ROWS, tools)
         for block in (1, 30):
             embedders.forget()
-            monkeypatch.setattr("evaluators.models.embedding.BLOCK_TEXTS", block)
+            monkeypatch.setattr("leadline.evaluators.models.embedding_evaluator.BLOCK_TEXTS", block)
             order = random.Random(block).sample(range(len(ROWS)), len(ROWS))
             for place, score in zip(order, evaluator().score([ROWS[at] for at in order], tools), strict=True):
                 for metric, value in score.values.items():

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from evaluators.base import Evaluator
-from evaluators.generation.gptscore_machine_translation import GptScoreMachineTranslation
-from evaluators.generation.gptscore_question_answering import GptScoreQuestionAnswering
-from evaluators.generation.hallucination import Hallucination
-from evaluators.generation.perplexity import Perplexity
-from evaluators.models import catalogue, consistency, hub
-from evaluators.models.consistency import Support
-from evaluators.models.refs import ModelRef
-from evaluators.summarization.gptscore_with_reference import GptScoreSummarizationWithReference
-from evaluators.summarization.gptscore_without_reference import GptScoreSummarizationWithoutReference
-from evaluators.toolbox import Settings, Toolbox
-from evaluators.types import Chunk, Reason, Row, RowScore, Unscored
+from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.row import Chunk, Reason, Row, RowScore, Unscored
+from leadline.evaluators.generation.gptscore_machine_translation import GptScoreMachineTranslation
+from leadline.evaluators.generation.gptscore_question_answering import GptScoreQuestionAnswering
+from leadline.evaluators.generation.hallucination import Hallucination
+from leadline.evaluators.generation.perplexity import Perplexity
+from leadline.evaluators.models import catalogue, consistency, hub
+from leadline.evaluators.models.consistency import Support
+from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.summarization.gptscore_with_reference import GptScoreSummarizationWithReference
+from leadline.evaluators.summarization.gptscore_without_reference import GptScoreSummarizationWithoutReference
 
 pytestmark = pytest.mark.slow
 
@@ -225,7 +225,7 @@ class TestPerplexity:
         assert one.values["perplexity"] != other.values["perplexity"]
 
     def test_what_no_float_can_hold_is_infinite(self, tools: Toolbox) -> None:
-        from evaluators.models.language_models import Likelihood
+        from leadline.evaluators.models.language_models.likelihood import Likelihood
 
         score = Perplexity().measure(ROW, [Likelihood(1e9, 2, True, 3, 10)], tools)
         assert score.values == {"perplexity": math.inf}

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.generation.looping_detection import MOST_SPANS, LoopingDetection
-from evaluators.toolbox import Settings, Toolbox
-from evaluators.types import Row
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.row import Row
+from leadline.evaluators.generation.looping_detection import MOST_SPANS, LoopingDetection
 
 TOOLS = Toolbox(Settings(splitter="rules"))
 

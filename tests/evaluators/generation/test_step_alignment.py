@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluators.generation.step_alignment import StepAlignment
-from evaluators.judge.errors import JudgeUnavailable
-from evaluators.models import embedders
-from evaluators.registry import get
-from evaluators.text.alignment import Edit, align
-from evaluators.text.steps import joined, procedures
-from evaluators.toolbox import Settings, Toolbox
-from evaluators.types import Chunk, NotApplicable, Reason, Row, RowScore
-from tests.support.judged import ScriptedJudge, fenced, judged, reason, toolbox
-from tests.support.rag_rows import cosine_by_library
-from tests.support.tiny_models import WORDS
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.registry import get
+from leadline.evaluators.core.row import Chunk, NotApplicable, Reason, Row, RowScore
+from leadline.evaluators.generation.step_alignment import StepAlignment
+from leadline.evaluators.judge.engine.failures import JudgeUnavailable
+from leadline.evaluators.models import embedders
+from leadline.evaluators.text.alignment import Edit, align
+from leadline.evaluators.text.procedure_steps import joined, procedures
+from tests.support.datasets.rag_rows import cosine_by_library
+from tests.support.judges.judged import ScriptedJudge, fenced, judged, reason, toolbox
+from tests.support.models.tiny_models import WORDS
 
 EDITS = ("edits", "insertions", "deletions", "mismatches")
 COUNTS = (*EDITS, "retrieved_context_steps", "actual_answer_steps")
@@ -171,7 +171,7 @@ class TestAgainstTheDefinition:
         assert len(set(expected)) > 3
         for block in (1, 1000):
             embedders.forget()
-            monkeypatch.setattr("evaluators.models.embedding.BLOCK_TEXTS", block)
+            monkeypatch.setattr("leadline.evaluators.models.embedding_evaluator.BLOCK_TEXTS", block)
             order = random.Random(block).sample(range(len(rows)), len(rows))
             scores = StepAlignment().score([rows[at] for at in order], tools)
             assert [values(score) for score in scores] == [expected[at] for at in order]
@@ -190,7 +190,7 @@ class TestAgainstTheDefinition:
     def test_more_pairs_than_are_compared_leave_the_row_unscored(
         self, tools: Toolbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("evaluators.generation.step_alignment.MOST_PAIRS", 3)
+        monkeypatch.setattr("leadline.evaluators.generation.step_alignment.MOST_PAIRS", 3)
         (score,) = StepAlignment().score([row_of(listed(["a b", "c d"]), listed(["a b", "c d"]))], tools)
         assert reason(score) == Reason.UNSCORABLE
         assert "more pairs" in score.flags[0].message

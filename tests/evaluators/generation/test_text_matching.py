@@ -2,9 +2,9 @@
 
 import pytest
 
-from evaluators.generation.text_matching import TextMatching, TextMatchingParams
-from evaluators.toolbox import Toolbox
-from evaluators.types import Chunk, Field, Reason, Row, Severity, Source, Unscored
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.row import Chunk, Field, Reason, Row, Severity, Source, Unscored
+from leadline.evaluators.generation.text_matching import TextMatching, TextMatchingParams
 
 METRICS = (
     "model_passes",

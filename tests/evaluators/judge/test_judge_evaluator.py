@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from evaluators.base import Spec
-from evaluators.judge.budget import Budget, Limits
-from evaluators.judge.calls import MemoryLedger, Reply
-from evaluators.judge.client import JudgeClient
-from evaluators.judge.errors import BudgetSpent, JudgeTruncated, JudgeUnparseable
-from evaluators.judge.evaluator import Judge, JudgeEvaluator
-from evaluators.judge.prompting import prompt_from
-from evaluators.metrics import Metric
-from evaluators.toolbox import Toolbox
-from evaluators.types import Field, Reason, Row, RowScore, Unscored
-from tests.support.scripted_judge import ScriptedTransport, make_client
-from tests.support.virtual_time import run
+from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.row import Field, Reason, Row, RowScore, Unscored
+from leadline.evaluators.judge.engine.budget import Budget, Limits
+from leadline.evaluators.judge.engine.calls import MemoryLedger, Reply
+from leadline.evaluators.judge.engine.client import JudgeClient
+from leadline.evaluators.judge.engine.failures import BudgetSpent, JudgeTruncated, JudgeUnparseable
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
+from leadline.evaluators.judge.prompting import prompt_from
+from tests.support.judges.scripted_judge import ScriptedTransport, make_client
+from tests.support.judges.virtual_time import run
 
 PROMPTS = {"verdict": prompt_from("verdict", "Is it polite? {{ answer | data('answer') }}")}
 
@@ -224,8 +224,8 @@ def test_without_a_judge_every_row_says_so() -> None:
 
 
 def test_the_judge_and_the_prompts_are_part_of_the_scores_key() -> None:
-    from evaluators.judge.config import JudgeConfig
-    from evaluators.toolbox import Settings
+    from leadline.evaluators.core.context import Settings
+    from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 
     def key(**config: Any) -> str:
         judges = (JudgeConfig(**({"model": "openai/a"} | config)),)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluators.judge.placeholders import PLACEHOLDERS, user_prompt
-from evaluators.types import Chunk, Field, Row
+from leadline.evaluators.core.row import Chunk, Field, Row
+from leadline.evaluators.judge.placeholders import PLACEHOLDERS, user_prompt
 
 ROW = Row("c", "m", "the question", ("expected",), (Chunk("one"), Chunk("two")), "the answer")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluators.judge.prompting import canonical, draw_fence, prompt_from
+from leadline.evaluators.judge.prompting import canonical, draw_fence, prompt_from
 
 PROMPT = prompt_from("pair", "Question: {{ question | data('question') }}\nAnswer: {{ answer | data('answer') }}")
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from evaluators.judge.errors import JudgeUnparseable
-from evaluators.judge.replies import read_json, read_number, read_word
+from leadline.evaluators.judge.engine.failures import JudgeUnparseable
+from leadline.evaluators.judge.replies import read_json, read_number, read_word
 
 
 class Verdict(BaseModel):

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from evaluators import registry
-from evaluators.base import Evaluator, describe
-from evaluators.errors import UsageError
-from evaluators.judge.yaml_evaluators import load_folder
-from evaluators.registry import all_evaluators
-from evaluators.suites import suite
-from evaluators.toolbox import Toolbox
-from evaluators.types import Chunk, Field, Row, Severity, Unscored
-from tests.support.judged import ScriptedJudge, fenced, one, reason, value
+from leadline.evaluators.core import registry
+from leadline.evaluators.core.base import Evaluator, describe
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.registry import all_evaluators
+from leadline.evaluators.core.row import Chunk, Field, Row, Severity, Unscored
+from leadline.evaluators.core.suites import suite
+from leadline.evaluators.judge.yaml_evaluators import load_folder
+from tests.support.judges.judged import ScriptedJudge, fenced, one, reason, value
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "judges"
 POLITE = """

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from evaluators.types import Chunk, Row, RowScore
-from tests.support.agreeable_judge import tools_with
-from tests.support.judged import ScriptedJudge, judged
+from leadline.evaluators.core.row import Chunk, Row, RowScore
+from tests.support.judges.agreeable_judge import tools_with
+from tests.support.judges.judged import ScriptedJudge, judged
 
 STATEMENTS = "Take the following text apart"
 FAITHFULNESS = "judge the faithfulness"

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.agent.databricks_custom import DEFAULT_PROMPT, CustomParams, DatabricksCustom, pieces
-from evaluators.errors import UsageError
-from evaluators.judge.transport import Refused
-from evaluators.registry import get
-from evaluators.toolbox import Toolbox
-from evaluators.types import Chunk, Field, NotApplicable, Row
-from tests.support.judged import ScriptedJudge, fenced, judged, one, reason, toolbox, value
+from leadline.evaluators.agent.databricks_custom import DEFAULT_PROMPT, CustomParams, DatabricksCustom, pieces
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.registry import get
+from leadline.evaluators.core.row import Chunk, Field, NotApplicable, Row
+from leadline.evaluators.judge.engine.transport import Refused
+from tests.support.judges.judged import ScriptedJudge, fenced, judged, one, reason, toolbox, value
 
 ROW = Row(
     case="c",

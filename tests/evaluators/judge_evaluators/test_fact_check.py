@@ -13,12 +13,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from evaluators.errors import UsageError
-from evaluators.judge import search
-from evaluators.registry import get
-from evaluators.toolbox import Toolbox
-from evaluators.types import NotApplicable, Row
-from tests.support.judged import ScriptedJudge, fenced, judged, one, reason, toolbox, value
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.registry import get
+from leadline.evaluators.core.row import NotApplicable, Row
+from leadline.evaluators.judge.engine import search
+from tests.support.judges.judged import ScriptedJudge, fenced, judged, one, reason, toolbox, value
 
 ROW = Row(case="c", model="m", question="Who was it?", actual_answer="It was Ada.")
 HERE = __name__

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from evaluators.base import Evaluator
-from evaluators.judge.calls import Reply
-from evaluators.judge.config import JudgeConfig
-from evaluators.judge.pass_fail import PassFailEvaluator
-from evaluators.judge.transport import Refused
-from evaluators.registry import all_evaluators
-from evaluators.toolbox import Settings, Toolbox
-from evaluators.types import Chunk, Row, RowScore, Unscored
-from tests.support.agreeable_judge import AgreeableJudge, tools_with
-from tests.support.judged import Said, ScriptedJudge, judged
+from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.registry import all_evaluators
+from leadline.evaluators.core.row import Chunk, Row, RowScore, Unscored
+from leadline.evaluators.judge.engine.calls import Reply
+from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.judge.engine.transport import Refused
+from leadline.evaluators.judge.pass_fail import PassFailEvaluator
+from tests.support.judges.agreeable_judge import AgreeableJudge, tools_with
+from tests.support.judges.judged import Said, ScriptedJudge, judged
 
 JUDGED = {name: kind for name, kind in all_evaluators().items() if kind.spec.judge}
 OURS = tuple(name for name in JUDGED if "." not in name)

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.generation.llamaindex_correctness import read_grade
-from evaluators.generation.llamaindex_faithfulness import cut, packed, read_answer
-from evaluators.judge.errors import JudgeUnparseable
-from evaluators.registry import get
-from evaluators.retrieval.llamaindex_retrieval import RetrievalParams
-from evaluators.toolbox import Toolbox
-from evaluators.types import Chunk, NotApplicable, Row, RowScore
-from tests.support.judged import ScriptedJudge, fenced, one, reason, value
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.registry import get
+from leadline.evaluators.core.row import Chunk, NotApplicable, Row, RowScore
+from leadline.evaluators.generation.llamaindex_correctness import read_grade
+from leadline.evaluators.generation.llamaindex_faithfulness import cut, packed, read_answer
+from leadline.evaluators.judge.engine.failures import JudgeUnparseable
+from leadline.evaluators.retrieval.llamaindex_retrieval import RetrievalParams
+from tests.support.judges.judged import ScriptedJudge, fenced, one, reason, value
 
 ROW = Row(
     case="c",

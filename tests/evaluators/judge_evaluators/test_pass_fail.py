@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from evaluators.errors import UsageError
-from evaluators.judge.transport import Refused
-from evaluators.registry import get
-from evaluators.toolbox import Toolbox
-from evaluators.types import Chunk, Field, NotApplicable, Row, RowScore, Severity, Unscored
-from tests.support.judged import ScriptedJudge, fenced, one, reason
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.registry import get
+from leadline.evaluators.core.row import Chunk, Field, NotApplicable, Row, RowScore, Severity, Unscored
+from leadline.evaluators.judge.engine.transport import Refused
+from tests.support.judges.judged import ScriptedJudge, fenced, one, reason
 
 ROW = Row(
     case="c",

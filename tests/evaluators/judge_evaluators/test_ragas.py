@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluators.generation.answer_correctness import f_score
-from evaluators.generation.answer_relevancy import relevancy
-from evaluators.generation.ragas import harmonic_mean
-from evaluators.registry import get
-from evaluators.retrieval.context_precision import average_precision
-from evaluators.toolbox import Settings, Toolbox
-from evaluators.types import Chunk, Source, Span
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.registry import get
+from leadline.evaluators.core.row import Chunk, Source, Span
+from leadline.evaluators.generation.answer_correctness import f_score
+from leadline.evaluators.generation.answer_relevancy import relevancy
+from leadline.evaluators.generation.ragas import harmonic_mean
+from leadline.evaluators.retrieval.context_precision import average_precision
 from tests.evaluators.judge_evaluators.ragas_script import (
     CORRECTNESS,
     FAITHFULNESS,
@@ -34,8 +34,8 @@ from tests.evaluators.judge_evaluators.ragas_script import (
     score,
     verdicts,
 )
-from tests.support.agreeable_judge import AgreeableJudge, tools_with
-from tests.support.judged import Said, ScriptedJudge, fenced, judged, value
+from tests.support.judges.agreeable_judge import AgreeableJudge, tools_with
+from tests.support.judges.judged import Said, ScriptedJudge, fenced, judged, value
 
 VALUES = {"faithfulness": 0.5, "answer_relevancy": 2.6 / 3, "context_precision": (1 + 2 / 3) / 2, "context_recall": 0.5}
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from evaluators.judge.transport import Refused
-from evaluators.toolbox import Settings
-from evaluators.types import Chunk, NotApplicable, Unscored
+from leadline.evaluators.core.context import Settings
+from leadline.evaluators.core.row import Chunk, NotApplicable, Unscored
+from leadline.evaluators.judge.engine.transport import Refused
 from tests.evaluators.judge_evaluators.ragas_script import (
     CORRECTNESS,
     FAITHFULNESS,
@@ -25,7 +25,7 @@ from tests.evaluators.judge_evaluators.ragas_script import (
     score,
     verdicts,
 )
-from tests.support.judged import ScriptedJudge, fenced, judged, reason, toolbox, value
+from tests.support.judges.judged import ScriptedJudge, fenced, judged, reason, toolbox, value
 
 
 def test_one_of_the_four_without_a_verdict_leaves_ragas_unscored_and_the_others_scored() -> None:

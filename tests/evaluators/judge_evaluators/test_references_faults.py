@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from evaluators.judge.calls import Reply
-from evaluators.judge.transport import Refused
-from evaluators.registry import all_evaluators
-from evaluators.types import Chunk, Row, Unscored
-from tests.support.judged import Said, ScriptedJudge, one, reason
+from leadline.evaluators.core.registry import all_evaluators
+from leadline.evaluators.core.row import Chunk, Row, Unscored
+from leadline.evaluators.judge.engine.calls import Reply
+from leadline.evaluators.judge.engine.transport import Refused
+from tests.support.judges.judged import Said, ScriptedJudge, one, reason
 
 JUDGED = [
     name

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.retrieval.valor_context import average_precision
-from evaluators.types import Chunk, Row, RowScore
-from tests.support.judged import ScriptedJudge, fenced, judged, one, reason, toolbox, value
+from leadline.evaluators.core.row import Chunk, Row, RowScore
+from leadline.evaluators.retrieval.valor_context import average_precision
+from tests.support.judges.judged import ScriptedJudge, fenced, judged, one, reason, toolbox, value
 
 FOUR = ["statement 1", "statement 2", "statement 3", "statement 4"]
 TRUTH = ["truth 1", "truth 2", "truth 3", "truth 4"]

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluators.errors import ModelUnavailable, OutOfMemory
-from evaluators.models import checkpoints, classifiers, resident
-from evaluators.models.refs import ModelRef
-from evaluators.toolbox import Settings
+from leadline.evaluators.core.context import Settings
+from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
+from leadline.evaluators.models import checkpoints, classifiers, resident
+from leadline.evaluators.models.refs import ModelRef
 
 pytestmark = pytest.mark.slow
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from evaluators.errors import ModelUnavailable
-from evaluators.models import checkpoints, consistency
-from evaluators.models.refs import ModelRef
-from evaluators.toolbox import Settings
+from leadline.evaluators.core.context import Settings
+from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.models import checkpoints, consistency
+from leadline.evaluators.models.refs import ModelRef
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +39,7 @@ def as_published(tiny: Callable[[str], Path], premise: str, hypothesis: str) -> 
     from safetensors.torch import load_file
     from transformers import AutoTokenizer, T5Config, T5ForTokenClassification
 
-    from tests.support.tiny_checkpoints import t5_sizes
+    from tests.support.models.tiny_checkpoints import t5_sizes
 
     model: Any = T5ForTokenClassification(T5Config(**t5_sizes(), num_labels=2)).eval()
     state = load_file(str(tiny("support") / "model.safetensors"))

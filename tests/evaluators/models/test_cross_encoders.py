@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluators.errors import ModelUnavailable
-from evaluators.models import checkpoints, cross_encoders, weights
-from evaluators.models.refs import ModelRef
-from evaluators.toolbox import Settings
-from tests.support.tiny_models import MAX_TOKENS, WORDS, make_cross_encoder
+from leadline.evaluators.core.context import Settings
+from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.models import checkpoints, cross_encoders, weights
+from leadline.evaluators.models.refs import ModelRef
+from tests.support.models.tiny_models import MAX_TOKENS, WORDS, make_cross_encoder
 
 pytestmark = pytest.mark.slow
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluators.errors import LeadlineError, ModelUnavailable, OutOfMemory
-from evaluators.models import embedders, weights
-from evaluators.models.refs import ModelRef
-from evaluators.models.vectors import MemoryVectors, text_digest
-from evaluators.toolbox import Settings, Toolbox
-from tests.support.tiny_models import MAX_TOKENS, WORDS
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable, OutOfMemory
+from leadline.evaluators.models import embedders, weights
+from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.models.vectors import MemoryVectors, text_digest
+from tests.support.models.tiny_models import MAX_TOKENS, WORDS
 
 pytestmark = pytest.mark.slow
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluators.errors import ModelUnavailable
-from evaluators.models import checkpoints, nli, resident, weights
-from evaluators.models.catalogue import VITAMINC_NLI
-from evaluators.models.checkpoints import encode_pairs
-from evaluators.models.refs import ModelRef
-from evaluators.text.sentences import without_surrogates
-from evaluators.toolbox import Settings
-from tests.support.tiny_models import WORDS
-from tests.support.tiny_nli import make_nli
+from leadline.evaluators.core.context import Settings
+from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.models import checkpoints, nli, resident, weights
+from leadline.evaluators.models.catalogue import VITAMINC_NLI
+from leadline.evaluators.models.checkpoints import encode_pairs
+from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.text.sentences import without_surrogates
+from tests.support.models.tiny_models import WORDS
+from tests.support.models.tiny_nli import make_nli
 
 SETTINGS = Settings(device="cpu")
 OTHER = ModelRef("nli", "someone/else", "0" * 40)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.models import similarity
-from evaluators.models.similarity import best_matches
+from leadline.evaluators.models import similarity
+from leadline.evaluators.models.similarity import best_matches
 
 
 def unit_vectors(count: int, seed: int) -> np.ndarray[Any, Any]:

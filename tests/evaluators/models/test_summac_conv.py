@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluators.errors import ModelUnavailable
-from evaluators.models import files, github, summac_conv, weights
-from evaluators.models.catalogue import SUMMAC_CONV
-from evaluators.models.refs import ModelRef
-from evaluators.toolbox import Settings
-from tests.support.tiny_nli import conv_state, make_conv
+from leadline.evaluators.core.context import Settings
+from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.models import github, summac_conv, weight_files, weights
+from leadline.evaluators.models.catalogue import SUMMAC_CONV
+from leadline.evaluators.models.refs import ModelRef
+from tests.support.models.tiny_nli import conv_state, make_conv
 
 SETTINGS = Settings(device="cpu")
 
@@ -92,7 +92,7 @@ def altered(data: bytes) -> bytes:
 @pytest.mark.parametrize("damage", [altered, lambda data: data[:1000], lambda data: b""])
 def test_a_damaged_file_is_refused(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     folder = make_conv(tmp_path / "conv")
-    path = folder / files.SUMMAC_CONV
+    path = folder / weight_files.SUMMAC_CONV
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(ModelUnavailable):
         summac_conv.layer(ref_of(folder), settings=SETTINGS)
@@ -136,12 +136,12 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[_Site
 
 
 def test_the_published_file_is_fetched_at_its_commit_once(site: type[_Site], tmp_path: Path) -> None:
-    site.content = (make_conv(tmp_path / "published") / files.SUMMAC_CONV).read_bytes()
+    site.content = (make_conv(tmp_path / "published") / weight_files.SUMMAC_CONV).read_bytes()
     with pytest.raises(ModelUnavailable, match="leadline models pull tingofurro/summac"):
         summac_conv.layer(SUMMAC_CONV, settings=SETTINGS)
     weights.pull(SUMMAC_CONV)
     weights.pull(SUMMAC_CONV)
-    assert site.asked == [f"/tingofurro/summac/raw/{SUMMAC_CONV.revision}/{files.SUMMAC_CONV}"]
+    assert site.asked == [f"/tingofurro/summac/raw/{SUMMAC_CONV.revision}/{weight_files.SUMMAC_CONV}"]
     assert weights.status(SUMMAC_CONV).present
     assert summac_conv.layer(SUMMAC_CONV, settings=SETTINGS).weight.shape == (23,)
 

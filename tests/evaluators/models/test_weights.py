@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluators.errors import LeadlineError, ModelUnavailable, UsageError
-from evaluators.models import files, weights
-from evaluators.models.refs import OFFLINE, ModelRef
-from evaluators.registry import get
-from evaluators.toolbox import Settings, Toolbox
-from tests.support.fake_hub import COMMIT, FakeHub, model_files, safetensors, serving, write_cache, write_folder
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable, UsageError
+from leadline.evaluators.core.registry import get
+from leadline.evaluators.models import weight_files, weights
+from leadline.evaluators.models.refs import OFFLINE, ModelRef
+from tests.support.models.fake_hub import COMMIT, FakeHub, model_files, safetensors, serving, write_cache, write_folder
 
 HUB = ModelRef("embedder", "tiny/model", COMMIT)
 
@@ -115,7 +115,8 @@ class TestIdentity:
     @pytest.mark.slow
     def test_neither_names_nor_identities_import_a_model_library(self) -> None:
         code = (
-            "import sys; from evaluators.models import weights; from evaluators.toolbox import Settings\n"
+            "import sys; from leadline.evaluators.models import weights\n"
+            "from leadline.evaluators.core.context import Settings\n"
             "weights.identity(weights.parse_ref('offline'), Settings()); weights.status(weights.BGE_SMALL_EN)\n"
             "print(sorted({'torch', 'transformers', 'sentence_transformers', 'huggingface_hub'} & set(sys.modules)))"
         )
@@ -165,9 +166,9 @@ class TestLocate:
         content = model_files() | {"model.safetensors.index.json": index, "one.safetensors": safetensors()}
         del content["model.safetensors"]
         folder = write_folder(tmp_path, content)
-        assert files.defect(folder) == "two.safetensors is missing"
+        assert weight_files.defect(folder) == "two.safetensors is missing"
         (folder / "two.safetensors").write_bytes(safetensors())
-        assert files.defect(folder) == ""
+        assert weight_files.defect(folder) == ""
 
     def test_a_flipped_bit_is_seen_by_the_recorded_hash(self, cache: Path) -> None:
         blob = (write_cache(cache, "tiny/model", model_files()) / "model.safetensors").resolve()
@@ -194,13 +195,13 @@ class TestLocate:
     def test_a_pickle_in_a_later_module_needs_consent_too(self, tmp_path: Path) -> None:
         modules = b'[{"path": ""}, {"path": "2_Dense"}]'
         content = model_files() | {"modules.json": modules, "2_Dense/pytorch_model.bin": b"pickle"}
-        assert "pickled" in files.defect(write_folder(tmp_path, content))
+        assert "pickled" in weight_files.defect(write_folder(tmp_path, content))
 
     def test_the_packaged_embedder_must_be_the_published_file(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         ref = weights.parse_ref(OFFLINE)
-        assert (weights.locate(ref, Settings()) / files.WEIGHTS).is_file()
+        assert (weights.locate(ref, Settings()) / weight_files.WEIGHTS).is_file()
         monkeypatch.setattr(weights, "_offline_folder", lambda: write_folder(tmp_path, model_files()))
         with pytest.raises(ModelUnavailable, match="not the published file"):
             weights.locate(ref, Settings())

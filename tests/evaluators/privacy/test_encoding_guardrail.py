@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from evaluators.privacy.encoding_guardrail import EncodingGuardrail
-from evaluators.toolbox import Toolbox
-from evaluators.types import Chunk, NotApplicable, Reason, Row, Source
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.row import Chunk, NotApplicable, Reason, Row, Source
+from leadline.evaluators.privacy.encoding_guardrail import EncodingGuardrail
 
 MAIL = "bob@gmail.com"
 LEAK = f"The address is {MAIL}."

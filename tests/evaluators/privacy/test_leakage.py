@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from evaluators.errors import UsageError
-from evaluators.privacy.pii_leakage import PiiLeakage
-from evaluators.privacy.sensitive_data_leakage import SensitiveDataLeakage
-from evaluators.toolbox import Toolbox
-from evaluators.types import Chunk, Row, Source
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.row import Chunk, Row, Source
+from leadline.evaluators.privacy.pii_leakage import PiiLeakage
+from leadline.evaluators.privacy.sensitive_data_leakage import SensitiveDataLeakage
 
 CARD, MAIL, SSN = "4539 1488 0343 6467", "bob@gmail.com", "536-90-4399"
 KEY = "sk-" + "Uaq1B5GTqMnvA4BhclZZH8BWOLocxsd5ra3HbBrCjzg"

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from evaluators.models import embedders
-from evaluators.retrieval.context_relevancy_soft import ContextRelevancySoft
-from evaluators.text.sentences import splitter_for
-from evaluators.toolbox import Settings, Toolbox
-from evaluators.types import Chunk, Reason, Row, Unscored
-from tests.support.rag_rows import cosine_by_library, rag_rows
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.row import Chunk, Reason, Row, Unscored
+from leadline.evaluators.models import embedders
+from leadline.evaluators.retrieval.context_relevancy_soft import ContextRelevancySoft
+from leadline.evaluators.text.sentences import splitter_for
+from tests.support.datasets.rag_rows import cosine_by_library, rag_rows
 
 pytestmark = pytest.mark.slow
 

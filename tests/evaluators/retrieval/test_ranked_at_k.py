@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
-from evaluators.retrieval.llamaindex_retrieval import LlamaIndexRetrieval, RetrievalParams
-from evaluators.toolbox import Toolbox
-from evaluators.types import Chunk, Row
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.row import Chunk, Row
+from leadline.evaluators.retrieval.llamaindex_retrieval import LlamaIndexRetrieval, RetrievalParams
 
 
 def values(expected: list[str], retrieved: list[str], k: int | None = None) -> dict[str, float]:

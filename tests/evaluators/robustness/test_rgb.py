@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluators.robustness._rgb_cases import RgbCase, rgb_case
-from evaluators.robustness._rgb_scorers import Official, Space, is_right, normalized
-from evaluators.robustness.rgb import (
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.row import NotApplicable, Reason, Row, Unscored
+from leadline.evaluators.robustness._rgb_cases import RgbCase, rgb_case
+from leadline.evaluators.robustness._rgb_scorers import Official, Space, is_right, normalized
+from leadline.evaluators.robustness.rgb import (
     CounterfactualParams,
     CounterfactualRobustness,
     InformationIntegration,
@@ -19,8 +21,6 @@ from evaluators.robustness.rgb import (
     RgbEvaluator,
     RgbParams,
 )
-from evaluators.toolbox import Toolbox
-from evaluators.types import NotApplicable, Reason, Row, Unscored
 
 TOOLS = Toolbox()
 

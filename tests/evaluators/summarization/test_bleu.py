@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evaluators.summarization.bleu import Bleu
-from evaluators.toolbox import Settings, Toolbox
-from evaluators.types import Reason, Row, Unscored
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.row import Reason, Row, Unscored
+from leadline.evaluators.summarization.bleu import Bleu
 
 TOOLS = Toolbox(Settings(splitter="rules"))
 WORDS = st.sampled_from(["the", "cat", "Sat.", "on", "a", "mat,", "it's", '"so"', "!", "\n", "can't", "Ünï", "(b)"])

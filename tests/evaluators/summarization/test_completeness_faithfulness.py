@@ -12,17 +12,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.errors import ModelUnavailable, OutOfMemory
-from evaluators.models import checkpoints, embedders, nli, resident, summac_conv
-from evaluators.models.summac_conv import BINS
-from evaluators.summarization import _completeness, _faithfulness
-from evaluators.summarization._faithfulness import CONV, ZERO_SHOT, zero_shot
-from evaluators.summarization.completeness_faithfulness import COMPLETENESS, CompletenessFaithfulness, Parameters
-from evaluators.text.sentences import splitter_for
-from evaluators.toolbox import Settings, Toolbox
-from evaluators.types import Reason, Row, Unscored
-from tests.support.tiny_models import WORDS
-from tests.support.tiny_nli import conv_state, make_conv, make_nli
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
+from leadline.evaluators.core.row import Reason, Row, Unscored
+from leadline.evaluators.models import checkpoints, embedders, nli, resident, summac_conv
+from leadline.evaluators.models.summac_conv import BINS
+from leadline.evaluators.summarization import _completeness, _summac
+from leadline.evaluators.summarization._summac import CONV, ZERO_SHOT, zero_shot
+from leadline.evaluators.summarization.completeness_faithfulness import (
+    COMPLETENESS,
+    CompletenessFaithfulness,
+    Parameters,
+)
+from leadline.evaluators.text.sentences import splitter_for
+from tests.support.models.tiny_models import WORDS
+from tests.support.models.tiny_nli import conv_state, make_conv, make_nli
 
 
 def sentences(count: int, seed: int, longest: int = 7) -> list[str]:
@@ -106,7 +110,7 @@ class TestSummaC:
         self, params: Parameters, tools: Toolbox, monkeypatch: pytest.MonkeyPatch, at_once: int
     ) -> None:
         monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
-        monkeypatch.setattr(_faithfulness, "BLOCK_PAIRS", at_once)
+        monkeypatch.setattr(_summac, "BLOCK_PAIRS", at_once)
         order = random.Random(at_once).sample(range(len(ROWS)), len(ROWS))
         scores = CompletenessFaithfulness(params).score([ROWS[at] for at in order], tools)
         for at, score in zip(order, scores, strict=True):

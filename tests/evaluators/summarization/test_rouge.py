@@ -4,10 +4,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evaluators.params import Params
-from evaluators.summarization.rouge import Rouge, RougeParams
-from evaluators.toolbox import Toolbox
-from evaluators.types import Reason, Row, Unscored
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.row import Reason, Row, Unscored
+from leadline.evaluators.summarization.rouge import Rouge, RougeParams
 
 TOOLS = Toolbox()
 WORDS = st.sampled_from(["the", "cats", "Sat.", "on", "a", "mat,", "running", "run", "flies", "\n", "Ünï", "42"])

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.errors import UsageError
-from evaluators.summarization.valor_text import ValorBleu, ValorBleuParams, ValorRouge, ValorRougeParams
-from evaluators.toolbox import Toolbox
-from evaluators.types import Reason, Row, Unscored
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.row import Reason, Row, Unscored
+from leadline.evaluators.summarization.valor_text import ValorBleu, ValorBleuParams, ValorRouge, ValorRougeParams
 
 TOOLS = Toolbox()
 WORDS = st.sampled_from(["the", "cats", "Sat.", "on", "mat,", "running", "run", "\n", "\n\n", "$5", "3.5", "it's"])

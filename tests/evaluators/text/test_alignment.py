@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.text.alignment import Edit, align
+from leadline.evaluators.text.alignment import Edit, align
 
 THRESHOLD = 0.7
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.text import lcs
-from evaluators.text.lcs import lcs_length, union_lcs
+from leadline.evaluators.text import lcs
+from leadline.evaluators.text.lcs import lcs_length, union_lcs
 
 WORDS = st.lists(st.sampled_from(["a", "b", "c", "dd"]), max_size=14)
 

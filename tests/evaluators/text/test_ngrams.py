@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.text.ngrams import NGrams, bleu
+from leadline.evaluators.text.ngrams import NGrams, bleu
 
 WORDS = st.lists(st.sampled_from("abcd"), max_size=12)
 WEIGHTS = st.lists(st.floats(0, 1), min_size=1, max_size=6).filter(any).map(lambda w: [x / sum(w) for x in w])

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluators.text.recent import OVERHEAD, Recent
+from leadline.evaluators.text.recent import OVERHEAD, Recent
 
 
 def test_what_was_not_used_for_longest_is_forgotten_first() -> None:

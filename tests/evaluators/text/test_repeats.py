@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evaluators.text.repeats import Repeat, longest_repeat
+from leadline.evaluators.text.repeats import Repeat, longest_repeat
 
 MILLION = 1_000_000
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evaluators.errors import UsageError
-from evaluators.text.sentences import LANGUAGES, PUNKT_LANGUAGES, PunktSplitter, nltk_folders, splitter_for
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.text.sentences import LANGUAGES, PUNKT_LANGUAGES, PunktSplitter, nltk_folders, splitter_for
 
 WORDS = (
     "a",
@@ -111,8 +111,8 @@ def in_fresh_process(code, folder):
 def test_looking_for_absent_punkt_data_does_not_import_nltk(tmp_path):
     code = """
         import sys
-        from evaluators.errors import UsageError
-        from evaluators.text.sentences import nltk_folders, splitter_for
+        from leadline.evaluators.core.errors import UsageError
+        from leadline.evaluators.text.sentences import nltk_folders, splitter_for
         nltk_folders.__globals__["sys"].prefix = "/nowhere"
         print(splitter_for("ml").identity)
         try:
@@ -128,7 +128,7 @@ def test_looking_for_absent_punkt_data_does_not_import_nltk(tmp_path):
 
 def test_search_path_is_that_of_nltk(tmp_path):
     code = """
-        from evaluators.text.sentences import nltk_folders
+        from leadline.evaluators.text.sentences import nltk_folders
         before = nltk_folders()
         import nltk.data
         print(before == nltk_folders())
@@ -172,7 +172,7 @@ def test_installed_punkt_data_is_used_and_identified(tmp_path):
     data.mkdir(mode=0o700)
     code = f"""
         from pathlib import Path
-        from evaluators.text.sentences import splitter_for
+        from leadline.evaluators.text.sentences import splitter_for
         from nltk.tokenize.punkt import PunktTrainer, save_punkt_params
         for words in ("Dr. Who met Mr. Hill. ", "Prof. Who met Lt. Hill. "):
             trainer = PunktTrainer()

@@ -3,7 +3,7 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evaluators.text.tokens import nltk_words, rouge_words, valor_words
+from leadline.evaluators.text.tokens import nltk_words, rouge_words, valor_words
 
 WORDS = (
     "foo",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.detections import Image, annotation, random_images, raster, say
+from tests.support.datasets.detections import Image, annotation, random_images, raster, say
 
 IOUS = np.linspace(0.5, 0.95, 10)
 

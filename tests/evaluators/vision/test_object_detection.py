@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.errors import UsageError
-from evaluators.types import NotApplicable, Unscored
-from tests.support.detections import Image, annotation, random_images, raster, say
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.row import NotApplicable, Unscored
+from tests.support.datasets.detections import Image, annotation, random_images, raster, say
 
 CAT = annotation("cat", box=[0.0, 0.0, 10.0, 10.0])
 SURE = annotation("cat", 0.9, box=[0.0, 0.0, 10.0, 10.0])

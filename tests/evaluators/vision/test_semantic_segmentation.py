@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.types import NotApplicable, Unscored
-from tests.support.detections import Image, Said, annotation, raster, say
+from leadline.evaluators.core.row import NotApplicable, Unscored
+from tests.support.datasets.detections import Image, Said, annotation, raster, say
 
 LABELS = ("road", "sky", "tree")
 NOTHING = "(nothing)"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.detections import Said, annotation, say
+from tests.support.datasets.detections import Said, annotation, say
 
 HERE = Path(__file__).parent
 CORE = json.loads((HERE / "valor_core_detection.json").read_text(encoding="utf-8"))

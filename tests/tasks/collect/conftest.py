@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tasks.collect import Target
-from tests.support.collecting import HASTY
-from tests.support.judge_endpoint import serving
-from tests.support.rag_app import TARGET, RagApp
+from leadline.tasks.collect import Target
+from tests.support.datasets.collecting import HASTY
+from tests.support.judges.judge_endpoint import serving
+from tests.support.processes.rag_app import TARGET, RagApp
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from tasks.collect.replies import ReplyMap, plain
-from tasks.load.values import ValueFault
+from leadline.tasks.collect.replies import ReplyMap, plain
+from leadline.tasks.load.values import ValueFault
 
 
 def read(reply: Any, **places: Any) -> Any:

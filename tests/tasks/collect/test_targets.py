@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from evaluators.errors import UsageError
-from tasks.collect.targets import KEY_VARIABLE, Target, find_targets, read_targets
+from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.collect.targets import KEY_VARIABLE, Target, find_targets, read_targets
 
 TOML = """
 [[model]]

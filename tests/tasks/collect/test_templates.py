@@ -9,9 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluators.errors import UsageError
-from tasks.collect.templates import check_expression, evaluate, render_json, render_text, with_variables, with_version
-from tasks.load.values import ValueFault
+from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.collect.templates import (
+    check_expression,
+    evaluate,
+    render_json,
+    render_text,
+    with_variables,
+    with_version,
+)
+from leadline.tasks.load.values import ValueFault
 
 BODY = '{"question": {{ question }}, "k": 3}'
 

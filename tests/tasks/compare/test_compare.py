@@ -12,12 +12,12 @@ from typing import Any
 import duckdb
 import pytest
 
-from evaluators.classification.labels import Classification
-from evaluators.errors import StoreError, UsageError
-from tasks.compare import Comparison, Margins, MetricComparison, Options, compare
-from tasks.store import Store
+from leadline.evaluators.classification.labels import Classification
+from leadline.evaluators.core.errors import StoreError, UsageError
+from leadline.tasks.compare import Comparison, Margins, MetricComparison, Options, compare
+from leadline.tasks.store.store import Store
+from tests.support.stores.run_factory import BOARD, Basis, Given, Toy, answer, board_scores
 from tests.tasks.compare.two_runs import LOWER, OPEN, SCORE, SHARE, cases, completed
-from tests.tasks.run_factory import BOARD, Basis, Given, Toy, answer, board_scores
 
 
 @pytest.fixture

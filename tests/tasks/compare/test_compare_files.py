@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.compare import Margins, Options, compare
-from tasks.store import Store
+from leadline.tasks.compare import Margins, Options, compare
+from leadline.tasks.store.store import Store
 from tests.tasks.compare.two_runs import completed
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from tasks.compare.paired import (
+from leadline.tasks.compare.paired import (
     EXACT,
     MOST_CLUSTERS,
     Series,
@@ -22,8 +22,8 @@ from tasks.compare.paired import (
     sign_flip_test,
     sign_test,
 )
-from tasks.compare.skewed import Mean, mean_of_clusters
-from tasks.compare.tango import score_interval, score_statistic
+from leadline.tasks.compare.skewed import Mean, mean_of_clusters
+from leadline.tasks.compare.tango import score_interval, score_statistic
 
 VALUES = st.lists(st.floats(-1, 1, allow_subnormal=False).map(lambda x: round(x, 3)), min_size=2, max_size=10)
 

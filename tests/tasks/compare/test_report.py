@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tasks.compare import Comparison, Options, compare
-from tasks.store import Store
-from tests.support.browser import browse
+from leadline.tasks.compare import Comparison, Options, compare
+from leadline.tasks.store.store import Store
+from tests.support.processes.browser import browse
+from tests.support.stores.run_factory import Given, Toy
 from tests.tasks.compare.two_runs import LOWER, SCORE, cases, completed
-from tests.tasks.run_factory import Given, Toy
 
 EVIL = '</style><script>window.hacked = 1</script><img src=x onerror="window.hacked=1">{{ 7*7 }}\u202e| `x`'
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from evaluators.errors import UsageError
-from tasks.compare.sides import find, find_versions, match_models
-from tasks.runs import find_run
-from tasks.store import Store
-from tasks.tags import all_tags, find_tagged, remove_tag, set_tag
+from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.compare.sides import find, find_versions, match_models
+from leadline.tasks.runs.lookup import find_run
+from leadline.tasks.runs.tags import all_tags, find_tagged, remove_tag, set_tag
+from leadline.tasks.store.store import Store
 from tests.tasks.compare.two_runs import completed
 
 

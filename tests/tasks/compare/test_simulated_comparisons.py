@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tasks.compare.paired import Series, detectable, measure
-from tasks.compare.verdicts import Answer, Question, judge
+from leadline.tasks.compare.paired import Series, detectable, measure
+from leadline.tasks.compare.verdicts import Answer, Question, judge
 
 ALPHA = 0.05
 FLIPS = 499

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluators.metrics import Metric
-from tasks.aggregate import aggregate
-from tasks.db import open_run
-from tasks.store import Run, Store
-from tests.tasks.run_factory import Basis, Given, Toy, answer, make_run
+from leadline.evaluators.core.metric import Metric
+from leadline.tasks.analyse.aggregate import aggregate
+from leadline.tasks.db.connection import open_run
+from leadline.tasks.store.store import Run, Store
+from tests.support.stores.run_factory import Basis, Given, Toy, answer, make_run
 
 SCORE = Metric("value", "Value", higher_is_better=True, threshold=0.5, primary=True)
 LOWER = Metric("harm", "Harm", higher_is_better=False, threshold=0.5, primary=True)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.errors import UsageError
-from evaluators.text.sentences import splitter_for
-from tasks.generate.chunking import Chunk, Cutting, cut
-from tasks.generate.documents import Document, Mark
-from tasks.generate.sizes import Unit, _encoding
-from tasks.generate.texts import read_markdown, read_plain
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.text.sentences import splitter_for
+from leadline.tasks.generate.chunking import Chunk, Cutting, cut
+from leadline.tasks.generate.documents.document import Document, Mark
+from leadline.tasks.generate.documents.plain_text import read_markdown, read_plain
+from leadline.tasks.generate.sizes import Unit, _encoding
 
 SENTENCE = "The north berth of the port is twelve metres deep. "
 

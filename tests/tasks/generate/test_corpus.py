@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from evaluators.errors import UsageError
-from evaluators.text.sentences import splitter_for
-from tasks.generate import Corpus, Cutting, DocumentsError, find_files, read_corpus
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.text.sentences import splitter_for
+from leadline.tasks.generate import Corpus, Cutting, DocumentsError, find_files, read_corpus
 
 
 def write(folder: Path, count: int, size: int = 3) -> Path:

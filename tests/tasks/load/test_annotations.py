@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluators.annotations import geometry, is_rotated, parts
-from evaluators.errors import DatasetError
-from tasks.load.annotations import annotation, expected_annotations, predicted_annotations
-from tasks.load.values import ValueFault
-from tests.support.loading import as_csv, as_jsonl, as_parquet, load, rows, tables
+from leadline.evaluators.core.annotations import geometry, is_rotated, parts
+from leadline.evaluators.core.errors import DatasetError
+from leadline.tasks.load.annotations import annotation, expected_annotations, predicted_annotations
+from leadline.tasks.load.values import ValueFault
+from tests.support.datasets.loading import as_csv, as_jsonl, as_parquet, load, rows, tables
 
 CAT = {"key": "class", "value": "cat"}
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from evaluators.errors import DatasetError
-from tasks.load import load_dataset
-from tasks.store import Store
-from tests.support.loading import as_jsonl, as_parquet, faults, load, write
+from leadline.evaluators.core.errors import DatasetError
+from leadline.tasks.load import load_dataset
+from leadline.tasks.store.store import Store
+from tests.support.datasets.loading import as_jsonl, as_parquet, faults, load, write
 
 GOOD: dict[str, Any] = {"case": "c1", "model": "m", "question": "Q", "actual_answer": "A"}
 
@@ -141,7 +141,7 @@ def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tasks.load.schemas.base import Converter
+    from leadline.tasks.load.formats.base import Converter
 
     path = write(tmp_path, "d.jsonl", as_jsonl([GOOD]))
     finish = Converter.finish

@@ -9,11 +9,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from evaluators.errors import DatasetError
-from tasks.db import attach_dataset
-from tasks.load import LoadedDataset, load_dataset
-from tasks.store import Store
-from tests.support.loading import load, write
+from leadline.evaluators.core.errors import DatasetError
+from leadline.tasks.db.connection import attach_dataset
+from leadline.tasks.load import LoadedDataset, load_dataset
+from leadline.tasks.store.store import Store
+from tests.support.datasets.loading import load, write
 
 
 def suite(folder: Path, name: str, content: Any) -> LoadedDataset:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from evaluators.errors import DatasetError
-from tasks.load import load_dataset
-from tasks.load.dataset import LoadedDataset
-from tasks.store import Store
-from tests.support.loading import rows, tables
+from leadline.evaluators.core.errors import DatasetError
+from leadline.tasks.load import load_dataset
+from leadline.tasks.load.dataset import LoadedDataset
+from leadline.tasks.store.store import Store
+from tests.support.datasets.loading import rows, tables
 
 TRUTH: dict[str, Any] = {
     "info": {"year": 2026, "nested": [{"images": []}]},

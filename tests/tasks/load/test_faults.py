@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from evaluators.errors import DatasetError, UsageError
-from tasks.load import load_dataset
-from tasks.store import Store
-from tests.support.loading import as_csv, as_jsonl, faults, load, tables, write
+from leadline.evaluators.core.errors import DatasetError, UsageError
+from leadline.tasks.load import load_dataset
+from leadline.tasks.store.store import Store
+from tests.support.datasets.loading import as_csv, as_jsonl, faults, load, tables, write
 
 GOOD: dict[str, Any] = {"case": "c1", "model": "m", "question": "Q", "actual_answer": "A"}
 

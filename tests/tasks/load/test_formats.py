@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.loading import as_csv, as_jsonl, as_parquet, faults, load, rows, tables
+from tests.support.datasets.loading import as_csv, as_jsonl, as_parquet, faults, load, rows, tables
 
 FLAT: list[dict[str, Any]] = [
     {

@@ -15,16 +15,16 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from evaluators.errors import StoreError
-from tasks.load import limits
-from tests.support.loading import as_jsonl, faults, load, rows
+from leadline.evaluators.core.errors import StoreError
+from leadline.tasks.load import limits
+from tests.support.datasets.loading import as_jsonl, faults, load, rows
 
 GIB = 1024**3
 PROGRAM = """
 import json, re, sys
-from evaluators.errors import DatasetError
-from tasks.load import load_dataset
-from tasks.store import Store
+from leadline.evaluators.core.errors import DatasetError
+from leadline.tasks.load import load_dataset
+from leadline.tasks.store.store import Store
 try:
     said = load_dataset(Store.open(sys.argv[1]), sys.argv[2]).rows
 except DatasetError as error:
@@ -105,7 +105,7 @@ def test_a_list_that_is_too_long_is_refused(tmp_path: Path) -> None:
 
 
 def test_too_many_models_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.load.models.MAX_MODELS", 3)
+    monkeypatch.setattr("leadline.tasks.load.dataset_models.MAX_MODELS", 3)
     records = [{"case": "c", "model": str(index), "actual_answer": "A"} for index in range(4)]
     (fault,) = faults(tmp_path, "d.jsonl", as_jsonl(records))
     assert "more than 3 models" in fault
@@ -114,7 +114,7 @@ def test_too_many_models_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_table_that_declares_more_than_its_file_can_hold_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.load.readers.parquet.FREE_EXPANSION", 10 * limits.MIB)
+    monkeypatch.setattr("leadline.tasks.load.readers.parquet.FREE_EXPANSION", 10 * limits.MIB)
     path = tmp_path / "made.parquet"
     answers = pa.array(["x" * limits.MIB] * 100)
     parquet.write_table(pa.table({"actual_answer": answers}), path, compression="zstd", use_dictionary=False)
@@ -123,7 +123,7 @@ def test_a_table_that_declares_more_than_its_file_can_hold_is_refused(
 
 
 def test_equal_texts_of_a_table_do_not_explode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.load.batches.FREE_EXPANSION", 50 * limits.MIB)
+    monkeypatch.setattr("leadline.tasks.load.batches.FREE_EXPANSION", 50 * limits.MIB)
     path = tmp_path / "made.parquet"
     answers = pa.DictionaryArray.from_arrays(pa.array([0] * 300, type=pa.int32()), pa.array(["x" * limits.MIB]))
     keys = pa.array([str(index) for index in range(300)])
@@ -134,7 +134,7 @@ def test_equal_texts_of_a_table_do_not_explode(tmp_path: Path, monkeypatch: pyte
 
 
 def test_records_around_the_size_of_a_batch_are_all_staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.load.batches._ENOUGH", 45)
+    monkeypatch.setattr("leadline.tasks.load.batches._ENOUGH", 45)
     records = [{"case": str(index), "actual_answer": str(index)} for index in range(100)]
     assert [row["actual_answer"] for row in rows(load(tmp_path, "d.jsonl", as_jsonl(records))).values()] == [
         str(index) for index in range(100)
@@ -145,7 +145,7 @@ def test_a_store_without_room_is_said_to_have_none(tmp_path: Path, monkeypatch: 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tasks.load.write.write_tables", full)
+    monkeypatch.setattr("leadline.tasks.load.write.write_tables", full)
     with pytest.raises(StoreError, match="No space left on device"):
         load(tmp_path, "d.jsonl", as_jsonl([{"question": "Q", "actual_answer": "A"}]))
     assert not list(tmp_path.glob("store/datasets/*"))

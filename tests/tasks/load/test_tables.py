@@ -12,10 +12,10 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from evaluators.types import Field
-from tasks.load import load_dataset
-from tasks.store import Store
-from tests.support.loading import as_csv, as_jsonl, as_parquet, load, rows, tables
+from leadline.evaluators.core.row import Field
+from leadline.tasks.load import load_dataset
+from leadline.tasks.store.store import Store
+from tests.support.datasets.loading import as_csv, as_jsonl, as_parquet, load, rows, tables
 
 BASE: dict[str, Any] = {
     "case": "c", "model": "m", "question": "Q", "expected_answer": ["E"], "expected_documents": ["d"],
@@ -180,7 +180,7 @@ def test_half_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:
 
 def test_a_second_load_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = load(tmp_path, "d.jsonl", as_jsonl([BASE]))
-    monkeypatch.setattr("tasks.load.dataset._import", lambda *_: pytest.fail("it was read again"))
+    monkeypatch.setattr("leadline.tasks.load.dataset._import", lambda *_: pytest.fail("it was read again"))
     again = load_dataset(Store.open(tmp_path / "store"), tmp_path / "d.jsonl")
     assert not first.reused
     assert again.reused

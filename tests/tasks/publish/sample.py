@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import duckdb
 
-from tasks.db import DATASET_TABLES, literal, sql
-from tasks.store import Run, Store, publish_folder
+from leadline.tasks.db.connection import DATASET_TABLES, literal, sql
+from leadline.tasks.store.store import Run, Store, publish_folder
 
 HERE: Final = Path(__file__).parent
 LONG: Final = "An answer that does not end. " * 40_000

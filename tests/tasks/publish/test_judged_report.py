@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from flows.cli.show import _print_overview
-from tasks import steps
-from tasks.publish.spending import price, spending
-from tasks.query import archive
-from tasks.show import overview
-from tasks.store import Run, Store
-from tests.support.judge_endpoint import JudgeEndpoint, Question, serving
-from tests.support.judged_run import evaluate, judge_at, reply, write_rows
+from leadline.flows.cli.show import _print_overview
+from leadline.tasks import pipeline
+from leadline.tasks.publish.spending import price, spending
+from leadline.tasks.runs.query import archive
+from leadline.tasks.runs.show import overview
+from leadline.tasks.store.store import Run, Store
+from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
+from tests.support.judges.judged_run import evaluate, judge_at, reply, write_rows
 
 pytestmark = pytest.mark.slow
 
@@ -43,12 +43,12 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Run]:
         result = evaluate(store, rows, [judge_at(endpoint.url)], trials=TRIALS)
     run = store.run(result["run"])
     run.update({"config": {}, "status": "completed"})
-    steps.aggregate_scores(store, run)
-    steps.compare_perturbed(store, run)
-    steps.diagnose(store, run)
-    steps.gain_insights(store, run)
-    steps.count_scores(store, run)
-    steps.publish_results(store, run, None)
+    pipeline.aggregate_scores(store, run)
+    pipeline.compare_perturbed(store, run)
+    pipeline.diagnose(store, run)
+    pipeline.gain_insights(store, run)
+    pipeline.count_scores(store, run)
+    pipeline.publish_results(store, run, None)
     return store, run
 
 
@@ -88,7 +88,7 @@ def test_the_page_holds_what_each_trial_said(published: tuple[Store, Run]) -> No
 
 @pytest.mark.browser
 def test_a_case_shows_what_each_trial_said(published: tuple[Store, Run]) -> None:
-    from tests.support.browser import browse
+    from tests.support.processes.browser import browse
 
     _, run = published
     with browse() as page:

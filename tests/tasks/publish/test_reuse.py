@@ -12,12 +12,13 @@ from typing import Any
 import duckdb
 import pytest
 
-from tasks.db import open_run
-from tasks.publish import eval_results, publish
-from tasks.publish import page_data as page_data_module
-from tasks.publish.page_data import FILE, PageData
-from tasks.publish.reuse import INDEX
-from tasks.store import Run, Store
+from leadline.tasks.db.connection import open_run
+from leadline.tasks.publish import publish
+from leadline.tasks.publish.exports import eval_results
+from leadline.tasks.publish.report import page_data as page_data_module
+from leadline.tasks.publish.report.page_data import FILE, PageData
+from leadline.tasks.publish.reuse import INDEX
+from leadline.tasks.store.store import Run, Store
 from tests.tasks.publish.sample import make_sample
 
 EVALUATORS = {"groundedness", "bleu", "pii_leakage", "text_matching", "perplexity", "valor.judged"}

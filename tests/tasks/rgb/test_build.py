@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from evaluators.errors import DatasetError, UsageError
-from tasks.load import load_dataset
-from tasks.rgb.build import Plan, build
-from tasks.store import Store
-from tests.support.rgb_files import FALSIFIED, PLAIN, write_lines, write_testbeds
+from leadline.evaluators.core.errors import DatasetError, UsageError
+from leadline.tasks.load import load_dataset
+from leadline.tasks.rgb.build import Plan, build
+from leadline.tasks.store.store import Store
+from tests.support.datasets.rgb_files import FALSIFIED, PLAIN, write_lines, write_testbeds
 
 
 def cases_of(path: Path) -> dict[str, dict[str, Any]]:

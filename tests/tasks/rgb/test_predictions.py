@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from evaluators.errors import DatasetError, UsageError
-from tasks.rgb.predictions import convert, is_predictions
-from tests.support.rgb_files import write_lines
+from leadline.evaluators.core.errors import DatasetError, UsageError
+from leadline.tasks.rgb.predictions import convert, is_predictions
+from tests.support.datasets.rgb_files import write_lines
 
 LINE: dict[str, Any] = {
     "id": 3, "query": "Who?", "ans": [["Ada", "A."]], "label": [1], "prediction": "Ada did", "docs": ["d"],

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tasks.rgb import testbed
-from tasks.rgb.testbed import Kind, documents, find_testbed
-from tests.support.rgb_files import CLEAN, FALSIFIED, FEW_FALSIFIED, PLAIN, SEVEN_PARTS, SPARSE, TWO_PARTS
+from leadline.tasks.rgb import testbed
+from leadline.tasks.rgb.testbed import Kind, documents, find_testbed
+from tests.support.datasets.rgb_files import CLEAN, FALSIFIED, FEW_FALSIFIED, PLAIN, SEVEN_PARTS, SPARSE, TWO_PARTS
 
 # By the procedure that was checked against the benchmark's own choice for all 2,400 cases of its published files.
 CHOSEN: list[tuple[Kind, dict[str, Any], float, str]] = [

@@ -1,0 +1,276 @@
+"""The evaluator: frozen configuration in, row scores out, nothing kept on the instance.
+
+A rule-based evaluator is a :class:`RowEvaluator` with a spec and ``score_row``::
+
+    @register
+    class Shouting(RowEvaluator):
+        spec = Spec(
+            id="shouting", name="Shouting", family="generation", inputs=(Field.ACTUAL_ANSWER,),
+            metrics=(Metric("shouting", "Shouting", higher_is_better=False, primary=True),),
+        )
+
+        def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+            letters = [c for c in row.actual_answer or "" if c.isalpha()]
+            return RowScore({"shouting": sum(c.isupper() for c in letters) / max(1, len(letters))})
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
+
+from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.core.metric import Board, Metric
+from leadline.evaluators.core.params import Params, affects_value
+from leadline.evaluators.core.row import Field, Json, Reason, Row, RowScore
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.details import Details
+    from leadline.evaluators.models.refs import ModelRef
+
+log = logging.getLogger("leadline.evaluators")
+
+RESAMPLES: Final = 1000
+"""Resamples of a bootstrap, unless an evaluator chooses fewer."""
+
+Lane: TypeAlias = Literal["cpu", "gpu", "judge"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What the world knows of an evaluator before it runs.
+
+    Attributes:
+        id: Identifier, as users type it.
+        name: Name for people.
+        family: The room it lives in: generation, retrieval, privacy, fairness, summarization, ...
+        inputs: Fields that it is about, in the reference's order; all but ``optional`` must be present.
+        metrics: What it measures by default.
+        version: Raised whenever the same input could get another value; part of every score's key.
+        optional: Inputs that it uses when present and can do without.
+        also_reads: Fields beside the inputs that can change a value.
+        judge: ``"llm"`` or ``"agent"`` when it asks a judge.
+        gpu: Whether the reference marks it as able to use a GPU.
+        lane: Where it runs: ``cpu`` (rules, n-grams), ``gpu`` (models), ``judge``.
+        llm: Whether it evaluates plain language models.
+        rag: Whether it evaluates RAG systems.
+        leaderboard: ``heatmap`` for numbers, ``bool`` for pass/fail.
+        sentences: Whether values depend on how text is split into sentences.
+        insight_type: The topic of its best/worst insights.
+        problem_type: The type of its threshold problems.
+        keywords: Labels to find it by.
+        source: Where its method is published.
+        on_request: Whether it runs only when it or its suite is named, since it would say nothing of other data.
+        annotations: Which annotations of data items it is about: ``whole`` (labels of the whole item), ``box``,
+            ``polygon``, ``raster``, ``region`` (no single objects at all); all when empty. Matters only to evaluators
+            that read annotations.
+        input_names: What its inputs are called in its public description, where that is not their fields' names.
+    """
+
+    id: str
+    name: str
+    family: str
+    inputs: tuple[Field, ...]
+    metrics: tuple[Metric, ...]
+    version: str = "1"
+    optional: frozenset[Field] = frozenset()
+    also_reads: tuple[Field, ...] = ()
+    judge: Literal["llm", "agent"] | None = None
+    gpu: bool = False
+    lane: Lane = "cpu"
+    llm: bool = True
+    rag: bool = True
+    leaderboard: Board = "heatmap"
+    sentences: bool = False
+    insight_type: str = "accuracy"
+    problem_type: str = "accuracy"
+    keywords: tuple[str, ...] = ()
+    source: str = ""
+    on_request: bool = False
+    annotations: tuple[str, ...] = ()
+    input_names: tuple[str, ...] = ()
+
+    @property
+    def required(self) -> tuple[Field, ...]:
+        """Inputs without which a row is not applicable."""
+        return tuple(field for field in self.inputs if field not in self.optional)
+
+    @property
+    def reads(self) -> tuple[Field, ...]:
+        """Every field that can change a value, in a fixed order."""
+        return tuple(field for field in Field if field in self.inputs or field in self.also_reads)
+
+
+class Evaluator(ABC):
+    """Scores rows. Instances are immutable: configuration in, results out.
+
+    Class attributes:
+        spec: What it is.
+        parameters: The type of its parameters.
+    """
+
+    spec: ClassVar[Spec]
+    parameters: ClassVar[type[Params]] = Params
+
+    def __init__(self, params: Params | None = None) -> None:
+        self.params: Params = self.parameters() if params is None else params
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """What this instance measures; an evaluator whose parameters choose metrics overrides it."""
+        return self.spec.metrics
+
+    @property
+    def required(self) -> tuple[Field, ...]:
+        """Inputs without which a row is not applicable; an evaluator whose parameters choose them overrides it."""
+        return self.spec.required
+
+    @property
+    def reads(self) -> tuple[Field, ...]:
+        """Fields that can change a value; an evaluator whose parameters choose them overrides it."""
+        return self.spec.reads
+
+    @property
+    def row_metrics(self) -> tuple[str, ...]:
+        """Keys of the metrics that have a value per row."""
+        return tuple(metric.key for metric in self.metrics if not metric.dataset_level)
+
+    @property
+    def max_rows(self) -> int | None:
+        """The most rows of a dataset to score, ``None`` for all; further ones are not applicable."""
+        return None
+
+    def models(self, tools: Toolbox) -> tuple[ModelRef, ...]:
+        """Return the weights that it needs under these settings."""
+        return ()
+
+    def texts_to_embed(self, rows: Sequence[Row], tools: Toolbox) -> Mapping[ModelRef, Iterable[str]]:
+        """Return the texts that ``score`` will ask to be embedded, so that all evaluators share one pass."""
+        return {}
+
+    def identity(self, tools: Toolbox) -> dict[str, Json]:
+        """Return all that a score's key covers, apart from the row and the trial."""
+        out: dict[str, Json] = {
+            "evaluator": self.spec.id,
+            "version": self.spec.version,
+            "params": self.params.identity(),
+        }
+        if self.spec.sentences:
+            out["sentences"] = tools.splitter.identity
+        models = self.models(tools)
+        if models:
+            out["models"] = [tools.model_identity(ref) for ref in models]
+        return out
+
+    @abstractmethod
+    def score(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+        """Score rows that have all required inputs; one result per row, in order.
+
+        A row that cannot be measured is returned as unscored with a reason. An exception here leaves the
+        whole batch unscored, so implementations guard what a single row can break.
+        """
+
+    def prepare(self, payloads: Sequence[Json]) -> Any:
+        """Return what :meth:`aggregate` and :meth:`details` work on, made once per model from its payloads.
+
+        Args:
+            payloads: The distinct payloads of the model's scored rows, ``n`` of them.
+
+        Returns:
+            By default the payloads themselves; arrays where that is faster.
+        """
+        return payloads
+
+    def resamples(self, prepared: Any) -> int:
+        """Return how many resamples the intervals of the dataset-level metrics are worth: 1,000, fewer if costly."""
+        return RESAMPLES
+
+    def details(self, prepared: Any, weights: npt.NDArray[np.float64], cases: Sequence[str]) -> Details | None:
+        """Return what there is to say of one model beyond its metrics: curves, confusion matrices, examples.
+
+        It is asked once per model and run, of evaluators with a dataset-level or pooled metric.
+
+        Args:
+            prepared: What :meth:`prepare` made of the model's ``n`` distinct payloads.
+            weights: Array of shape ``(n,)``: how often each payload occurs.
+            cases: For each payload the key of a case that has it.
+
+        Returns:
+            By default nothing. See :mod:`leadline.evaluators.core.details` for what there can be.
+        """
+        return None
+
+    def aggregate(self, payloads: Any, weights: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[np.float64]]:
+        """Compute the dataset-level metrics of one model, for many weightings at once.
+
+        Args:
+            payloads: What :meth:`prepare` made of the distinct payloads of the model's scored rows, ``n`` of them.
+            weights: Array of shape ``(b, n)``: how often each payload counts. Row 0 holds the true counts, the
+                others are resamples for the confidence interval.
+
+        Returns:
+            For each dataset-level or pooled metric an array of shape ``(b,)``; NaN where it is not defined.
+        """
+        raise LeadlineError(f"{self.spec.id} declares a dataset-level metric but does not aggregate it.")
+
+
+class RowEvaluator(Evaluator):
+    """An evaluator that looks at one row at a time."""
+
+    def score(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+        """Score each row alone; one row's failure leaves that row unscored and no other."""
+        return [self._guarded(row, tools) for row in rows]
+
+    @abstractmethod
+    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+        """Score one row that has all required inputs."""
+
+    def _guarded(self, row: Row, tools: Toolbox, score: Callable[[Row, Toolbox], RowScore] | None = None) -> RowScore:
+        try:
+            return (score or self.score_row)(row, tools)
+        except TimeoutError as error:
+            return RowScore.unscored(self.row_metrics, Reason.TIMEOUT, str(error))
+        except Exception as error:
+            log.exception("%s failed on case %r of model %r", self.spec.id, row.case, row.model)
+            return RowScore.unscored(self.row_metrics, Reason.EVALUATOR_ERROR, f"{type(error).__name__}: {error}")
+
+
+def describe(evaluator: type[Evaluator]) -> dict[str, Json]:
+    """Return the public description of an evaluator, as ``leadline evaluators --json`` prints it."""
+    spec = evaluator.spec
+    schema = evaluator.parameters.model_json_schema()["properties"]
+    return {
+        "id": spec.id,
+        "name": spec.name,
+        "family": spec.family,
+        "inputs": list(spec.input_names or (field.value for field in spec.inputs)),
+        "llm": spec.llm,
+        "rag": spec.rag,
+        "judge": spec.judge,
+        "gpu": spec.gpu,
+        "metrics": [metric.to_json() for metric in spec.metrics],
+        "leaderboard": spec.leaderboard,
+        "parameters": sorted(evaluator.parameters.model_fields),
+        "parameter_details": [
+            {
+                "name": name,
+                "description": str(schema.get(name, {}).get("description", "")),
+                "default": schema.get(name, {}).get("default"),
+                "affects_value": affects_value(evaluator.parameters, name),
+            }
+            for name in sorted(evaluator.parameters.model_fields)
+        ],
+        "lane": spec.lane,
+        "version": spec.version,
+        "required": [field.value for field in spec.required],
+        "reads": [field.value for field in spec.reads],
+        "source": spec.source,
+        "description": (evaluator.__doc__ or "").strip(),
+    }

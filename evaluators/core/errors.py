@@ -1,0 +1,88 @@
+"""The one family of errors that Leadline raises on purpose.
+
+Every error says what happened, where, and what to do about it. The command line shows ``str(error)`` as
+one line and leaves with :attr:`LeadlineError.exit_code`; ``--debug`` shows the traceback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from leadline.evaluators.core.text import count, one_line
+
+
+class LeadlineError(Exception):
+    """Root of all errors that Leadline raises on purpose.
+
+    Args:
+        message: What happened and where (file, row, case, evaluator).
+        hint: What the user can do about it.
+    """
+
+    exit_code: ClassVar[int] = 3
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".rstrip()
+
+
+class UsageError(LeadlineError):
+    """The request makes no sense: an unknown evaluator, parameter or value."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with a dataset.
+
+    Attributes:
+        file: The file as the user named it.
+        row: 1-based position of the record in the file, or ``None`` when the whole file is meant.
+        column: The column or JSON path, or ``""``.
+        message: What is wrong and what was expected.
+    """
+
+    file: str
+    row: int | None
+    column: str
+    message: str
+
+    def __str__(self) -> str:
+        where = self.file if self.row is None else f"{self.file}, row {self.row}"
+        # Names of files and columns are others' texts: a line end in one must not make a line of this list.
+        return one_line(f"{where}, {self.column}: {self.message}" if self.column else f"{where}: {self.message}")
+
+
+class DatasetError(LeadlineError):
+    """A dataset was refused before anything was scored; carries every fault found."""
+
+    exit_code = 2
+
+    def __init__(self, faults: Sequence[Fault], *, more: int = 0) -> None:
+        self.faults = tuple(faults)
+        self.more = more
+        total = len(self.faults) + more
+        lines = [f"The dataset was refused: {count(total, 'fault')}."]
+        lines += [f"  {fault}" for fault in self.faults]
+        if more:
+            lines.append(f"  and {more} more like these")
+        super().__init__("\n".join(lines))
+
+
+class ModelUnavailable(LeadlineError):
+    """Weights that an evaluator needs are not on this machine and may not be fetched now."""
+
+
+class OutOfMemory(LeadlineError):
+    """A single text does not fit into the device's memory, even alone in its batch."""
+
+
+class StoreError(LeadlineError):
+    """The store cannot be read or written."""

@@ -1,0 +1,110 @@
+"""What a metric is: its name, direction, range and threshold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from leadline.evaluators.core.row import Json
+
+INF = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One number that an evaluator produces.
+
+    Attributes:
+        key: Identifier, unique within its evaluator.
+        name: Name for people.
+        higher_is_better: Direction; there is no default on purpose.
+        range: Least and greatest value it can take.
+        threshold: Value that separates good from bad, ``None`` when the metric has none.
+        primary: Whether it decides the evaluator's leaderboard.
+        description: One or two sentences for a reader.
+        share: Whether a row's value is 0 or 1, so that the mean is a share (and gets a Wilson interval).
+        dataset_level: Whether it has no value per row and is computed over all rows of a model at once.
+        pooled: Whether it has a value per row, which says how that row fares, but the model's value is computed over
+            all rows at once and is not their mean.
+    """
+
+    key: str
+    name: str
+    higher_is_better: bool
+    range: tuple[float, float] = (0.0, 1.0)
+    threshold: float | None = 0.75
+    primary: bool = False
+    description: str = ""
+    share: bool = False
+    dataset_level: bool = False
+    pooled: bool = False
+
+    def passes(self, value: float, threshold: float | None = None) -> bool | None:
+        """Return whether a value satisfies the threshold (inclusive), or ``None`` without a threshold."""
+        limit = self.threshold if threshold is None else threshold
+        if limit is None:
+            return None
+        return value >= limit if self.higher_is_better else value <= limit
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the public description; an infinite bound is the string ``"inf"``."""
+        return {
+            "key": self.key,
+            "name": self.name,
+            "higher_is_better": self.higher_is_better,
+            "range": [_finite(bound) for bound in self.range],
+            "threshold": None if self.threshold is None else _finite(self.threshold),
+            "primary": self.primary,
+            "description": self.description,
+        }
+
+
+def _finite(value: float) -> Json:
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+Board: TypeAlias = Literal["heatmap", "bool"]
+
+
+def boolean_metrics(
+    passes: tuple[str, str],
+    failures: tuple[str, str],
+    retrieval: tuple[str, str],
+    generation: tuple[str, str],
+    parsing: tuple[str, str] | None,
+    *,
+    what: str,
+) -> tuple[Metric, ...]:
+    """Return the four or five metrics of a pass/fail evaluator.
+
+    Args:
+        passes: Key and name of the share of rows that pass (primary).
+        failures: Key and name of the share that fails.
+        retrieval: Key and name of the share whose retrieved context fails.
+        generation: Key and name of the share whose answer fails.
+        parsing: Key and name of the share that could not be parsed, or ``None`` without such a metric.
+        what: What the check looks for, as it reads after "for".
+    """
+    rows: list[tuple[tuple[str, str] | None, bool, str]] = [
+        (passes, True, f"Share of answers that pass the check for {what}."),
+        (failures, False, f"Share of answers that fail the check for {what}."),
+        (retrieval, False, f"Share of answers whose retrieved context fails the check for {what}."),
+        (generation, False, f"Share of answers whose generated text fails the check for {what}."),
+        (parsing, False, f"Share of answers that could not be parsed in the check for {what}."),
+    ]
+    return tuple(
+        Metric(
+            key=label[0],
+            name=label[1],
+            higher_is_better=better,
+            threshold=0.5,
+            primary=better,
+            description=text,
+            share=True,
+        )
+        for label, better, text in rows
+        if label is not None
+    )

@@ -1,0 +1,80 @@
+"""Parameters of evaluators: frozen, typed, and aware of which of them change a score."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.row import Json
+
+REPORT_ONLY: dict[str, Any] = {"affects_value": False}
+"""``json_schema_extra`` of a parameter that changes what is reported, never a row's value."""
+
+
+class Params(BaseModel):
+    """Parameters that every evaluator has.
+
+    Subclasses add fields. A field that does not change a row's values is declared with
+    ``json_schema_extra=REPORT_ONLY``, which keeps it out of the score's key.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    metric_threshold: Annotated[
+        float | dict[str, float] | None,
+        Field(
+            description="Threshold of the primary metric, or thresholds by metric key, instead of the defaults.",
+            json_schema_extra=REPORT_ONLY,
+        ),
+    ] = None
+    save_llm_result: Annotated[
+        bool,
+        Field(
+            description="Keep the rows with their scores in the evaluator's results, not only the aggregates.",
+            json_schema_extra=REPORT_ONLY,
+        ),
+    ] = True
+    min_test_cases: Annotated[
+        int,
+        Field(ge=0, description="Report a problem when fewer rows were scored.", json_schema_extra=REPORT_ONLY),
+    ] = 0
+
+    @classmethod
+    def build(cls, evaluator: str, values: dict[str, Any]) -> Self:
+        """Validate values given by a user; a wrong one is a :class:`UsageError` that names it."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            from leadline.evaluators.core.refusal import field_of, why
+
+            first = error.errors()[0]
+            if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+                known = ", ".join(sorted(cls.model_fields))
+                raise UsageError(
+                    f"{evaluator}.{first['loc'][0]}: there is no such parameter.", hint=f"Its parameters are: {known}."
+                ) from None
+            name = field_of(first, cls) or "parameters"
+            raise UsageError(
+                f"{evaluator}.{name}: {why(first, cls)}.", hint=f"See: leadline evaluators show {evaluator}"
+            ) from None
+
+    def identity(self) -> dict[str, Json]:
+        """Return the parameters that a score's key must cover."""
+        return {name: value for name, value in self.model_dump(mode="json").items() if affects_value(type(self), name)}
+
+
+def affects_value(params: type[Params], name: str) -> bool:
+    """Return whether a parameter can change a row's values."""
+    extra = params.model_fields[name].json_schema_extra
+    return not (isinstance(extra, dict) and extra.get("affects_value") is False)
+
+
+class JudgeKey(Params):
+    """Adds the seed's parameter that selects a judge; embedding evaluators accept it and need no judge."""
+
+    custom_eval_judge_config_key: Annotated[
+        str,
+        Field(description="Key of the judge to use, where the evaluator asks one.", json_schema_extra=REPORT_ONLY),
+    ] = ""

@@ -1,0 +1,97 @@
+"""All evaluators by id: the built-in ones and those that other packages bring.
+
+A built-in evaluator is any class decorated with :func:`register` in a module of one of the families'
+packages. Another package brings its own with an entry point in the group ``leadline.evaluators`` that
+names a module to import. Nothing is imported before somebody asks.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.metadata
+import pkgutil
+import re
+from dataclasses import replace
+from functools import cache
+from typing import Final, TypeVar
+
+from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.errors import UsageError
+
+FAMILIES: Final = (
+    "generation",
+    "retrieval",
+    "privacy",
+    "fairness",
+    "summarization",
+    "classification",
+    "robustness",
+    "agent",
+    "vision",
+)
+ENTRY_POINTS: Final = "leadline.evaluators"
+
+_NAMED: Final = re.compile(r"(?P<id>[^#]+)#(?P<name>[A-Za-z0-9_-]{1,40})")
+
+E = TypeVar("E", bound=type[Evaluator])
+
+_registered: dict[str, type[Evaluator]] = {}
+
+
+def register(evaluator: E) -> E:
+    """Class decorator that makes an evaluator known under its id; a second one of that id is an error."""
+    known = _registered.get(evaluator.spec.id)
+    if known is not None and (known.__module__, known.__qualname__) != (evaluator.__module__, evaluator.__qualname__):
+        raise UsageError(
+            f"Two evaluators are called {evaluator.spec.id!r}: {known.__module__}.{known.__qualname__} "
+            f"and {evaluator.__module__}.{evaluator.__qualname__}.",
+            hint="Rename one of them.",
+        )
+    _registered[evaluator.spec.id] = evaluator
+    return evaluator
+
+
+@cache
+def _under_a_name(kind: type[Evaluator], name: str) -> type[Evaluator]:
+    title = f"{kind.spec.name.removesuffix(' Evaluator')} ({name})"
+    spec = replace(kind.spec, id=f"{kind.spec.id}#{name}", name=title)
+    return type(kind.__name__, (kind,), {"spec": spec, "__doc__": kind.__doc__, "__module__": kind.__module__})
+
+
+@cache
+def _import_all() -> None:
+    for family in FAMILIES:
+        try:
+            package = importlib.import_module(f"leadline.evaluators.{family}")
+        except ModuleNotFoundError as error:
+            if error.name != f"leadline.evaluators.{family}":
+                raise
+            continue
+        for module in pkgutil.iter_modules(package.__path__):
+            if not module.name.startswith("_"):
+                importlib.import_module(f"{package.__name__}.{module.name}")
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        entry.load()
+
+
+def all_evaluators() -> dict[str, type[Evaluator]]:
+    """Return every known evaluator by id, sorted by id."""
+    _import_all()
+    return dict(sorted(_registered.items()))
+
+
+def get(evaluator_id: str) -> type[Evaluator]:
+    """Return one evaluator; an unknown id is a :class:`UsageError` that suggests the nearest ones.
+
+    ``ID#NAME`` is the evaluator ID under a name of its own, so that one run can have it several times.
+    """
+    named = _NAMED.fullmatch(evaluator_id)
+    if named is not None:
+        return _under_a_name(get(named["id"]), named["name"])
+    known = all_evaluators()
+    if evaluator_id in known:
+        return known[evaluator_id]
+    near = difflib.get_close_matches(evaluator_id, known, n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(near)}?" if near else "List them with: leadline evaluators"
+    raise UsageError(f"There is no evaluator called {evaluator_id!r}.", hint=hint)

@@ -1,0 +1,67 @@
+"""The base of judge evaluators that also compare embeddings."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
+from leadline.evaluators.core.params import JudgeKey, Params
+from leadline.evaluators.core.row import Json, Reason, Row, RowScore
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
+from leadline.evaluators.models import weights
+from leadline.evaluators.models.embedding_evaluator import EmbeddingParams
+
+if TYPE_CHECKING:
+    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.models.refs import ModelRef
+
+EMBEDDER: Final = weights.BGE_SMALL_EN_V15
+"""What they compare by where neither their parameter nor the run names an embedder."""
+
+
+class EmbeddingJudgeParams(EmbeddingParams, JudgeKey):
+    """The choice of a judge and of an embedder."""
+
+
+class EmbeddingJudgeEvaluator(JudgeEvaluator):
+    """An evaluator that asks a judge about each row and compares embeddings; without its embedder a row is unscored."""
+
+    parameters: ClassVar[type[Params]] = EmbeddingJudgeParams
+
+    def embedder(self, tools: Toolbox) -> ModelRef:
+        """Return the embedder: the evaluator's parameter, else the run's setting, else the default."""
+        named = getattr(self.params, "embedding_model", None) or tools.settings.embedder
+        return weights.chosen(named, "embedder", tools.settings) if named else EMBEDDER
+
+    def models(self, tools: Toolbox) -> tuple[ModelRef, ...]:
+        """Return the embedder."""
+        return (self.embedder(tools),)
+
+    def identity(self, tools: Toolbox) -> dict[str, Json]:
+        """Return what keys cover: the embedder by what it is, not by how it was named."""
+        out = super().identity(tools)
+        out["params"] = {name: value for name, value in self.params.identity().items() if name != "embedding_model"}
+        return out
+
+    async def cosines(self, text: str, others: Sequence[str], tools: Toolbox) -> list[float]:
+        """Return the cosine of a text with each of several others; that of a blank text is 0."""
+        vectors = await tools.embed_soon(self.embedder(tools), [text, *others])
+        return [float(cosine) for cosine in vectors[1:].astype("float64") @ vectors[0].astype("float64")]
+
+    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+        """Judge one row; one that cannot be embedded is unscored."""
+        try:
+            return await self.judge_and_compare(row, judge, tools)
+        except ModelUnavailable as error:
+            return RowScore.unscored(self.row_metrics, Reason.MODEL_UNAVAILABLE, str(error))
+        except OutOfMemory as error:
+            return RowScore.unscored(self.row_metrics, Reason.OUT_OF_MEMORY, str(error))
+
+    @abstractmethod
+    async def judge_and_compare(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+        """Judge one row that has all required inputs.
+
+        Embed what is known before the judge is asked, so that nothing is paid for where there is no embedder.
+        """

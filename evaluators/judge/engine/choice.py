@@ -1,0 +1,126 @@
+"""Which judges a run has: those of ``leadline.toml``, and the one that the user names.
+
+::
+
+    [judges.small]
+    model = "openai/gpt-4o-mini"
+    default = true
+
+    [judges.here]
+    model = "ollama_chat/llama3.1"
+    api_base = "http://localhost:11434"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.refusal import first_refusal
+from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+
+FILE: Final = "leadline.toml"
+LOCAL: Final = "local:"
+"""Before the name of a model that runs here."""
+
+MODEL_VARIABLE: Final = "LEADLINE_JUDGE"
+BASE_VARIABLE: Final = "LEADLINE_JUDGE_API_BASE"
+
+
+def find_judges(
+    model: str | None, api_base: str | None, file: Path | None, environment: Mapping[str, str]
+) -> tuple[JudgeConfig, ...]:
+    """Return the judges that can be asked, the default one first; none when nothing names one.
+
+    Args:
+        model: A model, ``local:`` and one that runs here, or the name of a judge in the file; else
+            ``$LEADLINE_JUDGE``, else the file's default.
+        api_base: Address of the model's server; else ``$LEADLINE_JUDGE_API_BASE``.
+        file: The configuration file; by default ``leadline.toml`` here, if there is one.
+        environment: The environment's variables.
+
+    Raises:
+        UsageError: The file is broken, or no default can be told.
+    """
+    judges, default = _read(file)
+    named = model or environment.get(MODEL_VARIABLE)
+    if not named:
+        if api_base:
+            raise UsageError("--judge-api-base was given without a model.", hint="Add: --judge MODEL")
+        if default is None and len(judges) > 1:
+            raise UsageError(
+                f"{file or FILE} has several judges and no default.", hint="Write default = true in one of them."
+            )
+        named = default or next(iter(judges), None)
+        if named is None:
+            return ()
+    elif named not in judges:
+        judges["default"] = _judge("default", _from_name(named, api_base or environment.get(BASE_VARIABLE)), "--judge")
+        named = "default"
+    elif api_base:
+        judges[named] = _judge(named, judges[named].model_dump() | {"api_base": api_base}, "--judge-api-base")
+    return (judges[named], *(judge for key, judge in sorted(judges.items()) if key != named))
+
+
+def _from_name(name: str, api_base: str | None) -> dict[str, Any]:
+    if name.startswith(LOCAL):
+        return {"kind": "local", "model": name.removeprefix(LOCAL)}
+    return {"model": name, "api_base": api_base or None}
+
+
+def find_canaries(file: Path | None) -> str | None:
+    """Return the file of canaries that a configuration file names, as seen from its folder.
+
+    Raises:
+        UsageError: The configuration file is broken.
+    """
+    named = _document(file).get("canaries")
+    if named is not None and not isinstance(named, str):
+        raise UsageError(f"{file or FILE}: canaries is a file's name.", hint='Write: canaries = "canaries.jsonl"')
+    return str((file or Path(FILE)).parent / named) if named else None
+
+
+def _document(file: Path | None) -> dict[str, Any]:
+    """Read a configuration file; without a name the one that is here, if there is one."""
+    path = file or Path(FILE)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if file is None:
+            return {}
+        raise UsageError(f"There is no file {path}.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}.") from None
+
+
+def _read(file: Path | None) -> tuple[dict[str, JudgeConfig], str | None]:
+    """Return the judges of a configuration file by name, and the name of the default one."""
+    path, document = file or Path(FILE), _document(file)
+    tables = document.get("judges", {})
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise UsageError(f"{path}: judges are tables.", hint='Write: [judges.NAME] and model = "…"')
+    judges, defaults = {}, []
+    for name, table in tables.items():
+        if table.pop("default", False) is True:
+            defaults.append(name)
+        judges[name] = _judge(name, table, f"{path}, [judges.{name}]")
+    if len(defaults) > 1:
+        raise UsageError(f"{path}: {' and '.join(defaults)} are both the default judge.", hint="Keep one.")
+    return judges, defaults[0] if defaults else None
+
+
+def _judge(name: str, values: Mapping[str, Any], where: str) -> JudgeConfig:
+    if "api_key" in values:
+        raise UsageError(
+            f"{where}: an API key does not belong into a file.",
+            hint="Put it into an environment variable, and name that with api_key_env.",
+        )
+    try:
+        return JudgeConfig.model_validate({**values, "key": name})
+    except ValidationError as error:
+        raise UsageError(f"{where}: {first_refusal(error, JudgeConfig)}.") from None

@@ -1,0 +1,56 @@
+"""What judges cost: the user's figures, else those of the table that comes with LiteLLM, else unknown."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+
+_TABLE: Final = "model_prices_and_context_window_backup.json"
+
+
+def price(config: JudgeConfig) -> tuple[float, float] | None:
+    """Return USD per input and per output token, ``None`` when unknown; what runs here costs nothing."""
+    if config.input_cost_per_token is not None and config.output_cost_per_token is not None:
+        return config.input_cost_per_token, config.output_cost_per_token
+    if config.kind == "local":
+        return 0.0, 0.0
+    known = _table().get(config.model) or _table().get(config.model.partition("/")[2]) or {}
+    sent, said = known.get("input_cost_per_token"), known.get("output_cost_per_token")
+    if not isinstance(sent, int | float) or not isinstance(said, int | float):
+        return None
+    return float(sent), float(said)
+
+
+def cost(config: JudgeConfig, input_tokens: int | None, output_tokens: int | None) -> float | None:
+    """Return the price of a call in USD, ``None`` when it cannot be told."""
+    known = price(config)
+    if known is None or input_tokens is None or output_tokens is None:
+        return None
+    return input_tokens * known[0] + output_tokens * known[1]
+
+
+def is_listed(model: str) -> bool:
+    """Return whether LiteLLM's table has a model, or else models of the provider that stands before its name."""
+    provider, slash, _ = model.partition("/")
+    return model in _table() or (bool(slash) and provider in _providers())
+
+
+@cache
+def _providers() -> frozenset[str]:
+    return frozenset(str(known.get("litellm_provider")) for known in _table().values())
+
+
+@cache
+def _table() -> dict[str, Any]:
+    """Read LiteLLM's table from its package: importing LiteLLM takes seconds."""
+    spec = find_spec("litellm")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        path = Path(folder) / _TABLE
+        if path.exists():
+            return dict(json.loads(path.read_text(encoding="utf-8")))
+    return {}

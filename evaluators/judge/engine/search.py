@@ -1,0 +1,179 @@
+"""Search tools for judges that may look things up: any Python function, any HTTP endpoint, or any MCP server.
+
+``package.module:function`` is called with the query and returns text, or a list of texts or objects (an awaitable of
+them will do). ``https://host/search?format=json`` gets the query as the parameter ``q``, as SearXNG does, and replies
+with text or JSON: a list, or an object with ``results``. A key for it is taken from ``LEADLINE_SEARCH_API_KEY`` and
+sent as a bearer token. ``mcp+https://host/mcp`` and ``mcp+stdio:COMMAND`` are servers that speak MCP, see
+:mod:`leadline.evaluators.judge.engine.mcp_search`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.judge.engine import mcp_search
+from leadline.evaluators.judge.engine.calls import Call, Ledger, Reply
+from leadline.evaluators.judge.engine.failures import JudgeUnavailable
+from leadline.evaluators.text.sentences import without_surrogates
+
+KEY_VARIABLE: Final = mcp_search.KEY_VARIABLE
+TIMEOUT_S: Final = 30.0
+ATTEMPTS: Final = 3
+AT_ONCE: Final = 8
+"""Searches in flight with one tool."""
+
+RESULTS: Final = 5
+CHARACTERS: Final = 6_000
+"""Results of one query, and characters of them all, that a judge is shown at most."""
+
+
+_places: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Semaphore]]] = WeakKeyDictionary()
+
+
+class Search(Protocol):
+    """Finds something about a query."""
+
+    async def __call__(self, query: str) -> str:
+        """Return what was found, ``""`` for nothing.
+
+        Raises:
+            JudgeUnavailable: The tool does not work now.
+        """
+
+
+def search_tool(name: str) -> Search:
+    """Return the tool of a name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if name.startswith(mcp_search.PREFIX):
+        place = mcp_search.place_of(name)
+        return _guarded(name, lambda query: mcp_search.ask(place, without_surrogates(query)), shown=place.shown)
+    if urlsplit(name).scheme in ("http", "https"):
+        return _guarded(name, lambda query: _fetched(name, query))
+    function = _function(name)
+
+    async def call(query: str) -> object:
+        if inspect.iscoroutinefunction(function):
+            return await function(query)
+        found = await asyncio.to_thread(function, query)
+        return await found if inspect.isawaitable(found) else found
+
+    return _guarded(name, call)
+
+
+async def recorded(search: Search, name: str, query: str, ledger: Ledger, trial: int) -> tuple[str, str]:
+    """Return what a search found, from the ledger if it was ever made, and its digest there.
+
+    What the judge says next depends on it: only what is on record lets a run that was killed go on as it was.
+    """
+    call = Call(
+        judge={"kind": "search", "model": name},
+        purpose="fact_check:search",
+        messages=({"role": "user", "content": query},),
+        canonical=query,
+        trial=trial,
+    )
+    known = await ledger.find(call.digest)
+    if known is not None:
+        return known.text, call.digest
+    await ledger.intend(call)
+    try:
+        found = await search(query)
+    except BaseException as error:
+        if isinstance(error, Exception):
+            await ledger.failed(call, str(error))
+        raise
+    await ledger.answered(call, Reply(found))
+    return found, call.digest
+
+
+def _function(name: str) -> Callable[[str], Any]:
+    module_name, colon, attribute = name.partition(":")
+    if not colon or not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
+        raise UsageError(
+            f"{name[:200]!r} names no search tool.",
+            hint="Give package.module:function, an http(s) address, or a server that speaks MCP: mcp+https://HOST/mcp.",
+        )
+    if module_name.partition(".")[0] in sys.stdlib_module_names:  # a judge writes the query: os:system must not be
+        raise UsageError(f"{name[:200]!r} is part of Python itself and no search tool.", hint="Wrap it in your own.")
+    try:
+        function = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"The search tool {name[:200]!r} cannot be imported: {error}.") from None
+    if not callable(function):
+        raise UsageError(f"The search tool {name[:200]!r} is no function.")
+    return function  # type: ignore[no-any-return]
+
+
+def _guarded(name: str, call: Callable[[str], Any], shown: str = "") -> Search:
+    """Return a search with a deadline and a few attempts, whose only failure is an unavailable judge."""
+
+    async def search(query: str) -> str:
+        problem = ""
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                await _pause(2.0**attempt / 2)
+            try:
+                async with _place(name), asyncio.timeout(TIMEOUT_S):
+                    return _readable(await call(query))
+            except Exception as error:
+                problem = f"{type(error).__name__}: {str(error)[:200]}".rstrip(": ")
+        where = shown or urlsplit(name).hostname or name
+        raise JudgeUnavailable(f"The search tool {where} failed {ATTEMPTS} times: {problem}.", hint="Is it up?")
+
+    return search
+
+
+def _place(name: str) -> asyncio.Semaphore:
+    places = _places.setdefault(asyncio.get_running_loop(), {})
+    return places.setdefault(name, asyncio.Semaphore(AT_ONCE))
+
+
+async def _pause(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+
+
+async def _fetched(url: str, query: str) -> object:
+    import httpx
+
+    key = os.environ.get(KEY_VARIABLE)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    address = httpx.URL(url).copy_merge_params({"q": without_surrogates(query)})
+    async with httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False) as client:
+        response = await client.get(address, headers=headers)
+    if response.status_code != 200:
+        raise OSError(f"it replied with status {response.status_code}")
+    if "json" not in response.headers.get("content-type", ""):
+        return response.text
+    return response.json()
+
+
+def _readable(found: object) -> str:
+    """Return results as text: a paragraph each, shortened to what a judge should have to read."""
+    if isinstance(found, Mapping):
+        found = found.get("results", [found])
+    if found is None:
+        return ""
+    results = [found] if isinstance(found, str) else list(found)[:RESULTS] if isinstance(found, list | tuple) else None
+    if results is None:
+        raise TypeError(f"it returned {type(found).__name__}, neither text nor a list")
+    return "\n\n".join(map(_paragraph, results))[:CHARACTERS]
+
+
+def _paragraph(result: object) -> str:
+    if not isinstance(result, Mapping):
+        return str(result)
+    said = [str(result[key]) for key in ("title", "url", "content", "snippet", "text") if result.get(key)]
+    return "\n".join(said) or json.dumps(dict(result), ensure_ascii=False, default=str)

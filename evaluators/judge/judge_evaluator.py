@@ -1,0 +1,264 @@
+"""The base of every evaluator that asks a judge: a prompt file and a few lines.
+
+::
+
+    @register
+    class Politeness(JudgeEvaluator):
+        spec = Spec(id="politeness", ..., judge="llm", lane="judge")
+        prompts = {"verdict": here(__file__, "politeness.jinja")}
+
+        async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+            word = await judge.choose("verdict", ("polite", "rude"), answer=row.actual_answer)
+            return RowScore({"politeness": float(word == "polite")})
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+
+from pydantic import BaseModel
+
+from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.params import JudgeKey, Params
+from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowScore
+from leadline.evaluators.judge.engine.calls import Call, Reply
+from leadline.evaluators.judge.engine.event_loop import run
+from leadline.evaluators.judge.engine.failures import BudgetSpent, JudgeError, JudgeTruncated, JudgeUnparseable
+from leadline.evaluators.judge.prompting import Prompt, canonical, draw_fence, prompt
+from leadline.evaluators.judge.replies import read_json, read_number, read_word
+from leadline.evaluators.text.sentences import without_surrogates
+
+if TYPE_CHECKING:
+    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.judge.engine.client import JudgeClient
+
+log = logging.getLogger("leadline.judge")
+
+M = TypeVar("M", bound=BaseModel)
+V = TypeVar("V")
+
+PARSER: Final = "1"
+"""Version of the parsers in ``replies``; raised when the same reply could be read otherwise."""
+
+MOST_ATTEMPTS: Final = 10
+"""Replies to one question, over all runs, after which a judge is not asked again."""
+
+MOST_ROOM: Final = 4
+"""How many times the judge's ``max_tokens`` a reply may take when shorter ones were cut off."""
+
+
+def here(module: str, name: str) -> Path:
+    """Return the path of a prompt file beside a module."""
+    return Path(module).with_name("prompts") / name
+
+
+@dataclass
+class Judge:
+    """A judge as one row of one evaluator sees it; remembers which calls the row's score rests on.
+
+    Attributes:
+        client: The client that asks.
+        evaluator: Id of the evaluator.
+        prompts: Its prompts by name.
+        trial: Which repetition.
+        occasion: What questions are asked for anew, see :class:`~leadline.evaluators.judge.engine.calls.Call`.
+    """
+
+    client: JudgeClient
+    evaluator: str
+    prompts: Mapping[str, Prompt]
+    trial: int = 0
+    occasion: str = ""
+    _asked: list[list[str]] = field(default_factory=list, repr=False)
+
+    @property
+    def calls(self) -> list[str]:
+        """Digests of the calls made for this row, in the order of the questions, whichever was answered first."""
+        return [digest for question in self._asked for digest in question]
+
+    async def ask(self, name: str, kind: type[M], /, *, check: Callable[[M], None] | None = None, **texts: Any) -> M:
+        """Ask for a JSON object of a given shape; ``check`` raises :class:`JudgeUnparseable` if it will not do."""
+
+        def parse(text: str) -> M:
+            verdict = read_json(text, kind)
+            if check is not None:
+                check(verdict)
+            return verdict
+
+        return await self._read(name, texts, parse, _schema(kind))
+
+    async def choose(self, name: str, words: Sequence[str], /, **texts: Any) -> str:
+        """Ask for one of several words."""
+        return await self._read(name, texts, lambda text: read_word(text, words))
+
+    async def number(self, name: str, low: float, high: float, /, **texts: Any) -> float:
+        """Ask for a number."""
+        return await self._read(name, texts, lambda text: read_number(text, low, high))
+
+    async def say(self, name: str, /, **texts: Any) -> str:
+        """Ask for free text."""
+        return await self._read(name, texts, _not_empty)
+
+    async def read(self, name: str, parse: Callable[[str], V], /, **texts: Any) -> V:
+        """Ask for what a function reads, which raises :class:`JudgeUnparseable` when it cannot."""
+        return await self._read(name, texts, parse)
+
+    async def _read(
+        self, name: str, texts: dict[str, Any], parse: Callable[[str], V], schema: Mapping[str, Any] | None = None
+    ) -> V:
+        """Ask, check for truncation, parse; ask again once if that fails, with more room if it was cut off.
+
+        Replies given in earlier runs are read first, by the parser of today; only if none of them can be read is the
+        question asked once more in this run.
+        """
+        call = self._call(name, texts, schema)
+        asked: list[str] = []
+        self._asked.append(asked)
+        max_tokens = self.client.config.max_tokens
+        problem: JudgeError | None = None
+        while True:
+            try:
+                reply = await self.client.ask(call, max_tokens=max_tokens)
+            except BudgetSpent:
+                if problem is not None:
+                    raise problem from None
+                raise
+            asked.append(call.digest)
+            try:
+                verdict = _whole(reply, parse)
+            except JudgeError as error:
+                problem = error
+            else:
+                await self.client.ledger.judged(call.digest, PARSER, _plain(verdict), "")
+                return verdict
+            await self.client.ledger.judged(call.digest, PARSER, None, str(problem))
+            if call.attempt + 1 == MOST_ATTEMPTS or (call.attempt and not reply.earlier):
+                raise problem
+            if isinstance(problem, JudgeTruncated):
+                max_tokens = min(2 * max_tokens, MOST_ROOM * self.client.config.max_tokens)
+            call = _again(call, problem)
+
+    def _call(self, name: str, texts: dict[str, Any], schema: Mapping[str, Any] | None) -> Call:
+        fence = draw_fence()
+        messages = self.prompts[name].messages(fence, texts)
+        return Call(
+            judge=self.client.identity,
+            purpose=f"{self.evaluator}:{'canary ' if self.occasion else ''}{name}",
+            messages=messages,
+            canonical=canonical(messages, fence),
+            schema=schema,
+            trial=self.trial,
+            occasion=self.occasion,
+        )
+
+
+@cache
+def _schema(kind: type[BaseModel]) -> dict[str, Any]:
+    return kind.model_json_schema()
+
+
+def _whole(reply: Reply, parse: Callable[[str], V]) -> V:
+    if reply.finish_reason == "length":
+        raise JudgeTruncated("The reply was cut off at the token limit.", hint="Raise the judge's max_tokens.")
+    if reply.finish_reason == "content_filter":
+        raise JudgeUnparseable("The provider's content filter withheld the reply.")
+    return parse(reply.text)
+
+
+def _not_empty(text: str) -> str:
+    if not text.strip():
+        raise JudgeUnparseable("The reply is empty.")
+    return text.strip()
+
+
+def _plain(verdict: Any) -> Json:
+    return verdict.model_dump(mode="json") if isinstance(verdict, BaseModel) else verdict
+
+
+def _again(call: Call, problem: JudgeError) -> Call:
+    """Return the call for another attempt; what was wrong is said, but is no part of its digest."""
+    messages = call.messages[:2]
+    if isinstance(problem, JudgeUnparseable):
+        complaint = f"Your last reply could not be read. {problem.message} Reply again, in exactly the form asked for."
+        messages = (*messages, {"role": "user", "content": without_surrogates(complaint)})
+    return replace(call, messages=messages, attempt=call.attempt + 1)
+
+
+class JudgeEvaluator(Evaluator):
+    """An evaluator that asks a judge about each row.
+
+    Class attributes:
+        prompts: Its prompt files by name.
+    """
+
+    prompts: ClassVar[Mapping[str, Path]] = {}
+    parameters: ClassVar[type[Params]] = JudgeKey
+
+    def judge_key(self) -> str:
+        """Return the key of the judge to ask, ``""`` for the run's default."""
+        return str(getattr(self.params, "custom_eval_judge_config_key", ""))
+
+    def all_prompts(self) -> dict[str, Prompt]:
+        """Return the prompts in use; one whose text is a parameter overrides it."""
+        return {name: prompt(path) for name, path in self.prompts.items()}
+
+    def identity(self, tools: Toolbox) -> dict[str, Json]:
+        """Add the prompts and the judge to what a score's key covers."""
+        from leadline.evaluators.judge.engine.client import identity_of
+
+        config = tools.judge_config(self.judge_key())
+        return super().identity(tools) | {
+            "prompts": {name: template.digest for name, template in self.all_prompts().items()},
+            "parser": PARSER,
+            "judge": None if config is None else identity_of(config, tools.settings),
+        }
+
+    def calls_per_row(self) -> float:
+        """Return about how many calls a row takes, for the estimate of a plan."""
+        return 1.0
+
+    def score(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+        """Judge all rows at once in the judges' event loop."""
+        try:
+            client = tools.judge_client(self.judge_key())  # here: importing LiteLLM in the loop would hold up all calls
+        except JudgeError as error:
+            return [RowScore.unscored(self.row_metrics, error.reason, str(error))] * len(rows)
+        return run(self._judge_all(rows, client, tools))
+
+    async def _judge_all(self, rows: Sequence[Row], client: JudgeClient, tools: Toolbox) -> list[RowScore]:
+        prompts = self.all_prompts()
+        return list(await asyncio.gather(*(self._judge_one(row, client, prompts, tools) for row in rows)))
+
+    async def _judge_one(
+        self, row: Row, client: JudgeClient, prompts: Mapping[str, Prompt], tools: Toolbox
+    ) -> RowScore:
+        judge = Judge(client, self.spec.id, prompts, tools.trial, tools.occasion)
+        try:
+            score = await self.judge_row(row, judge, tools)
+        except JudgeError as error:
+            score = self.without_verdict(row, error)
+        except Exception as error:
+            log.exception("%s failed on case %r of model %r", self.spec.id, row.case, row.model)
+            score = RowScore.unscored(self.row_metrics, Reason.EVALUATOR_ERROR, f"{type(error).__name__}: {error}")
+        return replace(score, evidence=_traced(score.evidence, judge.calls))
+
+    def without_verdict(self, row: Row, error: JudgeError) -> RowScore:
+        """Return the score of a row that got no verdict; pass/fail evaluators count parse failures here."""
+        return RowScore.unscored(self.row_metrics, error.reason, str(error))
+
+    @abstractmethod
+    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+        """Judge one row that has all required inputs; a :class:`JudgeError` leaves it unscored."""
+
+
+def _traced(evidence: Evidence, calls: Sequence[str]) -> Evidence:
+    if not calls:
+        return evidence
+    return replace(evidence, data={**evidence.data, "calls": list(calls)})

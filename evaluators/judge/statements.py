@@ -1,0 +1,36 @@
+"""The statements of a text: what judge evaluators of several families take texts apart into."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from leadline.evaluators.judge.judge_evaluator import Judge, here
+from leadline.evaluators.judge.verdicts import StrictReply
+
+STATEMENTS: Final = here(__file__, "statements.jinja")
+"""The prompt that takes a text apart; equal texts are taken apart once, whichever evaluators need them."""
+
+SOURCE: Final = "Striveworks Valor, metrics reference, text generation metrics (LLM-guided)"
+
+
+class Statements(StrictReply):
+    """The statements of a text."""
+
+    statements: tuple[str, ...]
+
+
+async def statements_of(judge: Judge, text: str) -> tuple[str, ...]:
+    """Return the statements of a text by the prompt ``statements``; a blank text has none, and nothing is asked."""
+    if not text.strip():
+        return ()
+    return filled((await judge.ask("statements", Statements, text=text)).statements)
+
+
+def filled(items: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the items that are not blank."""
+    return tuple(item for item in items if item.strip())
+
+
+def share(part: int, whole: int, *, of_nothing: float) -> float:
+    """Return part / whole, and for a whole of nothing what the metric's definition says."""
+    return part / whole if whole else of_nothing

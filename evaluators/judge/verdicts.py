@@ -1,0 +1,134 @@
+"""Replies of a judge in which each of several items gets a verdict, and the shapes that they must have."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+from leadline.evaluators.core.row import Chunk, Json, Source, Span
+from leadline.evaluators.judge.engine.failures import JudgeUnparseable
+from leadline.evaluators.judge.judge_evaluator import Judge
+
+
+def _plain_word(value: object) -> object:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+def _text_or_nothing(value: object) -> object:
+    return "" if value is None else value
+
+
+YesNo: TypeAlias = Annotated[Literal["yes", "no"], BeforeValidator(_plain_word)]
+"""One of the two words, in any case."""
+
+YesNoIdk: TypeAlias = Annotated[Literal["yes", "no", "idk"], BeforeValidator(_plain_word)]
+"""One of three words; ``idk`` is "I do not know"."""
+
+Reason: TypeAlias = Annotated[str, BeforeValidator(_text_or_nothing)]
+"""Why; a judge that gives no reason is understood all the same."""
+
+
+def _strict(schema: dict[str, Any]) -> None:
+    schema["additionalProperties"] = False
+    schema["required"] = list(schema["properties"])
+    for value in schema["properties"].values():
+        value.pop("default", None)  # OpenAI refuses a strict schema with one
+
+
+class StrictReply(BaseModel):
+    """A JSON reply whose schema demands every key and no other, as providers want it to enforce one.
+
+    Reading is more lenient than the schema, for judges that are not held to it: keys beyond these are passed over, and
+    those with a default may be missing.
+    """
+
+    model_config = ConfigDict(frozen=True, json_schema_extra=_strict)
+
+
+class Verdict(StrictReply):
+    """Yes or no about one item. The reason comes first, so that the judge thinks before it decides."""
+
+    reason: Reason = ""
+    verdict: YesNo
+
+
+class VerdictOrIdk(StrictReply):
+    """Yes, no, or "I do not know" about one item."""
+
+    reason: Reason = ""
+    verdict: YesNoIdk
+
+
+class Verdicts(StrictReply):
+    """One verdict for each item, in their order."""
+
+    verdicts: tuple[Verdict, ...]
+
+
+class VerdictsOrIdk(StrictReply):
+    """One verdict for each item, in their order; the judge may not know."""
+
+    verdicts: tuple[VerdictOrIdk, ...]
+
+
+AT_ONCE: Final = 20
+"""Verdicts in one reply, at most: with a reason each, more would not fit into a judge's usual limit of 1,024 tokens."""
+
+AnyVerdict: TypeAlias = Verdict | VerdictOrIdk
+Shape = TypeVar("Shape", Verdicts, VerdictsOrIdk)
+
+
+async def one_each(judge: Judge, name: str, shape: type[Shape], items: Sequence[str], **texts: Any) -> Shape:
+    """Ask for one verdict for each item; a reply with more or fewer is asked for again.
+
+    More than :data:`AT_ONCE` items are judged in several calls.
+
+    Args:
+        judge: The judge.
+        name: The prompt, which numbers the items; they reach it as ``items``.
+        shape: The shape of the reply.
+        items: What is to be judged; without any, nothing is asked.
+        texts: What else the prompt shows.
+    """
+
+    async def ask(part: Sequence[str]) -> Shape:
+        def check(reply: Shape) -> None:
+            if len(reply.verdicts) != len(part):
+                raise JudgeUnparseable(f"The reply holds {len(reply.verdicts)} verdicts for {len(part)} items.")
+
+        return await judge.ask(name, shape, check=check, items=part, **texts)
+
+    parts = (items[start : start + AT_ONCE] for start in range(0, len(items), AT_ONCE))
+    replies = await asyncio.gather(*map(ask, parts))
+    return shape.model_construct(verdicts=tuple(verdict for reply in replies for verdict in reply.verdicts))
+
+
+def count_of(verdicts: Iterable[AnyVerdict], word: str = "yes") -> int:
+    """Return how many verdicts are a given word."""
+    return sum(verdict.verdict == word for verdict in verdicts)
+
+
+def as_json(items: Sequence[str], verdicts: Sequence[AnyVerdict]) -> Json:
+    """Return items with their verdicts and reasons, for a score's evidence."""
+    return [
+        {"item": item, "verdict": verdict.verdict, "reason": verdict.reason}
+        for item, verdict in zip(items, verdicts, strict=True)
+    ]
+
+
+def chunk_spans(chunks: Sequence[Chunk], verdicts: Sequence[bool], yes: str, no: str) -> tuple[Span, ...]:
+    """Return a span over each whole chunk that says how it was judged.
+
+    Args:
+        chunks: The retrieved chunks.
+        verdicts: What was judged of each.
+        yes: What a chunk is noted as where the verdict is yes.
+        no: What it is noted as otherwise.
+    """
+    return tuple(
+        Span(Source.RETRIEVED_CONTEXT, 0, len(chunk.content), index, float(verdict), yes if verdict else no)
+        for index, (chunk, verdict) in enumerate(zip(chunks, verdicts, strict=True))
+    )

@@ -1,0 +1,1 @@
+"""Language models that say how likely a text is."""

@@ -1,0 +1,304 @@
+"""How unlikely a language model finds the tokens of windows: the tensors behind ``likelihood``.
+
+What several windows stand after is read once: the source of an encoder-decoder model always, and on a CPU the context
+of several targets of a causal model too, where that saves more than the further run of the model that it takes. Answers
+of several systems to one question share their question, their documents and their reference answer in this way.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from leadline.evaluators.core.errors import OutOfMemory
+from leadline.evaluators.models.checkpoints import additive, align_positions, budget_for, by_length, load_of, padded
+from leadline.evaluators.models.language_models.output_layer import OutputLayer
+from leadline.evaluators.models.runtime import is_out_of_memory, release_memory
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import torch
+
+log = logging.getLogger("leadline.models")
+
+_TARGET_WEIGHT: Final = 8
+"""What a token that is asked for weighs in a batch whose logits are all made at once."""
+
+_TOGETHER: Final = 16
+"""Windows that share what they stand after, at most."""
+
+_SAVED: Final = 32
+"""Tokens that are worth a further run of the model when they need not be read again."""
+
+_COPIED: Final = 2048
+"""Tokens of shared contexts that are copied for their windows in one run, at most: every layer keeps its own."""
+
+
+class Window(NamedTuple):
+    """One text for the model.
+
+    Attributes:
+        source: What the encoder reads; empty for a causal model.
+        ids: Tokens, each predicted from those before it.
+        first: The first token that is scored; so are all after it.
+    """
+
+    source: tuple[int, ...]
+    ids: list[int]
+    first: int
+
+
+class Job(NamedTuple):
+    """Windows that are run together, since what they stand after is the same.
+
+    Attributes:
+        numbers: Which windows they are.
+        windows: The windows, at most ``_TOGETHER``.
+        shared: Tokens at the start of a causal model's windows that are read once.
+    """
+
+    numbers: tuple[int, ...]
+    windows: tuple[Window, ...]
+    shared: int = 0
+
+
+class Predictor:
+    """A model that predicts tokens.
+
+    Attributes:
+        encodes: Whether it is an encoder-decoder model.
+    """
+
+    def __init__(self, model: torch.nn.Module, head: torch.nn.Module, padding: int, limit: int, device: str) -> None:
+        """Take hold of a model.
+
+        Args:
+            model: The Transformers model.
+            head: Its output layer.
+            padding: The token that fills up sources.
+            limit: Tokens that it reads at once; no window is longer.
+            device: Where it is.
+        """
+        config: Any = model.config
+        self.encodes = bool(config.is_encoder_decoder)
+        self._model: Any = model
+        align_positions(model)
+        self._padding = padding
+        self._limit = limit
+        self._device = device
+        self._output = OutputLayer(head, self._probe, device)
+        self._adds_masks = self._continues = False
+        if self.encodes:
+            self._adds_masks = self._agrees(self._after_sources, adds_masks=True)
+        elif device == "cpu":
+            # On an accelerator a further run of the model costs more than most contexts do.
+            self._continues = self._agrees(self._after_contexts, adds_masks=False)
+
+    def nlls(self, windows: Sequence[Window]) -> npt.NDArray[np.float64]:
+        """Return for each window the sum of -ln p of its scored tokens, of shape ``(windows,)``.
+
+        Raises:
+            OutOfMemory: A window does not fit into memory even alone.
+        """
+        import numpy as np
+
+        out = np.zeros(len(windows))
+        jobs = list(self._jobs(windows))
+        try:
+            found = self._run(jobs)
+        except OutOfMemory:
+            if len(jobs) == len(windows):
+                raise
+            found = None
+        if found is None:  # outside the handler, which holds the tensors of the run that failed
+            release_memory()
+            jobs = [Job((number,), (window,)) for number, window in enumerate(windows)]
+            found = self._run(jobs)
+        for job, sums in zip(jobs, found, strict=True):
+            out[list(job.numbers)] = sums[: len(job.numbers)]
+        return out
+
+    def forward(self, jobs: Sequence[Job]) -> npt.NDArray[np.float64]:
+        """Run the model on jobs and return the sums of their windows, of shape ``(jobs, _TOGETHER)``, zeros after."""
+        import numpy as np
+        import torch
+
+        with torch.inference_mode():
+            parts = {
+                self._after_sources: jobs if self.encodes else [],
+                self._after_contexts: [job for job in jobs if job.shared],
+                self._alone: [job for job in jobs if not job.shared and not self.encodes],
+            }
+            found = {
+                number: value
+                for run, part in parts.items()
+                if part
+                for number, value in zip((n for job in part for n in job.numbers), run(part).tolist(), strict=True)
+            }
+        out = np.zeros((len(jobs), _TOGETHER))
+        for row, job in enumerate(jobs):
+            out[row, : len(job.numbers)] = [found[number] for number in job.numbers]
+        return out
+
+    def _run(self, jobs: Sequence[Job]) -> npt.NDArray[np.float64]:
+        budget = budget_for(self._model, self._device)
+        return by_length(
+            lambda numbers: self.forward([jobs[number] for number in numbers]),
+            [self._load(job, budget.at_once) for job in jobs],
+            budget,
+        )
+
+    def _jobs(self, windows: Sequence[Window]) -> Iterator[Job]:
+        """Put windows together that stand after the same tokens."""
+        groups: defaultdict[Hashable, list[int]] = defaultdict(list)
+        for number, window in enumerate(windows):
+            groups[self._start_of(window, number)].append(number)
+        for numbers in groups.values():
+            shared = 0 if self.encodes else windows[numbers[0]].first - 1
+            most = min(_TOGETHER, max(2, _COPIED // shared)) if shared else _TOGETHER
+            for start in range(0, len(numbers), most):
+                part = numbers[start : start + most]
+                if self.encodes or (len(part) - 1) * shared >= _SAVED:
+                    yield Job(tuple(part), tuple(windows[number] for number in part), shared)
+                else:
+                    yield from (Job((number,), (windows[number],)) for number in part)
+
+    def _start_of(self, window: Window, number: int) -> Hashable:
+        """Return what other windows must share with this one to be run together with it."""
+        if self.encodes:
+            return window.source
+        return tuple(window.ids[: window.first]) if self._continues else number
+
+    def _load(self, job: Job, at_once: int) -> int:
+        """Return what a job weighs in a batch."""
+        source = len(job.windows[0].source)
+        load = load_of(job.shared or source) + sum(load_of(len(window.ids) - job.shared) for window in job.windows)
+        load = max(load, len(job.windows) * source, len(job.windows) * job.shared * at_once // _COPIED)
+        asked = sum(len(window.ids) - window.first for window in job.windows)
+        return load if self._output.apart else max(load, _TARGET_WEIGHT * asked)
+
+    def _alone(self, jobs: Sequence[Job]) -> torch.Tensor:
+        windows = [window for job in jobs for window in job.windows]
+        # No mask is needed on the right: no token looks at those after it.
+        return self._sums(
+            [window.ids for window in windows],
+            [window.first for window in windows],
+            lambda ids: self._model(input_ids=ids, use_cache=False),
+        )
+
+    def _after_contexts(self, jobs: Sequence[Job]) -> torch.Tensor:
+        """Return the sums of windows whose first ``job.shared`` tokens are the same in each job."""
+        import torch
+
+        if len(jobs) > 1 and not self._fit_together(jobs):
+            return torch.cat([self._after_contexts([job]) for job in jobs])
+        contexts = [job.windows[0].ids[: job.shared] for job in jobs]
+        # Filled up on the left, so that distances to the tokens after a context are what they are without filling.
+        ids, seen = padded(contexts, 0, self._device, left=True)
+        places = (seen.cumsum(1) - 1).clamp(min=0)
+        cache = self._output.without(
+            lambda: self._model(input_ids=ids, attention_mask=seen, position_ids=places, use_cache=True)
+        ).past_key_values
+        owners = self._owners(jobs)
+        cache.batch_select_indices(owners)
+        seen = seen[owners]
+        starts = seen.sum(1, keepdim=True)
+        windows = [window for job in jobs for window in job.windows]
+        shared = [job.shared for job in jobs for _ in job.windows]
+        return self._sums(
+            [window.ids[start:] for window, start in zip(windows, shared, strict=True)],
+            [window.first - start for window, start in zip(windows, shared, strict=True)],
+            lambda ids: self._model(
+                input_ids=ids,
+                attention_mask=torch.cat([seen, torch.ones_like(ids)], dim=1),
+                position_ids=starts + torch.arange(ids.shape[1], device=ids.device),
+                past_key_values=cache,
+                use_cache=True,
+            ),
+        )
+
+    def _fit_together(self, jobs: Sequence[Job]) -> bool:
+        """Return whether contexts, filled up to the longest, leave room for all texts after them."""
+        longest = max(job.shared for job in jobs)
+        after = max(len(window.ids) - job.shared for job in jobs for window in job.windows)
+        return longest + after <= self._limit and longest * sum(len(job.windows) for job in jobs) <= _COPIED
+
+    def _after_sources(self, jobs: Sequence[Job]) -> torch.Tensor:
+        """Return the sums of windows whose sources are encoded once each."""
+        from transformers.modeling_outputs import BaseModelOutput
+
+        ids, mask = padded([job.windows[0].source for job in jobs], self._padding, self._device)
+        unseen = additive(mask, self._model.dtype) if self._adds_masks else mask
+        encoded = self._model.get_encoder()(input_ids=ids, attention_mask=unseen).last_hidden_state
+        owners = self._owners(jobs)
+        encoded = encoded[owners]
+        unseen = None if unseen is None else unseen[owners]
+        windows = [window for job in jobs for window in job.windows]
+        return self._sums(
+            [window.ids for window in windows],
+            [window.first for window in windows],
+            lambda ids: self._model(
+                encoder_outputs=BaseModelOutput(last_hidden_state=encoded),
+                attention_mask=unseen,
+                decoder_input_ids=ids,
+                use_cache=False,
+            ),
+        )
+
+    def _owners(self, jobs: Sequence[Job]) -> torch.Tensor:
+        """Return for each window of some jobs the number of its job among them."""
+        import torch
+
+        return torch.tensor([number for number, job in enumerate(jobs) for _ in job.windows], device=self._device)
+
+    def _sums(
+        self, tokens: Sequence[Sequence[int]], firsts: Sequence[int], run: Callable[[torch.Tensor], Any]
+    ) -> torch.Tensor:
+        """Return the sum of -ln p of each text's tokens from its first scored one on, float64 of shape ``(texts,)``."""
+        import torch
+
+        ids, mask = padded(tokens, 0, self._device)
+        starts = torch.tensor(firsts, device=self._device)[:, None]
+        asked = (mask == 1) & (torch.arange(ids.shape[1], device=self._device) >= starts)
+        rows, columns = asked.nonzero(as_tuple=True)
+        losses = self._output.losses(lambda: run(ids[:, :-1]), (rows, columns - 1), ids[rows, columns])
+        return torch.zeros(len(tokens), dtype=torch.float64).index_add_(0, rows.cpu(), losses)
+
+    def _agrees(self, fast: Callable[[Sequence[Job]], torch.Tensor], *, adds_masks: bool) -> bool:
+        """Return whether this model computes the same in a fast way, which not every architecture provides for."""
+        import torch
+
+        windows = []
+        for more in ((), (8, 9, 10)):  # of different lengths, so that one is filled up
+            before = [4, 5, 6, 7, *more]
+            for last in (11, 12):
+                causal = Window((), [*before, last, 13], len(before))
+                windows.append(Window(tuple(before), [4, last, 13], 1) if self.encodes else causal)
+        shared = [0 if self.encodes else window.first - 1 for window in windows]
+        jobs = [Job((at, at + 1), tuple(windows[at : at + 2]), shared[at]) for at in (0, 2)]
+        try:
+            with torch.inference_mode():
+                plain = (self._after_sources if self.encodes else self._alone)(jobs)
+                self._adds_masks = adds_masks
+                found = fast(jobs)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            log.info("%s goes the slow way: %s: %s", type(self._model).__name__, type(error).__name__, error)
+            return False
+        finally:
+            self._adds_masks = False
+        tolerance = 1e-3 if self._model.dtype == torch.float32 else 1e-2
+        return bool(torch.allclose(found, plain, rtol=tolerance, atol=tolerance))
+
+    def _probe(self) -> torch.Tensor:
+        """Return the model's logits for a few tokens."""
+        import torch
+
+        ids = torch.tensor([[0, 1, 2]], device=self._device)
+        more = {"decoder_input_ids": ids} if self.encodes else {}
+        logits: torch.Tensor = self._model(input_ids=ids, use_cache=False, **more).logits
+        return logits

@@ -1,0 +1,67 @@
+"""The sentences of a summary and its document, and what one instrument says of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable, OutOfMemory
+from leadline.evaluators.core.row import Flag, Json, Reason, Severity, Span, Unscored
+from leadline.evaluators.text.sentences import Sentence
+
+SHORTEST: Final = 11
+"""Characters of a sentence that counts, at least; shorter ones are headings and remains of lists."""
+
+_REASONS: Final[dict[type[LeadlineError], Reason]] = {
+    ModelUnavailable: Reason.MODEL_UNAVAILABLE,
+    OutOfMemory: Reason.OUT_OF_MEMORY,
+}
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The sentences of a row that count."""
+
+    document: tuple[Sentence, ...]
+    summary: tuple[Sentence, ...]
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of a document's and a summary's sentence."""
+        return len(self.document) * len(self.summary)
+
+    @property
+    def missing(self) -> str:
+        """What keeps a row from being measured at all, or ``""``."""
+        if not self.document:
+            return "The document (the question) holds no sentence."
+        return "" if self.summary else "The summary (the answer) holds no sentence."
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one instrument says of a row: values, and what they rest on."""
+
+    values: dict[str, float | Unscored]
+    data: dict[str, Json]
+    spans: tuple[Span, ...] = ()
+    flags: tuple[Flag, ...] = ()
+
+
+def counting(sentences: Sequence[Sentence]) -> tuple[Sentence, ...]:
+    """Return the sentences that are long enough to count, or all when none is."""
+    return tuple(sentence for sentence in sentences if len(sentence.text) >= SHORTEST) or tuple(sentences)
+
+
+def without(metrics: Sequence[str], reason: Reason, message: str, *, flag: bool = False) -> Part:
+    """Return that metrics could not be measured; with ``flag`` it is reported as a problem."""
+    flags = (Flag("evaluation", Severity.MEDIUM, message),) if flag else ()
+    return Part({metric: Unscored(reason, message) for metric in metrics}, {}, flags=flags)
+
+
+def failed(metrics: Sequence[str], error: Exception) -> Part:
+    """Return that an instrument failed."""
+    if isinstance(error, LeadlineError):
+        return without(metrics, _REASONS.get(type(error), Reason.EVALUATOR_ERROR), str(error))
+    return without(metrics, Reason.EVALUATOR_ERROR, f"{type(error).__name__}: {error}")

@@ -1,0 +1,175 @@
+r"""Regular expressions that users write: what Python's ``re`` accepts and means, with a time limit.
+
+``re`` cannot be interrupted, so patterns run on the ``regex`` package, which can. The two differ in places, so a
+pattern must first be valid for ``re`` and is then rewritten for ``regex``:
+
+* ``\w``, ``\s``, ``\b`` and their opposites get the sets of characters that ``re`` gives them (``regex`` counts
+  combining marks as word characters, for example, and ``²`` not);
+* ``{e<=1}`` and ``[[:alpha:]]`` stay plain text and a plain set, instead of fuzzy matching and a POSIX class.
+
+What still differs: characters that the interpreter's Unicode version does not know yet, and ``\B``, which matches
+in an empty text as it does from Python 3.14 on. Verbose patterns and an ``a`` or ``u`` flag for a part of a pattern
+are refused.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import warnings
+from typing import Final
+
+import regex
+
+from leadline.evaluators.text.recent import Recent
+
+MAX_PATTERN: Final = 10_000
+"""Longest pattern that is accepted, in characters."""
+
+CACHED: Final = 500_000
+"""Characters of patterns that are kept compiled; that takes some hundred bytes for each."""
+
+_WORD: Final = r"\p{L}\p{N}_"
+_SPACE: Final = r"\s\x1c-\x1f"
+_NAMED: Final = re.compile(r"\\N\{([^}]*)\}")
+_REPEAT: Final = re.compile(r"\{(\d*)(,?)(\d*)\}")
+_FLAGS: Final = re.compile(r"\(\?([aiLmsux]*)(?:-[imsx]*)?([:)])")
+
+
+class PatternError(ValueError):
+    """A regular expression that is invalid or refused."""
+
+
+_compiled: Final[Recent[regex.Pattern[str]]] = Recent(CACHED)
+
+
+def compiled(pattern: str) -> regex.Pattern[str]:
+    """Return the pattern, ready to search with a time limit; those that were used not long ago are remembered.
+
+    Raises:
+        PatternError: It is no valid regular expression of Python's ``re``, is too long or too deeply nested, or
+            uses what is refused (see the module).
+    """
+    known = _compiled.get(pattern)
+    if known is None:
+        known = _compile(pattern)
+        _compiled.put(pattern, known)
+    return known
+
+
+def _compile(pattern: str) -> regex.Pattern[str]:
+    if len(pattern) > MAX_PATTERN:
+        raise PatternError(f"the regular expression is longer than {MAX_PATTERN:,} characters")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            flags = re.compile(pattern).flags
+        rewritten = _Rewriter(pattern, ascii_only=bool(flags & re.ASCII)).rewrite()
+        return regex.compile(rewritten, regex.V0, cache_pattern=False)
+    except (re.error, regex.error) as error:
+        raise PatternError(f"the regular expression is invalid: {error}") from None
+    except (RecursionError, OverflowError, MemoryError):
+        raise PatternError("the regular expression is too deeply nested or repeats too often") from None
+
+
+def search(pattern: str, text: str, timeout: float) -> tuple[int, int] | None:
+    """Return the limits of the first match as ``re.search`` would find it, or ``None``.
+
+    Args:
+        pattern: A pattern that :func:`compiled` accepts.
+        text: Where to look.
+        timeout: Seconds after which to give up.
+
+    Raises:
+        TimeoutError: It took longer.
+    """
+    found = compiled(pattern).search(text, timeout=max(timeout, 1e-3))
+    return None if found is None else (found.start(), found.end())
+
+
+class _Rewriter:
+    """Rewrites a pattern that is valid for ``re`` into one that means the same to ``regex``."""
+
+    def __init__(self, pattern: str, *, ascii_only: bool) -> None:
+        self.pattern = pattern
+        self.at = 0
+        word, space = (r"\w", r"\s") if ascii_only else (_WORD, _SPACE)
+        edge = f"(?<=[{word}])(?![{word}])|(?<![{word}])(?=[{word}])"
+        inside = f"(?<=[{word}])(?=[{word}])|(?<![{word}])(?![{word}])"
+        self.members = {"w": word, "s": space}
+        self.opposites = {"W": f"[^{word}]", "S": f"[^{space}]"}
+        self.escapes = {"w": f"[{word}]", "s": f"[{space}]", "b": f"(?:{edge})", "B": f"(?:{inside})"}
+        self.escapes |= self.opposites
+
+    def rewrite(self) -> str:
+        """Return the rewritten pattern."""
+        out = []
+        while self.at < len(self.pattern):
+            char = self.pattern[self.at]
+            if char == "\\":
+                out.append(self._escape())
+            elif char == "[":
+                out.append(self._set())
+            elif char == "{":
+                out.append(self._brace())
+            elif char == "(":
+                out.append(self._open())
+            else:
+                out.append("\\}" if char == "}" else char)
+                self.at += 1
+        return "".join(out)
+
+    def _escape(self, *, inside_set: bool = False) -> str:
+        named = _NAMED.match(self.pattern, self.at)
+        if named:
+            self.at = named.end()
+            return re.escape(unicodedata.lookup(named[1]))
+        letter = self.pattern[self.at + 1]
+        self.at += 2
+        known = self.members if inside_set else self.escapes
+        return known.get(letter, "\\" + letter)
+
+    def _brace(self) -> str:
+        repeat = _REPEAT.match(self.pattern, self.at)
+        if repeat is None or repeat[0] == "{}":
+            self.at += 1
+            return "\\{"
+        self.at = repeat.end()
+        return f"{{{repeat[1] or 0}{repeat[2]}{repeat[3]}}}"
+
+    def _open(self) -> str:
+        start = self.at
+        if self.pattern.startswith("(?#", start):
+            self.at = self.pattern.index(")", start) + 1
+            return ""
+        flags = _FLAGS.match(self.pattern, start)
+        if flags is None:
+            self.at += 1
+            return "("
+        if "x" in flags[1] or (flags[2] == ":" and set(flags[1]) & set("au")):
+            raise PatternError(f"the flags in {flags[0]} are not supported in a regular expression here")
+        self.at = flags.end()
+        return flags[0]
+
+    def _set(self) -> str:
+        self.at += 1
+        negated = self.pattern.startswith("^", self.at)
+        self.at += negated
+        members, opposites = "", []
+        first = True
+        while first or self.pattern[self.at] != "]":
+            first = False
+            char = self.pattern[self.at]
+            if char == "\\" and self.pattern[self.at + 1] in self.opposites:
+                opposites.append(self.opposites[self.pattern[self.at + 1]])
+                self.at += 2
+            elif char == "\\":
+                members += self._escape(inside_set=True)
+            else:
+                members += "\\" + char if char in "[]&|~" else char
+                self.at += 1
+        self.at += 1
+        if not opposites:
+            return f"[{'^' if negated else ''}{members}]"
+        choices = "|".join([*opposites, f"[{members}]"] if members else opposites)
+        return f"(?:(?!{choices})(?s:.))" if negated else f"(?:{choices})"

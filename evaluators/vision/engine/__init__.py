@@ -1,0 +1,1 @@
+"""Geometry, matching and curves that the vision evaluators share."""

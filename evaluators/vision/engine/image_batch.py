@@ -1,0 +1,200 @@
+"""A batch of images: what became of every prediction and every ground truth.
+
+Everything is computed for all images of a batch at once; nothing of one image touches another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from leadline.evaluators.core.annotations import Annotations
+from leadline.evaluators.core.label_map import LabelName
+from leadline.evaluators.vision.engine.matching import best_only, match, ranks
+from leadline.evaluators.vision.engine.objects import Detail, Labels, Objects, collect, common_detail, countable
+from leadline.evaluators.vision.engine.overlap import Pairs, overlapping
+from leadline.evaluators.vision.engine.payload import NEVER, RIGHT, WRONG, Records, prediction_type, truth_type
+from leadline.evaluators.vision.engine.ranking import Method
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+COCO_MOST: Final = 100
+"""Predictions of one image and label that COCO looks at, the most confident ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What decides whether a prediction has found something.
+
+    Attributes:
+        method: Whose rules decide.
+        thresholds: IoU thresholds, in the order of the bits of ``hits``.
+        curve: Which of them the curves and the confusion matrix use.
+        most: Predictions of one image and label that count, the most confident ones; 0 for all.
+        confusion_score: Least score in the confusion matrix.
+        label_map: Labels that count as another.
+        convert: The type to which annotations are converted, ``None`` for the least detailed of each image.
+    """
+
+    method: Method
+    thresholds: tuple[float, ...]
+    curve: int
+    most: int
+    confusion_score: float
+    label_map: dict[LabelName, LabelName]
+    convert: Detail | None
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What became of a batch.
+
+    Attributes:
+        names: The labels by number.
+        predictions: Predictions by image and falling score.
+        truth: Ground truth by image, without crowds.
+        prediction_records: What the payload says of each prediction.
+        truth_records: What the payload says of each ground truth.
+        hits: Whether each prediction is a true positive at each threshold, shape ``(predictions, thresholds)``.
+        ignored: Whether it is neither right nor wrong.
+    """
+
+    names: list[LabelName]
+    predictions: Objects
+    truth: Objects
+    prediction_records: Records
+    truth_records: Records
+    hits: npt.NDArray[np.bool_]
+    ignored: npt.NDArray[np.bool_]
+
+
+def look_at(images: Sequence[tuple[Annotations, Annotations]], rules: Rules) -> Looked:
+    """Match the predictions of a batch of images with their ground truth.
+
+    Args:
+        images: For each image its ground truth and its predictions.
+        rules: What decides.
+
+    Raises:
+        ValueError: A geometry makes no sense, or cannot be converted.
+    """
+    import numpy as np
+
+    names, predictions, truth, keys = _sides(images, rules)
+    thresholds = np.array(rules.thresholds)
+    if rules.method == "coco":
+        thresholds = np.minimum(thresholds, 1 - 1e-10)
+    pairs = overlapping(predictions, truth, keys, float(thresholds.min()))
+    found = _found(pairs, predictions, truth, thresholds, rules.method)
+    crowd = (found >= 0) & truth.crowd[found] if len(truth) else np.zeros(found.shape, dtype=bool)
+    hits = (found >= 0) & ~crowd
+    near = pairs.take((pairs.iou >= thresholds[rules.curve]) & ~truth.crowd[pairs.truth])
+    first = np.searchsorted(predictions.image, np.arange(len(images)))
+    counted = np.flatnonzero(~truth.crowd)
+    truth_records = _truth_records(near, predictions, truth, first, _partners(near, predictions, truth, keys, rules))
+    return Looked(
+        names,
+        predictions,
+        truth.take(counted),
+        _prediction_records(near, predictions, truth, hits, crowd),
+        truth_records[counted],
+        hits,
+        crowd,
+    )
+
+
+def _sides(
+    images: Sequence[tuple[Annotations, Annotations]], rules: Rules
+) -> tuple[list[LabelName], Objects, Objects, npt.NDArray[np.int64]]:
+    """Return the labels, the predictions by image and falling score, the ground truth, and the key of each label."""
+    import numpy as np
+
+    crowds = rules.method == "coco"
+    kept = [(countable(expected, crowds=crowds), countable(predicted, crowds=False)) for expected, predicted in images]
+    details = [common_detail([one for side in sides for _, one in side], rules.convert) for sides in kept]
+    labels = Labels(rules.label_map)
+    truth = collect([(expected, detail) for (expected, _), detail in zip(kept, details, strict=True)], labels)
+    predictions = collect([(predicted, detail) for (_, predicted), detail in zip(kept, details, strict=True)], labels)
+    order = np.lexsort((-predictions.score, predictions.image))
+    if rules.most:
+        place = ranks(predictions.image * (len(labels.names) + 1) + predictions.label, -predictions.score)
+        order = order[place[order] < rules.most]
+    return labels.names, predictions.take(order), truth, labels.keys()
+
+
+def _found(
+    pairs: Pairs, predictions: Objects, truth: Objects, thresholds: npt.NDArray[np.float64], method: Method
+) -> npt.NDArray[np.int64]:
+    """Return the ground truth that each prediction found at each threshold, -1 for none."""
+    import numpy as np
+
+    own = pairs.take(predictions.label[pairs.prediction] == truth.label[pairs.truth])
+    keys: tuple[npt.NDArray[np.float64], ...] = (-predictions.score,)
+    if method == "valor":
+        own = best_only(own)
+        best = np.zeros(len(predictions))
+        best[own.prediction] = own.iou
+        keys = (-predictions.score, -best)
+    group = predictions.image * (int(predictions.label.max(initial=0)) + 1) + predictions.label
+    return match(own, group, keys, truth.crowd, thresholds)
+
+
+def _partners(
+    near: Pairs, predictions: Objects, truth: Objects, keys: npt.NDArray[np.int64], rules: Rules
+) -> npt.NDArray[np.int64]:
+    """Return the prediction with which each ground truth stands in the confusion matrix, of whatever label."""
+    import numpy as np
+
+    confident = near.take(predictions.score[near.prediction] >= rules.confusion_score)
+    group = predictions.image * (int(keys.max(initial=0)) + 1) + keys[predictions.label]
+    threshold = np.array([rules.thresholds[rules.curve]])
+    found = match(confident, group, (-predictions.score,), truth.crowd, threshold)[:, 0]
+    partner = np.full(len(truth), -1, dtype=np.int64)
+    which = np.flatnonzero(found >= 0)
+    partner[found[which]] = which
+    return partner
+
+
+def _prediction_records(
+    near: Pairs,
+    predictions: Objects,
+    truth: Objects,
+    hits: npt.NDArray[np.bool_],
+    ignored: npt.NDArray[np.bool_],
+) -> Records:
+    import numpy as np
+
+    out = np.zeros(len(predictions), dtype=prediction_type(hits.shape[1]))
+    out["label"], out["index"], out["score"] = predictions.label, predictions.index, predictions.score
+    bits = np.uint64(1) << np.arange(hits.shape[1], dtype=np.uint64)
+    out["hits"] = np.where(hits, bits, np.uint64(0)).sum(axis=1)
+    out["ignored"] = np.where(ignored, bits, np.uint64(0)).sum(axis=1)
+    same = predictions.label[near.prediction] == truth.label[near.truth]
+    how = np.zeros(len(predictions), dtype=np.uint8)
+    how[near.prediction[same]] |= RIGHT
+    how[near.prediction[~same]] |= WRONG
+    out["how"] = how
+    return out
+
+
+def _truth_records(
+    near: Pairs,
+    predictions: Objects,
+    truth: Objects,
+    first: npt.NDArray[np.int64],
+    partner: npt.NDArray[np.int64],
+) -> Records:
+    import numpy as np
+
+    out = np.zeros(len(truth), dtype=truth_type())
+    out["label"], out["index"] = truth.label, truth.index
+    same = predictions.label[near.prediction] == truth.label[near.truth]
+    for name, which in (("right", same), ("wrong", ~same)):
+        best = np.full(len(truth), NEVER)
+        np.maximum.at(best, near.truth[which], predictions.score[near.prediction[which]])
+        out[name] = best
+    out["partner"] = np.where(partner >= 0, partner - first[truth.image], -1)
+    return out

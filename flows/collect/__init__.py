@@ -1,0 +1,1 @@
+"""The flow that asks models under test for their answers."""

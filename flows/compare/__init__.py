@@ -1,0 +1,1 @@
+"""The flow that compares two runs, models or versions."""

@@ -1,0 +1,81 @@
+"""The flow ``compare``: two runs, models or versions, row by row, and whether the new one is worse.
+
+It holds no logic: :mod:`leadline.tasks.compare` compares, and the command line calls that without Prefect.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from prefect import flow, task
+from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.runtime import flow_run
+
+from leadline.flows.compare.config import CompareConfig as CompareConfig
+from leadline.flows.compare.config import CompareResult as CompareResult
+from leadline.flows.compare.config import result_of, run_comparison
+from leadline.flows.shared.reporting import report
+
+if TYPE_CHECKING:
+    from leadline.tasks.compare import Comparison
+
+
+def _flow_run_name() -> str:
+    config = flow_run.parameters.get("config")
+    if not isinstance(config, CompareConfig):
+        return "compare"
+    sides = config.versions or (config.baseline, config.candidate)
+    return f"compare {config.model or ''} {sides[-1]} with {sides[0]}".replace("  ", " ")
+
+
+@flow(
+    name="compare",
+    description="Compare two runs, models or versions row by row, and say whether the new one is worse.",
+    flow_run_name=_flow_run_name,
+    persist_result=False,
+)
+def compare_runs(config: CompareConfig) -> CompareResult:
+    """Compare a candidate with a baseline.
+
+    Args:
+        config: Who is compared with whom, how much worse the candidate may be, and what is compared.
+
+    Returns:
+        The verdict, why, and where the report is.
+    """
+    report("compare", done=0)
+    compared = task(name="compare", cache_policy=NO_CACHE, persist_result=False)(run_comparison)(config)
+    report("compare", done=1)
+    _publish_artifacts(compared)
+    return result_of(compared)
+
+
+def _publish_artifacts(comparison: Comparison) -> None:
+    """Show in the Prefect UI what came out, each metric, and the link to the report."""
+    summary = f"# {comparison.verdict.upper()}\n\n{comparison.reason}\n\nReport: `{comparison.report}`"
+    create_markdown_artifact(summary, key="leadline-comparison", description=f"Comparison {comparison.id}")
+    lines = [
+        {
+            "metric": found.metric.key,
+            "models": found.models.label,
+            "baseline": _shown(found.baseline),
+            "candidate": _shown(found.candidate),
+            "effect": _shown(found.effect),
+            "interval low": _shown(found.ci_low),
+            "interval high": _shown(found.ci_high),
+            "margin": _shown(found.margin),
+            "verdict": found.verdict,
+            "reason": found.reason,
+        }
+        for found in comparison.metrics
+    ]
+    create_table_artifact(lines, key="leadline-compared-metrics", description="Metrics, what needs attention first")
+    link = comparison.report.absolute().as_uri()
+    create_link_artifact(link, link_text="Report", key="leadline-comparison-report", description=comparison.id)
+
+
+def _shown(value: float | None) -> Any:
+    """Round for people, and avoid infinities, which the UI cannot show."""
+    return round(value, 4) if value is not None and math.isfinite(value) else None if value is None else str(value)

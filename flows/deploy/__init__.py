@@ -1,0 +1,1 @@
+"""Deploying: what is served on a Prefect server, and bringing the server to that state."""

@@ -1,0 +1,137 @@
+"""What is to be deployed, as ``deployments/prefect.yaml`` says it: Prefect's own format, and two sections more.
+
+``work_pools`` and ``automations`` are Leadline's; ``prefect deploy`` reads the rest of the same file.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.refusal import first_refusal
+
+
+class Queue(BaseModel):
+    """A queue of a work pool; the lower its priority's number, the sooner it is served."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    priority: int | None = Field(None, ge=1)
+    concurrency_limit: int | None = Field(None, ge=0)
+    description: str = ""
+
+
+class WorkPool(BaseModel):
+    """A work pool, served by process workers."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    type: str = "process"
+    description: str = ""
+    concurrency_limit: int | None = Field(None, ge=0)
+    queues: tuple[Queue, ...] = ()
+
+
+class Schedule(BaseModel):
+    """When a deployment runs by itself."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    slug: str = Field(min_length=1, description="Its name, by which it is found again when it changes.")
+    cron: str | None = None
+    interval: int | None = Field(None, ge=1, description="Seconds.")
+    rrule: str | None = None
+    timezone: str = "UTC"
+    active: bool = True
+    parameters: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Schedule:
+        if sum(way is not None for way in (self.cron, self.interval, self.rrule)) != 1:
+            raise ValueError("give one of cron, interval and rrule")
+        return self
+
+
+class PoolOfDeployment(BaseModel):
+    """Where a deployment's runs are put."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    work_queue_name: str | None = None
+    job_variables: dict[str, Any] = {}
+
+
+class Concurrency(BaseModel):
+    """How many runs of a deployment there may be at once, and what becomes of the next."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limit: int = Field(ge=1)
+    collision_strategy: Literal["ENQUEUE", "CANCEL_NEW"] = "ENQUEUE"
+
+
+class Deployment(BaseModel):
+    """A deployment, by those of Prefect's keys that Leadline uses."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    entrypoint: str = Field(pattern=r"^[\w.]+$", description="package.module.flow")
+    work_pool: PoolOfDeployment
+    description: str | None = None
+    version: str | None = None
+    tags: tuple[str, ...] = ()
+    parameters: dict[str, Any] = {}
+    paused: bool = False
+    concurrency_limit: Concurrency | None = None
+    schedules: tuple[Schedule, ...] = ()
+    triggers: tuple[dict[str, Any], ...] = ()
+
+
+class DeploymentFile(BaseModel):
+    """The whole file; Prefect's own keys that are of no use here are passed over."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    work_pools: tuple[WorkPool, ...] = ()
+    pull: list[dict[str, Any]] = []
+    deployments: tuple[Deployment, ...] = ()
+    automations: tuple[dict[str, Any], ...] = ()
+
+
+def own_file() -> str:
+    """Return the text of the file that comes with Leadline."""
+    return (resources.files("leadline.deployments") / "prefect.yaml").read_text(encoding="utf-8")
+
+
+def read_deployment_file(path: Path | None = None) -> DeploymentFile:
+    """Read and check a file.
+
+    Args:
+        path: The file; by default Leadline's own.
+
+    Raises:
+        UsageError: It cannot be read, or something in it is not as it should be.
+    """
+    name = str(path) if path else "Leadline's prefect.yaml"
+    try:
+        text = path.read_text(encoding="utf-8") if path else own_file()
+        loaded = yaml.safe_load(text)
+        if not isinstance(loaded, dict):
+            raise UsageError(f"{name} holds no mapping.", hint="Begin with: leadline deploy --print > prefect.yaml")
+        found = DeploymentFile.model_validate(loaded)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}.") from error
+    except yaml.YAMLError as error:
+        raise UsageError(f"{name} is no YAML: {' '.join(str(error).split())}.") from error
+    except ValidationError as error:
+        raise UsageError(f"{name}, {first_refusal(error, DeploymentFile)}.") from None
+    return found

@@ -1,0 +1,1 @@
+"""The main flow: a file of answers becomes a scored, explained report."""

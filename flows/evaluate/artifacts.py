@@ -1,0 +1,103 @@
+"""What the Prefect UI shows of a run: progress while it runs, then summary, leaderboard and the link to the report."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, Final, cast
+from uuid import UUID
+
+from prefect.artifacts import (
+    create_link_artifact,
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+from prefect.events import emit_event
+
+from leadline.evaluators.core.text import count
+from leadline.flows.evaluate.config import EvaluateResult, Gate
+from leadline.tasks.db.connection import open_run, sql
+from leadline.tasks.db.tables import records
+from leadline.tasks.store.store import Run, Store
+
+_ENDINGS: Final[dict[Gate, str]] = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive"}
+
+
+class Progress:
+    """A progress artifact that is updated at whole percents only."""
+
+    def __init__(self, total: int) -> None:
+        self._total = max(1, total)
+        self._shown = 0
+        start = create_progress_artifact(
+            progress=0.0 if total else 100.0,
+            key="leadline-progress",
+            description=f"{count(total, 'row score')} to compute",
+        )
+        self._id = cast("UUID", start)
+
+    def update(self, done: int) -> None:
+        """Show that ``done`` row scores are computed."""
+        percent = int(100 * done / self._total)
+        if percent > self._shown:
+            self._shown = percent
+            update_progress_artifact(self._id, progress=float(percent))
+
+
+def publish_artifacts(store: Store, run: Run, result: EvaluateResult) -> None:
+    """Publish the summary, the leaderboard of primary metrics, the problems and the link to the report."""
+    with open_run(store, run, read_only=True) as connection:
+        board = records(connection, sql("leaderboard"))
+        problems = records(
+            connection, "SELECT severity, type, description, actions FROM problems ORDER BY problem_id LIMIT 200"
+        )
+    create_markdown_artifact(_summary(result), key="leadline-summary", description=f"Run {run.id}")
+    create_table_artifact(
+        [{key: _plain(value) for key, value in line.items()} for line in board],
+        key="leadline-leaderboard",
+        description="Primary metric of each evaluator by model, with 95 % interval and coverage",
+    )
+    create_table_artifact(problems, key="leadline-problems", description="Problems, worst first")
+    link = result.report_url or result.report.absolute().as_uri()
+    create_link_artifact(link, link_text="Report", key="leadline-report", description=str(run.id))
+    _announce(run, result, link)
+
+
+def _announce(run: Run, result: EvaluateResult, link: str) -> None:
+    """Send the event ``leadline.gate.passed``, ``.failed`` or ``.inconclusive`` of a run that was to pass a gate."""
+    config = run.read().get("config")
+    if not isinstance(config, dict) or config.get("fail_on") == "never":
+        return
+    name = str(config.get("name") or Path(str(config.get("dataset", ""))).stem)
+    emit_event(
+        event=f"leadline.gate.{_ENDINGS[result.gate]}",
+        resource={"prefect.resource.id": f"leadline.run.{run.id}", "prefect.resource.name": f"{name} ({run.id})"},
+        payload={"gate": result.gate, "reason": result.gate_reason, "report": link},
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Round for people, and avoid infinities, which the UI cannot show."""
+    if isinstance(value, float):
+        return round(value, 4) if math.isfinite(value) else str(value)
+    return value
+
+
+def _summary(result: EvaluateResult) -> str:
+    return "\n".join(
+        [
+            f"# {result.gate.upper()}",
+            "",
+            *([f"({result.gate_counted})", ""] if result.gate_counted else []),
+            result.gate_reason,
+            "",
+            "| | |",
+            "|---|---|",
+            f"| Scores | {result.scored} scored, {result.unscored} unscored, {result.not_applicable} not applicable |",
+            f"| Row scores | {result.reused} reused, {result.computed} computed |",
+            f"| Problems | {result.problems_in_words} |",
+            f"| Report | `{result.report_url or result.report}` |",
+        ]
+    )

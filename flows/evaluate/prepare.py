@@ -1,0 +1,122 @@
+"""What an evaluation would do, without doing it: the plan, as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.paths import from_home
+from leadline.evaluators.models.weights import absolute, pull_command
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.shared.judges import canaries_of, judges_of
+from leadline.tasks.db.connection import attach_dataset, connect
+from leadline.tasks.load import load_dataset
+from leadline.tasks.plan.configured import choose, lacking, make_jobs
+from leadline.tasks.plan.cost import Estimate, estimate, with_canaries
+from leadline.tasks.plan.planner import Need, plan
+from leadline.tasks.plan.selection import fitting
+from leadline.tasks.score.canaries import load_canaries
+from leadline.tasks.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEntry:
+    """What one evaluator would do; counts are row scores."""
+
+    evaluator: str
+    lane: str
+    applicable: int
+    not_applicable: int
+    host_errors: int
+    reused: int
+    to_compute: int
+    models: tuple[str, ...]
+    missing: str
+    judge_calls: int | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPreview:
+    """What an evaluation would do."""
+
+    dataset: str
+    format: str
+    rows: int
+    cases: int
+    models: tuple[str, ...]
+    splitter: str
+    left_out: Mapping[str, str]
+    entries: tuple[PlanEntry, ...]
+
+
+def settings_of(config: EvaluateConfig) -> Settings:
+    """Return the choices that evaluators see."""
+    models = config.models
+    return Settings(
+        language=models.language,
+        splitter=models.splitter,
+        embedder=absolute(models.embedder) if models.embedder else None,
+        device=models.device,
+        precision=models.precision,
+        allow_download=models.allow_download,
+        allow_pickle=models.allow_pickle,
+        judges=judges_of(config.judges),
+        evaluators_dir=str(from_home(config.evaluators_dir).absolute()) if config.evaluators_dir else None,
+    )
+
+
+def preview(config: EvaluateConfig) -> PlanPreview:
+    """Load the dataset, look what the store holds, and say what is left to compute."""
+    settings = settings_of(config)
+    choice = choose(config.suite, config.evaluators, config.params, settings)
+    store = Store.open(config.store)
+    loaded = load_dataset(store, config.dataset, format=config.format)
+    loaded.require_models(config.model_keys)
+    choice = fitting(choice, loaded.path)
+    with connect() as connection:
+        attach_dataset(connection, loaded.path)
+        jobs = make_jobs(choice.evaluators, settings, trials=config.judges.trials)
+        needs = plan(connection, store, jobs, config.model_keys)
+        estimates = {job.evaluator: estimate(connection, job, settings) for job in jobs}
+        file = canaries_of(config.judges)
+        if file:
+            _, canaries = load_canaries(store, file, jobs)
+            estimates = with_canaries(connection, jobs, estimates, canaries)
+    tools = Toolbox(settings)
+    return PlanPreview(
+        dataset=config.dataset,
+        format=loaded.format,
+        rows=loaded.rows,
+        cases=loaded.cases,
+        models=loaded.models,
+        splitter=tools.splitter.identity,
+        left_out=choice.left_out,
+        entries=tuple(_entry(need, tools, estimates[need.job.evaluator]) for need in needs),
+    )
+
+
+def _entry(need: Need, tools: Toolbox, judged: Estimate | None) -> PlanEntry:
+    evaluator = need.job.build()
+    refs = evaluator.models(tools)
+    return PlanEntry(
+        evaluator=need.job.evaluator,
+        lane=need.job.lane,
+        applicable=need.applicable,
+        not_applicable=need.not_applicable,
+        host_errors=need.host_errors,
+        reused=need.reused,
+        to_compute=need.to_compute,
+        models=tuple(str(ref) for ref in refs),
+        missing=_missing(evaluator, tools) or need.job.error,
+        judge_calls=judged.calls if judged else None,
+        cost_usd=judged.cost_usd if judged else None,
+    )
+
+
+def _missing(evaluator: Evaluator, tools: Toolbox) -> str:
+    """Return which weights cannot be loaded, with the one command that fetches those not here; ``""`` if all can."""
+    said, absent = lacking(evaluator, tools)
+    return f"{said}: {pull_command(evaluator, tools, absent)}" if absent else said

@@ -1,0 +1,1 @@
+"""The flow that makes a dataset from documents."""

@@ -1,0 +1,124 @@
+"""What generating a dataset from documents is asked to do: the flow's parameters and its answer."""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from leadline.flows.evaluate.config import Judges, Models, StorePlace
+
+
+class GenerateConfig(BaseModel):
+    """Which documents are asked about, how they are cut, who is asked, and what that may cost."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    documents: tuple[str, ...] = Field(
+        min_length=1,
+        description="Files and folders: PDF, Markdown, HTML and plain text.",
+        json_schema_extra={"position": 0},
+    )
+    questions: int = Field(
+        3, ge=1, le=50, description="Questions to ask for about each chunk.", json_schema_extra={"position": 1}
+    )
+    chunk_size: int = Field(4000, ge=100, le=200_000, description="Longest chunk.", json_schema_extra={"position": 2})
+    overlap: int = Field(
+        400,
+        ge=0,
+        description="How much of a chunk the next one repeats, at most; at most a quarter of the chunk size.",
+        json_schema_extra={"position": 3},
+    )
+    unit: Literal["characters", "tokens"] = Field(
+        "characters", description="What both count.", json_schema_extra={"position": 4}
+    )
+    max_chunks: int | None = Field(
+        None,
+        ge=1,
+        description="Ask about so many chunks, drawn by the seed; empty: all.",
+        json_schema_extra={"position": 5},
+    )
+    seed: int = Field(0, description="Which chunks are drawn.", json_schema_extra={"position": 6})
+    judges: Judges = Field(Judges(), description="Who asks, and what it may cost.", json_schema_extra={"position": 7})
+    models: Models = Field(
+        Models(),
+        description="Text handling, and the embedder by which questions that mean the same are found; without one they "
+        "are compared by their words.",
+        json_schema_extra={"position": 8},
+    )
+    similarity: float = Field(
+        0.95,
+        gt=0,
+        le=1,
+        description="Cosine from which on two questions mean the same.",
+        json_schema_extra={"position": 9},
+    )
+    encoding: str | None = Field(
+        None,
+        description="Encoding of text and HTML files; empty: what an HTML file says of itself, else UTF-8.",
+        json_schema_extra={"position": 10},
+    )
+    uri_prefix: str = Field(
+        "",
+        max_length=500,
+        description="Put before the documents' names in the dataset.",
+        json_schema_extra={"position": 11},
+    )
+    answers: bool = Field(
+        True,
+        description="Also write the expected answers as those of a model 'reference', so that the dataset itself can "
+        "be evaluated.",
+        json_schema_extra={"position": 12},
+    )
+    context: bool = Field(
+        False, description="Keep the chunk in the metadata of its cases.", json_schema_extra={"position": 13}
+    )
+    output: str | None = Field(
+        None,
+        description="The dataset to write; empty: DOCUMENT.questions.jsonl here.",
+        json_schema_extra={"position": 14},
+    )
+    store: StorePlace = Field(
+        None, description="The store; empty: $LEADLINE_STORE or ./.leadline.", json_schema_extra={"position": 15}
+    )
+
+    @field_validator("encoding")
+    @classmethod
+    def _is_known(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        try:
+            return codecs.lookup(value).name
+        except (LookupError, ValueError):
+            raise ValueError(f"there is no encoding {value!r}") from None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> GenerateConfig:
+        if 4 * self.overlap > self.chunk_size:
+            raise ValueError(f"an overlap of {self.overlap} is more than a quarter of the chunk size {self.chunk_size}")
+        return self
+
+
+class GenerateResult(BaseModel):
+    """What was generated."""
+
+    model_config = ConfigDict(frozen=True)
+
+    dataset: Path = Field(description="The dataset with the questions.")
+    run: str = Field(description="Under which name the ledger has the calls.")
+    documents: int = Field(description="Documents with text.")
+    chunks: int = Field(description="Chunks asked about.")
+    cases: int = Field(description="Cases written.")
+    blank: int = Field(description="Questions and answers dropped because they were empty.")
+    unanswerable: int = Field(description="Questions dropped because their chunk does not answer them.")
+    repeated: int = Field(description="Questions dropped because another one asks the same.")
+    failed: int = Field(description="Chunks left out because a call failed.")
+    calls: int = Field(description="Calls made now that were answered.")
+    reused: int = Field(description="Replies that the ledger had.")
+    cost_usd: float = Field(description="What the calls made now cost, as far as their price is known.")
+    unknown_price: int = Field(0, description="Calls made now whose price is not known.")
+    seconds: float = Field(description="Wall time.")
+    left_out: tuple[str, ...] = Field((), description="The first chunks that were left out, with why.")
+    warnings: tuple[str, ...] = Field((), description="What is worth knowing of the documents.")

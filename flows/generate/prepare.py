@@ -1,0 +1,87 @@
+"""What generating reads, whom it asks and where it writes, without Prefect: a command can refuse all that early."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.text.sentences import splitter_for
+from leadline.flows.generate.config import GenerateConfig
+from leadline.flows.shared.judges import judges_of
+from leadline.flows.shared.output_files import output_file
+from leadline.tasks.generate import Corpus, Cutting, find_files, read_corpus
+
+if TYPE_CHECKING:
+    from leadline.tasks.generate.dataset_rows import Embed
+
+
+def output_of(config: GenerateConfig) -> Path:
+    """Return where the dataset is written.
+
+    Raises:
+        UsageError: There is a folder, or one of the documents.
+    """
+    first = Path(config.documents[0])
+    name = first.stem or first.absolute().name or "documents"
+    return output_file(config.output, f"{name}.questions.jsonl", sources=config.documents)
+
+
+def settings_of(config: GenerateConfig) -> Settings:
+    """Return who is asked, and how texts are handled.
+
+    Raises:
+        UsageError: Nobody is named.
+    """
+    judges = judges_of(config.judges)
+    if not judges:
+        raise UsageError(
+            "Nothing says who asks the questions.", hint="Name a judge: --judge MODEL, or set LEADLINE_JUDGE."
+        )
+    return Settings(**config.models.model_dump(), judges=judges)
+
+
+def corpus_of(config: GenerateConfig) -> Corpus:
+    """Read and cut the documents; the last ones read are remembered, so that a check before the flow costs nothing.
+
+    Raises:
+        DocumentsError: Files cannot be read; all are named.
+        UsageError: There is nothing to ask about.
+    """
+    found = find_files(config.documents, config.uri_prefix)
+    stamps = tuple((str(file.path), file.size, file.changed) for file in found.files)
+    return _read(config.model_copy(update={"output": None, "judges": type(config.judges)()}), stamps)
+
+
+@lru_cache(maxsize=1)
+def _read(config: GenerateConfig, stamps: tuple[tuple[str, int, int], ...]) -> Corpus:
+    return read_corpus(
+        find_files(config.documents, config.uri_prefix),
+        Cutting(config.chunk_size, config.overlap, config.unit),
+        splitter_for(config.models.language, config.models.splitter),
+        encoding=config.encoding,
+        most=config.max_chunks,
+        seed=config.seed,
+    )
+
+
+def embed_of(config: GenerateConfig, tools: Toolbox) -> Embed | None:
+    """Return what embeds questions, ``None`` where no embedder is named.
+
+    Raises:
+        ModelUnavailable: Its weights are not here and may not be fetched.
+    """
+    from leadline.evaluators.models import weights
+
+    if not config.models.embedder:
+        return None
+    ref = weights.chosen(config.models.embedder, "embedder", tools.settings)
+    weights.locate(ref, tools.settings)
+    return lambda texts: tools.embed(ref, texts)
+
+
+def forget_corpus() -> None:
+    """Let go of the documents that were read last."""
+    _read.cache_clear()

@@ -1,0 +1,1 @@
+"""The flow for a new version of a model."""

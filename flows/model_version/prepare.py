@@ -1,0 +1,89 @@
+"""What evaluating a model version asks and measures, without Prefect: a command can refuse it before a server is up."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.evaluate.prepare import settings_of
+from leadline.flows.model_version.config import CollectResult, ModelVersionConfig, TargetChoice
+from leadline.tasks.collect import Target, find_targets, read_targets
+from leadline.tasks.plan.configured import choose
+
+TARGETS_VARIABLE: Final = "LEADLINE_TARGETS"
+TARGETS_FILE: Final = "targets.toml"
+
+
+def target_of(config: ModelVersionConfig) -> Target:
+    """Return how the model is asked, at the version.
+
+    Raises:
+        UsageError: The targets file does not have it, or nothing says how it is asked.
+    """
+    choice = config.target
+    file = choice.file or (None if choice.model else _default_file())
+    if file:
+        found = read_targets(Path(file))
+        named = [target for target in found if target.key == config.model]
+        if not named:
+            keys = ", ".join(target.key for target in found)
+            raise UsageError(f"{file} has no model {config.model!r}.", hint=f"It has: {keys}.")
+        return named[0].at_version(config.version, force=True)
+    if not choice.model:
+        raise UsageError(
+            f"Nothing says how the model {config.model!r} is asked.",
+            hint=f"Name it in a targets file ({TARGETS_FILE} or {TARGETS_VARIABLE}), or give target.model.",
+        )
+    (target,) = find_targets([], [choice.model], version=config.version, defaults=_defaults(choice))
+    return target.model_copy(update={"key": config.model})
+
+
+def _default_file() -> str | None:
+    return os.environ.get(TARGETS_VARIABLE) or (TARGETS_FILE if Path(TARGETS_FILE).exists() else None)
+
+
+def _defaults(choice: TargetChoice) -> dict[str, Any]:
+    return choice.model_dump(exclude={"file", "model"})
+
+
+def evaluation_of(config: ModelVersionConfig, collected: CollectResult | None = None) -> EvaluateConfig:
+    """Return what is evaluated: the answers that were collected, or those that came with the event."""
+    return EvaluateConfig(
+        dataset=str(collected.dataset if collected else config.answers),
+        suite=config.evaluator_suite,
+        evaluators=config.evaluators,
+        params=config.params,
+        evaluators_dir=config.evaluators_dir,
+        model_keys=(config.model,),
+        models=config.models,
+        judges=config.judges,
+        fail_on=config.fail_on,
+        min_coverage=config.min_coverage,
+        dispatch=config.dispatch,
+        processes=config.processes,
+        output=config.output,
+        store=config.store,
+        name=f"{config.model} {config.version}"[:200],
+    )
+
+
+def check_measured(config: ModelVersionConfig) -> None:
+    """Refuse what could not be measured.
+
+    Raises:
+        UsageError: An evaluator, a parameter, a judge's key or a margin's evaluator is missing.
+    """
+    settings = settings_of(evaluation_of(config))
+    choice = choose(config.evaluator_suite, config.evaluators, config.params, settings)
+    for judge in settings.judges[:1]:
+        judge.api_key()
+    running = {evaluator.spec.id for evaluator in choice.evaluators}
+    for metric in config.margins:
+        if not any(metric == name or metric.startswith(f"{name}.") for name in running):
+            raise UsageError(
+                f"A margin is given for {metric}, whose evaluator does not run.",
+                hint=f"Those that run: {', '.join(sorted(running))}.",
+            )

@@ -1,0 +1,1 @@
+"""The flow that makes perturbed copies of a suite's cases."""

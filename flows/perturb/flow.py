@@ -1,0 +1,40 @@
+"""The flow that makes perturbed copies of a suite's cases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prefect import flow, get_run_logger, task
+from prefect.cache_policies import NO_CACHE
+from prefect.runtime import flow_run
+
+from leadline.flows.perturb.config import PerturbConfig, make_copies, output_of
+from leadline.tasks.perturb.copies import Perturbed
+
+
+def _flow_run_name() -> str:
+    config = flow_run.parameters.get("config")
+    return f"perturb {Path(config.suite).stem}" if isinstance(config, PerturbConfig) else "perturb"
+
+
+@flow(
+    name="perturb",
+    description="Make perturbed copies of a suite's cases.",
+    flow_run_name=_flow_run_name,
+    persist_result=False,
+)
+def perturb(config: PerturbConfig) -> str:
+    """Make perturbed copies.
+
+    Args:
+        config: Which copies of which cases.
+
+    Returns:
+        Where the suite with the copies is.
+    """
+    done: Perturbed = task(name="perturb", cache_policy=NO_CACHE, persist_result=False)(make_copies)(config)
+    log = get_run_logger()
+    log.info("%d copies of %d cases", done.copies.total(), done.cases)
+    for message, count in done.failed.items():
+        log.warning("%d copies were not written: %s", count, message)
+    return str(output_of(config).absolute())

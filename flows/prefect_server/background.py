@@ -1,0 +1,209 @@
+"""The Prefect server that ``leadline server start`` keeps on the loopback interface, with its UI.
+
+The server holds a lock for as long as it lives, which it inherits from the process that starts it. So whether it runs
+is a question to the kernel: a record of a server that died, or whose process number went to another program, misleads
+nobody.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.flows.prefect_server.ephemeral import PRIVATE, RECORDER, START_LOCK, START_TIMEOUT_S
+from leadline.flows.prefect_server.state import locked, new_log, state_folder, tail
+
+DEFAULT_PORT: Final = 4200
+STOP_TIMEOUT_S: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class KeptServer:
+    """A server that runs in the background.
+
+    Attributes:
+        pid: Its process, leader of a session of its own.
+        url: Its UI.
+        api: Its API, as ``PREFECT_API_URL`` takes it.
+        prefect_home: The ``PREFECT_HOME`` that it serves.
+        started: When it was started, as ISO 8601 in UTC.
+        log: Its log file.
+    """
+
+    pid: int
+    url: str
+    api: str
+    prefect_home: str
+    started: str
+    log: str
+
+
+def answers(api: str, timeout: float = 3.0) -> bool:
+    """Return whether a Prefect API answers at this URL, be it that it wants to know who asks."""
+    proxies: dict[str, str] | None = {} if is_loopback(api) else None
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies))
+    try:
+        with opener.open(f"{api.rstrip('/')}/health", timeout=timeout) as reply:
+            return int(reply.status) < 500
+    except urllib.error.HTTPError as error:
+        return error.code in (401, 403)
+    except (OSError, ValueError):
+        return False
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether a URL names this machine."""
+    try:
+        return urllib.parse.urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")
+    except ValueError:
+        return False
+
+
+def running() -> KeptServer | None:
+    """Return the server that is kept, or ``None`` when there is none; it may still be starting."""
+    with _lock_file() as file:
+        if _take(file):
+            _record_path().unlink(missing_ok=True)  # left by a server that died
+            return None
+    try:
+        return KeptServer(**json.loads(_record_path().read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None  # somebody is just starting one
+
+
+def start(port: int | None = None) -> KeptServer:
+    """Start a server and wait until it answers.
+
+    Args:
+        port: The port; by default 4200, or any free one where that is taken.
+
+    Raises:
+        UsageError: One is running already, or the port is taken.
+        LeadlineError: It did not start.
+    """
+    with _lock_file() as lock:
+        if not _take(lock):
+            kept = running()
+            where = f": {kept.url}" if kept else ", and is just starting."
+            raise UsageError(f"A server is running already{where}", hint="Stop it: leadline server stop")
+        _record_path().unlink(missing_ok=True)
+        chosen = _choose_port(port)
+        home = _prefect_home()
+        with locked(home / START_LOCK):
+            return _launch(chosen, home, lock)
+
+
+def stop() -> KeptServer | None:
+    """End the server that is kept, by force if it does not listen; ``None`` when there is none."""
+    kept = running()
+    if kept is None:
+        return None
+    for number, patience in ((signal.SIGTERM, STOP_TIMEOUT_S), (signal.SIGKILL, 5.0)):
+        with suppress(ProcessLookupError):
+            os.killpg(kept.pid, number)
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            if running() is None:
+                return kept
+            time.sleep(0.1)
+    raise LeadlineError(f"The server with process number {kept.pid} does not end.", hint=f"Its log: {kept.log}")
+
+
+def _launch(port: int, home: Path, lock: IO[bytes]) -> KeptServer:
+    log = new_log("server")
+    url = f"http://127.0.0.1:{port}"
+    environment = RECORDER | PRIVATE | os.environ | {"PREFECT_API_URL": f"{url}/api", "PREFECT_HOME": str(home)}
+    with log.open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603 - Prefect's own command
+            [sys.executable, "-P", "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            pass_fds=(lock.fileno(),),
+            start_new_session=True,
+        )
+    kept = KeptServer(
+        pid=process.pid,
+        url=url,
+        api=f"{url}/api",
+        prefect_home=str(home),
+        started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        log=str(log),
+    )
+    try:
+        _wait_until_up(process, kept)
+        record = _record_path()
+        draft = record.with_suffix(f".{os.getpid()}.tmp")
+        draft.write_text(json.dumps(asdict(kept)) + "\n", encoding="utf-8")
+        os.replace(draft, record)
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
+    return kept
+
+
+def _wait_until_up(process: subprocess.Popen[bytes], kept: KeptServer) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not answers(kept.api, timeout=1.0):
+        if process.poll() is not None:
+            raise LeadlineError(
+                f"Prefect's server ended as it started: {tail(Path(kept.log))}", hint=f"Its log: {kept.log}"
+            )
+        if time.monotonic() > deadline:
+            raise LeadlineError(
+                f"Prefect's server does not answer after {START_TIMEOUT_S:.0f} s.", hint=f"Its log: {kept.log}"
+            )
+        time.sleep(0.1)
+
+
+def _choose_port(wanted: int | None) -> int:
+    for port in (DEFAULT_PORT, 0) if wanted is None else (wanted,):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return int(probe.getsockname()[1])
+    raise UsageError(f"Port {wanted} is taken or not allowed.", hint="Leave --port away to have a free one chosen.")
+
+
+def _prefect_home() -> Path:
+    from prefect.settings import PREFECT_HOME
+
+    return Path(PREFECT_HOME.value())
+
+
+def _record_path() -> Path:
+    return state_folder() / "server.json"
+
+
+@contextmanager
+def _lock_file() -> Iterator[IO[bytes]]:
+    with (state_folder() / "server.lock").open("ab") as file:
+        yield file
+
+
+def _take(file: IO[bytes]) -> bool:
+    """Take the server's lock if nobody has it; whoever closes the last copy of the file gives it back."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,233 @@
+"""Which Prefect API a run talks to.
+
+In this order: the one that the user configured (``PREFECT_API_URL`` in the environment or in a Prefect profile), if
+it answers; the one that ``leadline server start`` keeps, if it is up; else a temporary one for this run alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Literal, Self, TypeAlias
+
+from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.flows.prefect_server.background import KeptServer, answers, is_loopback, running
+from leadline.flows.prefect_server.ephemeral import PRIVATE, TemporaryServer
+
+Kind: TypeAlias = Literal["configured", "kept", "temporary"]
+
+CLIENT_DRAIN_S: Final = 15.0
+
+PATIENCE_S: Final = 2.0
+"""How long a server is not started while what is asked for is looked at, which mostly takes less."""
+
+_in_use: list[Api] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """A Prefect API that answers.
+
+    Attributes:
+        url: Its URL, as ``PREFECT_API_URL`` takes it.
+        kind: Whose server it is.
+    """
+
+    url: str
+    kind: Kind
+
+
+def _to_stderr(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)  # noqa: T201 - messages are for people
+
+
+@contextmanager
+def ensure_api(
+    say: Callable[[str], None] = _to_stderr,
+    *,
+    first: Callable[[], None] = lambda: None,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> Iterator[Api]:
+    """Make a Prefect API answer for the block, and see to it that it has the whole history afterwards.
+
+    Within the block ``PREFECT_API_URL`` names the API, for this process and for those that it starts.
+
+    Args:
+        say: Told, in one line each, what takes long or is not as configured; perhaps by another thread.
+        first: Called before an API is looked for; what it raises ends the block, so that nobody waits for a server to
+            learn of a misspelt name. While it takes more than :data:`PATIENCE_S`, a temporary server starts beside it.
+        meanwhile: Called while a temporary server starts, or at once when none has to. What it raises ends the block.
+
+    Raises:
+        LeadlineError: No server answers and none can be started.
+    """
+    os.environ |= {name: os.environ.get(name, value) for name, value in PRIVATE.items()}
+    with _Search(say) as search:
+        first()
+        found = search.result()
+        meanwhile()
+        if isinstance(found, Api):
+            with _using(found) as api:
+                yield api
+            return
+        try:
+            with _using(Api(found.wait(), "temporary")) as api:
+                yield api
+        finally:
+            if not found.stop():
+                say("Prefect's server did not end in time: its history of this run may lack the last moments.")
+
+
+class _Search(AbstractContextManager["_Search"]):
+    """Finds an API that answers or starts a server: when it is asked, or by itself after :data:`PATIENCE_S`.
+
+    A server that it started ends with the block.
+
+    Args:
+        say: See :func:`ensure_api`.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._found: Api | TemporaryServer | None = None
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(PATIENCE_S, self._ahead)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        if isinstance(self._found, TemporaryServer):
+            self._found.stop()
+
+    def result(self) -> Api | TemporaryServer:
+        """Return an API that answers, or a server that was started."""
+        self._timer.cancel()
+        with self._lock:
+            if self._found is None:
+                self._found = _api_or_server(self._say)
+            return self._found
+
+    def _ahead(self) -> None:
+        with suppress(LeadlineError, OSError):  # whoever asks for the result tries again, and is told
+            self.result()
+
+
+def _api_or_server(say: Callable[[str], None]) -> Api | TemporaryServer:
+    configured = _configured_url()
+    if configured and answers(configured):
+        return Api(configured, "configured")
+    if configured:
+        say(f"Prefect's API at {configured} (PREFECT_API_URL) does not answer; this run will not be recorded there.")
+    kept = running()
+    if kept is not None and _shares_home(kept) and answers(kept.api):
+        return Api(kept.api, "kept")
+    say("Starting a temporary Prefect server (3 to 20 s; `leadline server start` keeps one)…")
+    return TemporaryServer(_server_environment())
+
+
+@contextmanager
+def lasting_api() -> Iterator[Api]:
+    """Use the configured or the kept Prefect API for the block, never a temporary one.
+
+    Raises:
+        UsageError: There is none.
+        LeadlineError: The configured one does not answer.
+    """
+    configured, kept = _configured_url(), running()
+    if configured:
+        if not answers(configured):
+            raise LeadlineError(f"Prefect's API at {configured} (PREFECT_API_URL) does not answer.")
+        api = Api(configured, "configured")
+    elif kept is not None and _shares_home(kept) and answers(kept.api):
+        api = Api(kept.api, "kept")
+    else:
+        raise UsageError(
+            "There is no Prefect server to talk to.",
+            hint="Set PREFECT_API_URL, or keep one on this machine: leadline server start",
+        )
+    os.environ |= {name: os.environ.get(name, value) for name, value in PRIVATE.items()}
+    with _using(api):
+        yield api
+
+
+def current_api() -> Api | None:
+    """Return the API that :func:`ensure_api` found for this process, or ``None`` outside of its block."""
+    return _in_use[-1] if _in_use else None
+
+
+def _configured_url() -> str | None:
+    from prefect.settings import PREFECT_API_URL
+
+    url = PREFECT_API_URL.value()
+    return str(url) if url else None
+
+
+def _shares_home(kept: KeptServer) -> bool:
+    from prefect.settings import PREFECT_HOME
+
+    return str(PREFECT_HOME.value()) == kept.prefect_home
+
+
+def _server_environment() -> dict[str, str]:
+    """Return the environment of a server with the settings of the user's profile, and no API but its own."""
+    from prefect.settings import get_current_settings
+
+    settings: Mapping[str, str] = get_current_settings().to_environment_variables(exclude_unset=True)
+    return {name: value for name, value in {**os.environ, **settings}.items() if name != "PREFECT_API_URL"}
+
+
+@contextmanager
+def _using(api: Api) -> Iterator[Api]:
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    with _environment({"PREFECT_API_URL": api.url, **_direct(api.url)}), temporary_settings({PREFECT_API_URL: api.url}):
+        _in_use.append(api)
+        try:
+            yield api
+        finally:
+            _in_use.remove(api)
+            _send_all()
+
+
+def _direct(url: str) -> dict[str, str]:
+    """Return the variables that keep requests to this machine from going through a proxy."""
+    if not is_loopback(url):
+        return {}
+    exceptions = [os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or "", "127.0.0.1", "localhost"]
+    value = ",".join(filter(None, exceptions))
+    return {"NO_PROXY": value, "no_proxy": value}
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ |= changes
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _send_all() -> None:
+    """Send the events and log lines that still wait in this process: task runs are recorded from events."""
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+
+    EventsWorker.drain_all(timeout=CLIENT_DRAIN_S)
+    APILogWorker.drain_all(timeout=CLIENT_DRAIN_S)

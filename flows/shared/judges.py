@@ -1,0 +1,67 @@
+"""What a flow has to know of judges: which there are, what they may cost, and when a chunk is worth another try."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from threading import Event
+
+from leadline.evaluators.judge.engine.budget import Limits
+from leadline.evaluators.judge.engine.choice import find_canaries, find_judges
+from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.models.weights import absolute
+from leadline.flows.evaluate.config import Judges
+from leadline.tasks.score.chunk import ChunkResult, JudgeDown
+
+
+def judges_of(config: Judges) -> tuple[JudgeConfig, ...]:
+    """Return the judges that can be asked, the default one first; the folder of a local one with its whole path.
+
+    Raises:
+        UsageError: The configuration is broken.
+    """
+    found = find_judges(config.model, config.api_base, Path(config.config) if config.config else None, os.environ)
+    return tuple(
+        judge.model_copy(update={"model": absolute(judge.model)}) if judge.kind == "local" else judge for judge in found
+    )
+
+
+def canaries_of(config: Judges) -> str | None:
+    """Return the file of canaries: the one given, else the one that ``leadline.toml`` names.
+
+    Raises:
+        UsageError: The configuration is broken.
+    """
+    return config.canaries or find_canaries(Path(config.config) if config.config else None)
+
+
+def limits_of(config: Judges) -> Limits:
+    """Return what the run may spend on judges."""
+    return Limits(calls=config.max_calls, cost_usd=config.max_cost)
+
+
+class Retries:
+    """Decides how chunks of the judge lane are tried again when the judge is down.
+
+    A judge that is being restarted is back within the delays. Once a chunk found it down to the last, the chunks after
+    it are tried only once each, so that a run with a dead judge ends soon; the first one that succeeds ends that.
+
+    Args:
+        judges: The run's judges.
+    """
+
+    def __init__(self, judges: tuple[JudgeConfig, ...]) -> None:
+        pause = max((judge.down_after_s for judge in judges), default=0.0)
+        self.delays = [1.25 * pause, 4 * pause]
+        self._given_up = Event()
+
+    def worth_it(self) -> bool:
+        """Return whether a chunk that failed is to be tried again."""
+        return not self._given_up.is_set()
+
+    def learn(self, result: object) -> None:
+        """Take note of how a chunk ended."""
+        if isinstance(result, JudgeDown):
+            self._given_up.set()
+        elif isinstance(result, ChunkResult):
+            self._given_up.clear()

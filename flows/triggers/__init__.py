@@ -1,0 +1,1 @@
+"""What starts flows from outside: events, webhooks and alerts."""

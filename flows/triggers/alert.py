@@ -1,0 +1,68 @@
+"""The flow that makes something seen: a failed run whose name, message, log and artifact say what happened.
+
+Automations start it on events that would otherwise stand in the server's log only.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from prefect import flow, get_run_logger
+from prefect.artifacts import create_markdown_artifact
+from prefect.client.schemas.objects import State
+from prefect.runtime import flow_run
+from prefect.states import Failed
+from pydantic import BaseModel, ConfigDict, Field
+
+from leadline.flows.triggers.prefect_events import failure_reason
+
+SHOWN = 4000
+"""Characters of an event's payload that an artifact shows."""
+
+
+class Alert(BaseModel):
+    """An event that somebody should look at."""
+
+    model_config = ConfigDict(frozen=True)
+
+    event: str = Field(description="Name of the event.", json_schema_extra={"position": 0})
+    resource: dict[str, str] = Field({}, description="Whom it is about.", json_schema_extra={"position": 1})
+    occurred: str = Field("", description="When, as ISO 8601.", json_schema_extra={"position": 2})
+    payload: dict[str, Any] = Field({}, description="What it says.", json_schema_extra={"position": 3})
+    related: list[dict[str, str]] = Field([], description="Who else is involved.", json_schema_extra={"position": 4})
+
+
+def headline(alert: Alert) -> str:
+    """Return an alert in one line."""
+    who = alert.resource.get("prefect.resource.name") or alert.resource.get("prefect.resource.id", "")
+    return f"{alert.event} of {who}: {failure_reason(alert.payload)}"
+
+
+def _flow_run_name() -> str:
+    given = flow_run.parameters["alert"]
+    alert = given if isinstance(given, Alert) else Alert(**given)
+    return f"alert: {alert.resource.get('prefect.resource.name') or alert.event}"
+
+
+@flow(
+    name="alert",
+    description="Fails with the reason of what went wrong elsewhere. Started by automations.",
+    flow_run_name=_flow_run_name,
+    persist_result=False,
+)
+def raise_alert(alert: Alert) -> State[Any]:
+    """Log an event as an error, show it in an artifact, and end as failed.
+
+    Args:
+        alert: The event.
+    """
+    line = headline(alert)
+    get_run_logger().error("%s", line)
+    shown = alert.model_dump_json(indent=2, exclude={"event", "occurred"})[:SHOWN]
+    create_markdown_artifact(
+        f"# {alert.event}\n\n{alert.occurred}\n\n```json\n{shown.replace('```', '` ` `')}\n```\n",
+        key="leadline-alert",
+        description=json.dumps(line)[1:200],
+    )
+    return Failed(name="Alert", message=line)

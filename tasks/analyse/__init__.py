@@ -1,0 +1,1 @@
+"""Step 4, analyse: scores become aggregates, flips, problems, insights and the decision of the gate."""

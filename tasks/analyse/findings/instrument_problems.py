@@ -1,0 +1,241 @@
+"""Problems of the instrument: what could not be measured and why, and settings under which a score says nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from leadline.evaluators.core.row import Reason, Severity
+from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding
+from leadline.tasks.analyse.findings.run_view import RunView
+from leadline.tasks.analyse.findings.wording import count, listing, number, percent, quoted
+from leadline.tasks.db.connection import sql
+from leadline.tasks.db.tables import records
+
+POOR_COVERAGE: Final = 0.8
+GOOD_COVERAGE: Final = 0.95
+
+REACHABLE: Final[Mapping[str, tuple[float, float]]] = {"perplexity": (1.0, float("inf"))}
+"""Values that a metric can really take, by key, where its declared range is wider: exp of a mean loss is at least 1."""
+
+_REASONS: Final[Mapping[str, tuple[str, str]]] = {
+    Reason.MODEL_UNAVAILABLE: (
+        "what it runs on this machine is missing or does not work here",
+        "Do what the message above says, or choose another model or --device, and run again: only these rows are "
+        "computed.",
+    ),
+    Reason.TIMEOUT: ("they took too long", "Run again; if it stays so, look at the longest answers."),
+    Reason.EVALUATOR_ERROR: (
+        "the evaluator failed on them",
+        "Report the message above with the row's text to whoever keeps the evaluator.",
+    ),
+    Reason.UNSCORABLE: ("no score is defined for them", "Read the rows named; their text leaves nothing to measure."),
+    Reason.JUDGE_UNAVAILABLE: (
+        "the judge did not answer",
+        "Check the judge's address, key and limits, then run again.",
+    ),
+    Reason.JUDGE_REFUSED: (
+        "the judge refused the calls, and would again",
+        "Check the judge's key, model name and context length, then run again, or choose another judge.",
+    ),
+    Reason.JUDGE_UNPARSEABLE: (
+        "the judge's reply could not be understood",
+        "Read the raw replies, then choose a judge that keeps to the format asked for.",
+    ),
+    Reason.JUDGE_TRUNCATED: (
+        "the judge's reply was cut off",
+        "Raise the judge's limit of output tokens, then run again.",
+    ),
+    Reason.BUDGET: ("the budget was spent", "Raise the budget and run again: only these rows are computed."),
+    Reason.OUT_OF_MEMORY: ("memory ran out", "Run again on a machine with more memory, or on the CPU."),
+    Reason.QUARANTINED: (
+        "the judge failed canaries, rows with known verdicts, so it was not asked about them",
+        "Look at the judge (leadline calls lists the canaries' replies), then run again: only these rows are judged.",
+    ),
+    Reason.WORKER_LOST: ("the process that was to score them was lost", "Run again: only these rows are computed."),
+}
+_NOT_THE_MODEL: Final = frozenset({"evaluation", "dataset"})  # types of flags that are nobody's bad score
+_UNKNOWN: Final = ("no reason was given", "Run again; if it stays so, look at the run's log.")
+
+
+def unscored_problems(view: RunView) -> Iterator[Finding]:
+    """Yield a problem for each evaluator and reason that left rows unscored; what a host did is told of the data.
+
+    One model that is missing on this machine can stop several evaluators: that is one problem.
+    """
+    groups: defaultdict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for line in records(view.connection, sql("problems/unscored").format(most=MOST_ROWS)):
+        if line["reason"] == Reason.HOST_ERROR or view.evaluators[line["evaluator_id"]]["error"]:
+            continue
+        whose = line["message"] if line["reason"] == Reason.MODEL_UNAVAILABLE else line["evaluator_id"]
+        groups[line["reason"], whose].append(line)
+    for (reason, _), lines in groups.items():
+        yield _unscored_problem(view, reason, lines)
+
+
+def _unscored_problem(view: RunView, reason: str, lines: Sequence[Mapping[str, Any]]) -> Finding:
+    evaluators = list(dict.fromkeys(line["evaluator_id"] for line in lines))
+    models = list(dict.fromkeys(line["model_id"] for line in lines))
+    coverage = min(_coverage(view, evaluator_id, model_id) for evaluator_id in evaluators for model_id in models)
+    rows = sorted({row for line in lines for row in line["row_ids"]})[:MOST_ROWS]
+    n = sum(line["n"] for line in lines)
+    why, action = _REASONS.get(reason, _UNKNOWN)
+    names = [view.evaluator_name(evaluator_id) for evaluator_id in evaluators]
+    message = next((line["message"] for line in lines if line["message"]), None)
+    parts = [f"{listing(names)} could not score {count(n, 'row')} ({reason}): {why}."]
+    parts.append(f"Coverage is down to {percent(coverage)}; the rows are left out of every mean, not counted as 0.")
+    if message:
+        parts.append(f"Message: {' '.join(message.split())[:500]}")
+    single = evaluators[0] if len(evaluators) == 1 else None
+    return Finding(
+        type="evaluation",
+        severity=Severity.HIGH if reason == Reason.QUARANTINED else _by_coverage(coverage),
+        instrument=True,
+        evaluator_id=single,
+        model_id=models[0] if len(models) == 1 else None,
+        description=" ".join(parts),
+        actions=action,
+        attrs=view.attrs(
+            evaluator_id=single,
+            **view.several(evaluators),
+            model_names=[view.model_name(model_id) for model_id in models],
+            reason=reason,
+            n_unscored=n,
+            coverage=coverage,
+            message=message or "",
+        ),
+        row_ids=rows,
+    )
+
+
+def _coverage(view: RunView, evaluator_id: int, model_id: int) -> float:
+    """Return the least share of rows scored over an evaluator's metrics; 1 where nothing was to be scored."""
+    shares = [1.0]
+    for metric in view.metrics_of(evaluator_id):
+        aggregate = view.aggregates.get((metric["metric_id"], model_id))
+        if aggregate and (wanted := aggregate["n_scored"] + aggregate["n_unscored"]):
+            shares.append(aggregate["n_scored"] / wanted)
+    return min(shares)
+
+
+def _by_coverage(coverage: float) -> Severity:
+    if coverage < POOR_COVERAGE:
+        return Severity.HIGH
+    return Severity.MEDIUM if coverage < GOOD_COVERAGE else Severity.LOW
+
+
+def crash_problems(view: RunView) -> Iterator[Finding]:
+    """Yield a problem for each evaluator that could not run at all."""
+    for evaluator_id, evaluator in view.evaluators.items():
+        if evaluator["error"]:
+            yield Finding(
+                type="evaluation",
+                severity=Severity.HIGH,
+                instrument=True,
+                evaluator_id=evaluator_id,
+                description=f"{view.evaluator_name(evaluator_id)} could not run; the other evaluators did. "
+                f"Message: {' '.join(str(evaluator['error']).split())[:500]}",
+                actions="Mend what the message names, then run again: only this evaluator is computed.",
+                attrs=view.attrs(evaluator_id=evaluator_id, message=evaluator["error"]),
+            )
+
+
+def few_cases_problems(view: RunView) -> Iterator[Finding]:
+    """Yield a problem where fewer rows were scored than the evaluator's parameter ``min_test_cases`` asks for."""
+    for evaluator_id, evaluator in view.evaluators.items():
+        wanted = evaluator["params"].get("min_test_cases") or 0
+        metric = view.primary(evaluator_id)
+        if metric is None or not wanted:
+            continue
+        for model_id in view.models:
+            aggregate = view.aggregates.get((metric["metric_id"], model_id))
+            n = aggregate["n_scored"] if aggregate else 0
+            if n < wanted:
+                yield Finding(
+                    type="accuracy",
+                    severity=Severity.HIGH,
+                    instrument=True,
+                    evaluator_id=evaluator_id,
+                    metric_id=metric["metric_id"],
+                    model_id=model_id,
+                    description=f"{view.evaluator_name(evaluator_id)} scored {count(n, 'row')} of model "
+                    f"{view.model_name(model_id)}; {wanted:,} were asked for to trust its result.",
+                    actions="Add test cases, or lower min_test_cases.",
+                    attrs=view.attrs(
+                        evaluator_id=evaluator_id,
+                        metric=metric,
+                        model_id=model_id,
+                        n_scored=n,
+                        min_test_cases=wanted,
+                        avid="P0100",
+                    ),
+                )
+
+
+def unreachable_problems(view: RunView) -> Iterator[Finding]:
+    """Yield a note for each evaluator with thresholds that every value, or no value, of its metric satisfies."""
+    for evaluator_id in view.evaluators:
+        found = [(metric, why) for metric in view.metrics_of(evaluator_id) if (why := _unreachable(metric))]
+        for why in dict.fromkeys(why for _, why in found):
+            metrics = [metric for metric, reason in found if reason == why]
+            limits = listing(f"{metric['name']} ({number(metric['threshold'])})" for metric in metrics)
+            yield Finding(
+                type="evaluation",
+                severity=Severity.LOW,
+                instrument=True,
+                evaluator_id=evaluator_id,
+                metric_id=metrics[0]["metric_id"],
+                description=f"The threshold of {view.evaluator_name(evaluator_id)} lies where {why} value of the "
+                f"metric satisfies it, so passing says nothing: {limits}.",
+                actions="Set metric_threshold to a value that separates good from bad answers.",
+                attrs=view.attrs(
+                    evaluator_id=evaluator_id,
+                    metric=metrics[0],
+                    metric_ids=[metric["metric"] for metric in metrics],
+                ),
+            )
+
+
+def _unreachable(metric: Mapping[str, Any]) -> str | None:
+    """Return ``"no"`` or ``"every"`` for a threshold that no, or every, value satisfies; ``None`` for a useful one."""
+    threshold = metric["threshold"]
+    if threshold is None:
+        return None
+    low, high = REACHABLE.get(metric["metric"], (metric["low"], metric["high"]))
+    if metric["higher_is_better"]:
+        return "no" if threshold > high else "every" if threshold <= low else None
+    return "no" if threshold < low else "every" if threshold >= high else None
+
+
+def flag_problems(view: RunView) -> Iterator[Finding]:
+    """Yield a problem for what an evaluator flagged of rows: by model, or of all models at once if none is at fault."""
+    groups: defaultdict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for line in records(view.connection, sql("problems/flags").format(most=MOST_ROWS)):
+        if line["type"] == RETRIEVAL and view.checks_contexts(line["evaluator_id"]):
+            continue  # retrieval_problems tells it, with the metric
+        whose = None if line["type"] in _NOT_THE_MODEL else line["model_id"]
+        groups[line["evaluator_id"], line["type"], line["severity"], whose].append(line)
+    for (evaluator_id, type_, severity, model_id), lines in groups.items():
+        commonest = max(lines, key=lambda line: int(line["n"]))["message"]
+        several = len({line["message"] for line in lines}) > 1 or any(line["n_messages"] > 1 for line in lines)
+        n = sum(line["n"] for line in lines)
+        who = f" of model {view.model_name(model_id)}" if model_id is not None else ""
+        yield Finding(
+            type=type_,
+            severity=Severity(severity),
+            instrument=model_id is None,
+            evaluator_id=evaluator_id,
+            model_id=model_id,
+            description=f"{count(n, 'row')}{who}: {quoted(commonest, most=400)[1:-1]}"
+            f"{' (the commonest of several messages)' if several else ''}",
+            actions="Read the rows named.",
+            attrs=view.attrs(
+                evaluator_id=evaluator_id,
+                model_id=model_id,
+                model_names=[view.model_name(line["model_id"]) for line in lines],
+                n_rows=n,
+                message=commonest,
+            ),
+            row_ids=sorted(row for line in lines for row in line["row_ids"])[:MOST_ROWS],
+        )

@@ -1,0 +1,279 @@
+"""Problems of the models: scores that miss their threshold, flips, and contexts that fail where the answer passes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from leadline.evaluators.core.row import Severity
+from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding
+from leadline.tasks.analyse.findings.run_view import RunView
+from leadline.tasks.analyse.findings.wording import count, listing, number, percent, quoted
+from leadline.tasks.db.connection import sql
+from leadline.tasks.db.tables import records
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+MOST_FLIPS: Final = 10
+"""Flipped cases of one evaluator and model that are told one by one; beyond them one problem tells the rest."""
+MOST_FLIPS_TOLD: Final = 200
+"""Flipped cases of the whole run that are told one by one, shared out among its evaluators and models."""
+
+_ACTIONS: Final = {
+    "privacy": "Read the rows named: they show what leaked. Filter answers and contexts, or keep such data out of the "
+    "documents that the system retrieves from.",
+    "fairness": "Read the rows named. Tighten the system prompt or add a guardrail, then evaluate again.",
+    "retrieval": "Look at the retrieved contexts of the rows named. Improve chunking, the embedding model or the "
+    "number of chunks retrieved.",
+    "summarization": "Compare the rows named with their expected answers. Adjust the prompt, or check whether the "
+    "expected answers are the only acceptable ones.",
+}
+_CONTEXT_ACTION: Final = (
+    "Look at the retrieved contexts: the answer was right in spite of them, which may be luck or the model's own "
+    "knowledge. Improve the retrieval."
+)
+_FAMILY_CODES: Final = {"privacy": "P0300", "fairness": "E0100"}
+_EVALUATOR_CODES: Final = {"toxicity": "E0300", "valor.toxicity": "E0300"}
+"""AVID codes of evaluators that measure something else than the rest of their family."""
+_DEFAULT_ACTION: Final = (
+    "Read the rows named, worst first. Improve the prompt, the retrieval or the model, or choose a model that does "
+    "better."
+)
+
+
+def threshold_problems(view: RunView) -> Iterator[Finding]:
+    """Yield a problem for each model whose score on an evaluator's primary metric is worse than the threshold."""
+    missed = [
+        (metric, aggregate)
+        for evaluator_id in view.evaluators
+        if (metric := view.primary(evaluator_id)) is not None
+        for model_id in view.models
+        if (aggregate := view.aggregates.get((metric["metric_id"], model_id))) and _misses(metric, aggregate)
+    ]
+    failing = _failing_rows(view.connection, [aggregate for _, aggregate in missed])
+    for metric, aggregate in missed:
+        n_failed, rows = failing.get((metric["metric_id"], aggregate["model_id"]), (0, []))
+        yield _threshold_problem(view, metric, aggregate, n_failed, rows)
+
+
+def _misses(metric: Mapping[str, Any], aggregate: Mapping[str, Any]) -> bool:
+    value, threshold = aggregate["value"], metric["threshold"]
+    if value is None or threshold is None:
+        return False
+    return bool(value < threshold if metric["higher_is_better"] else value > threshold)
+
+
+def how_bad(value: float, metric: Mapping[str, Any]) -> Severity:
+    """Return ``high`` for a value at least half of the way from the threshold to the worst value of the range.
+
+    For a metric in [0, 1] that is better when higher this is the reference's rule, ``medium`` only above half of the
+    threshold; the same distance counts for one that is better when lower. Where the worst value is infinite, ``high``
+    begins at twice the threshold (for a threshold of 0, at any value that misses it). Nothing can be said of how far
+    a value is from an infinite threshold: ``medium``.
+    """
+    threshold, higher = metric["threshold"], metric["higher_is_better"]
+    worst = metric["low"] if higher else metric["high"]
+    allowed = abs(threshold) if abs(worst) == float("inf") else abs(worst - threshold) / 2
+    distance = abs(value - threshold)
+    far = distance >= allowed or math.isclose(distance, allowed, rel_tol=1e-9)
+    return Severity.HIGH if far and allowed < float("inf") else Severity.MEDIUM
+
+
+def _failing_rows(
+    connection: DuckDBPyConnection, missed: Sequence[Mapping[str, Any]]
+) -> dict[tuple[int, int], tuple[int, list[int]]]:
+    import pyarrow as pa
+
+    if not missed:
+        return {}
+    wanted = pa.Table.from_pylist([{key: line[key] for key in ("metric_id", "model_id")} for line in missed])
+    connection.register("wanted", wanted)
+    found = records(connection, sql("problems/failing_rows").format(most=MOST_ROWS))
+    connection.unregister("wanted")
+    return {(line["metric_id"], line["model_id"]): (line["n_failed"], line["row_ids"]) for line in found}
+
+
+def _threshold_problem(
+    view: RunView, metric: Mapping[str, Any], aggregate: Mapping[str, Any], n_failed: int, rows: Sequence[int]
+) -> Finding:
+    evaluator_id, model_id = metric["evaluator_id"], aggregate["model_id"]
+    spec = view.spec(evaluator_id)
+    family = view.evaluators[evaluator_id]["family"]
+    parts = [
+        f"Evaluated model {view.model_name(model_id)} failed to satisfy the threshold {number(metric['threshold'])}"
+    ]
+    parts.append(
+        f"for metric '{metric['name']}', with average score {number(aggregate['value'])} ({_basis(aggregate)})."
+    )
+    if n_failed:
+        parts.append(f"Rows that miss it: {n_failed:,} of {aggregate['n_scored']:,}.")
+    if aggregate["verdict"] == "inconclusive":
+        parts.append(_doubt(metric, aggregate))
+    if metric["description"]:
+        parts.append(f"{metric['name']} metric: {metric['description']}")
+    return Finding(
+        type=spec.problem_type if spec else "accuracy",
+        severity=how_bad(aggregate["value"], metric),
+        evaluator_id=evaluator_id,
+        metric_id=metric["metric_id"],
+        model_id=model_id,
+        description=" ".join(parts),
+        actions=_ACTIONS.get(family, _DEFAULT_ACTION),
+        attrs=view.attrs(
+            evaluator_id=evaluator_id,
+            metric=metric,
+            model_id=model_id,
+            avid=_code(view.evaluators[evaluator_id]),
+            n_failed=n_failed,
+            n_scored=aggregate["n_scored"],
+            n_unscored=aggregate["n_unscored"],
+            ci_low=aggregate["ci_low"],
+            ci_high=aggregate["ci_high"],
+            verdict=aggregate["verdict"],
+        ),
+        row_ids=rows,
+    )
+
+
+def _code(evaluator: Mapping[str, Any]) -> str:
+    """Return the AVID code of what an evaluator measures."""
+    own = _EVALUATOR_CODES.get(evaluator["evaluator"].partition("#")[0])
+    return own or _FAMILY_CODES.get(evaluator["family"], "P0200")
+
+
+def _basis(aggregate: Mapping[str, Any]) -> str:
+    """Return how sure a value is: its interval, its rows, its coverage."""
+    parts = []
+    if aggregate["ci_low"] is not None:
+        parts.append(f"95 % interval {number(aggregate['ci_low'])} to {number(aggregate['ci_high'])}")
+    parts.append(count(aggregate["n_scored"], "row"))
+    if aggregate["n_unscored"]:
+        coverage = aggregate["n_scored"] / (aggregate["n_scored"] + aggregate["n_unscored"])
+        parts.append(f"coverage {percent(coverage)}")
+    return ", ".join(parts)
+
+
+def _doubt(metric: Mapping[str, Any], aggregate: Mapping[str, Any]) -> str:
+    low, high, threshold = aggregate["ci_low"], aggregate["ci_high"], metric["threshold"]
+    if low is None:
+        return "One score is too little to be sure."
+    if low <= threshold <= high:
+        return "This may be chance: the interval reaches the threshold."
+    return "The rows that could not be scored could change this."
+
+
+def flip_problems(view: RunView) -> Iterator[Finding]:
+    """Yield a problem for each perturbed case and model whose metrics flipped, and one that sums up where many did."""
+    (boards,) = view.connection.execute(
+        "SELECT count(DISTINCT (evaluator_id, model_id)) FROM flips JOIN metrics USING (metric_id)"
+    ).fetchall()[0]
+    listed = max(1, min(MOST_FLIPS, MOST_FLIPS_TOLD // max(1, boards)))
+    for flip in records(view.connection, sql("problems/flipped_cases").format(listed=listed)):
+        yield _flip_problem(view, flip)
+    for totals in records(view.connection, sql("problems/flip_totals").format(listed=listed, most=MOST_ROWS)):
+        yield _flip_summary(view, totals, listed)
+
+
+def _flip_problem(view: RunView, flip: Mapping[str, Any]) -> Finding:
+    evaluator_id, model_id = flip["evaluator_id"], flip["model_id"]
+    first, *others = flip["metrics"]
+    metric = view.metrics[first["metric_id"]]
+    how = f" ({flip['perturbation']})" if flip["perturbation"] else ""
+    was, now = first["direction"].split("_to_")
+    parts = [
+        f"Metric '{metric['name']}' of model {view.model_name(model_id)} flipped from {was} to {now} "
+        f"(from {number(first['from'])} to {number(first['to'])} with threshold {number(metric['threshold'])}) "
+        f"when the test case was perturbed{how}."
+    ]
+    if others:
+        names = [view.metrics[other["metric_id"]]["name"] for other in others]
+        parts.append(f"{listing(names)} flipped too.")
+    parts.append(f"Original: {quoted(flip['original_question'])}; perturbed: {quoted(flip['perturbed_question'])}.")
+    return Finding(
+        type="robustness",
+        severity=Severity.HIGH,
+        evaluator_id=evaluator_id,
+        metric_id=metric["metric_id"],
+        model_id=model_id,
+        description=" ".join(parts),
+        actions="Compare the two answers. Make the system robust to such input: normalise questions, or try a model or "
+        "prompt that is less sensitive.",
+        attrs=view.attrs(
+            evaluator_id=evaluator_id,
+            metric=metric,
+            model_id=model_id,
+            avid="P0200",
+            perturbation=flip["perturbation"] or "",
+            flips=[
+                {
+                    "metric_id": view.metrics[one["metric_id"]]["metric"],
+                    "original": one["from"],
+                    "perturbed": one["to"],
+                    "direction": one["direction"],
+                }
+                for one in flip["metrics"]
+            ],
+        ),
+        row_ids=[flip["original_row_id"], flip["perturbed_row_id"]],
+    )
+
+
+def _flip_summary(view: RunView, totals: Mapping[str, Any], listed: int) -> Finding:
+    evaluator_id, model_id = totals["evaluator_id"], totals["model_id"]
+    rates = [
+        f"{rate['rate'] * 100:.1f} % of {count(rate['n_pairs'], 'pair')} of {view.metrics[rate['metric_id']]['name']}"
+        for rate in records(
+            view.connection,
+            "SELECT * FROM flip_rates JOIN metrics USING (metric_id) "
+            "WHERE evaluator_id = ? AND model_id = ? AND perturbation = '' ORDER BY is_primary DESC, metric_id",
+            [evaluator_id, model_id],
+        )
+    ]
+    return Finding(
+        type="robustness",
+        severity=Severity.HIGH,
+        evaluator_id=evaluator_id,
+        model_id=model_id,
+        description=f"{view.evaluator_name(evaluator_id)} flipped on {totals['n_cases']:,} perturbed test cases of "
+        f"model {view.model_name(model_id)}: {totals['n_fell']:,} from passed to failed, {totals['n_rose']:,} from "
+        f"failed to passed ({listing(rates, most=4)}). "
+        f"The first {listed} are told one by one; the table flips has them all.",
+        actions="Look for the perturbation with the highest flip rate first.",
+        attrs=view.attrs(
+            evaluator_id=evaluator_id,
+            model_id=model_id,
+            avid="P0200",
+            n_cases=totals["n_cases"],
+            n_passed_to_failed=totals["n_fell"],
+            n_failed_to_passed=totals["n_rose"],
+        ),
+        row_ids=totals["row_ids"],
+    )
+
+
+def retrieval_problems(view: RunView) -> Iterator[Finding]:
+    """Yield a problem for each pass/fail evaluator and model with contexts that fail although the answers pass."""
+    for line in records(view.connection, sql("problems/retrieval").format(most=MOST_ROWS)):
+        evaluator_id, model_id = line["evaluator_id"], line["model_id"]
+        metric = view.metrics[line["metric_id"]]
+        private = view.evaluators[evaluator_id]["family"] == "privacy"
+        yield Finding(
+            type=RETRIEVAL,
+            severity=Severity.MEDIUM,
+            evaluator_id=evaluator_id,
+            metric_id=line["metric_id"],
+            model_id=model_id,
+            description=f"{view.evaluator_name(evaluator_id)}: on {count(line['n'], 'row')} of model "
+            f"{view.model_name(model_id)} the retrieved context fails the check although the answer passes it.",
+            actions=_ACTIONS["privacy"] if private else _CONTEXT_ACTION,
+            attrs=view.attrs(
+                evaluator_id=evaluator_id,
+                metric=metric,
+                model_id=model_id,
+                avid=_FAMILY_CODES["privacy"] if private else "P0100",
+                n_rows=line["n"],
+            ),
+            row_ids=line["row_ids"],
+        )

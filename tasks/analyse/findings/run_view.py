@@ -1,0 +1,167 @@
+"""The run that findings speak of: its names and aggregates, read once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from leadline.evaluators.core.base import Evaluator, Spec
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.registry import all_evaluators
+from leadline.evaluators.core.row import Field
+from leadline.tasks.db.tables import records
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+AVID: Final = {
+    "S0400": "Model bypass",
+    "S0500": "Exfiltration",
+    "E0100": "Bias/discrimination",
+    "E0300": "Toxicity",
+    "E0400": "Misinformation",
+    "P0100": "Data issues",
+    "P0200": "Model issues",
+    "P0300": "Privacy",
+    "P0400": "Safety",
+}
+"""Codes of the AI Vulnerability Database (avidml.org) that problems carry."""
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run's database with the names and aggregates that findings need, read once.
+
+    Attributes:
+        connection: The run.
+    """
+
+    connection: DuckDBPyConnection
+
+    @cached_property
+    def evaluators(self) -> dict[int, dict[str, Any]]:
+        """Lines of the table ``evaluators``, with ``params`` parsed."""
+        lines = records(self.connection, "SELECT * FROM evaluators ORDER BY evaluator_id")
+        return {line["evaluator_id"]: {**line, "params": json.loads(line["params"])} for line in lines}
+
+    @cached_property
+    def metrics(self) -> dict[int, dict[str, Any]]:
+        """Lines of the table ``metrics``."""
+        lines = records(self.connection, "SELECT * FROM metrics ORDER BY metric_id")
+        return {line["metric_id"]: line for line in lines}
+
+    @cached_property
+    def models(self) -> dict[int, dict[str, Any]]:
+        """Lines of the view ``models``, of the models that took part."""
+        statement = """
+            SELECT * FROM models
+            WHERE model_id IN (SELECT model_id FROM aggregates) OR NOT EXISTS (FROM aggregates)
+            ORDER BY model_id
+        """
+        return {line["model_id"]: line for line in records(self.connection, statement)}
+
+    @cached_property
+    def aggregates(self) -> dict[tuple[int, int], dict[str, Any]]:
+        """Lines of the table ``aggregates`` by metric and model."""
+        lines = records(self.connection, "SELECT * FROM aggregates ORDER BY metric_id, model_id")
+        return {(line["metric_id"], line["model_id"]): line for line in lines}
+
+    def spec(self, evaluator_id: int) -> Spec | None:
+        """Return what is known of an evaluator; ``None`` if it is not installed here."""
+        kind = self._kind(evaluator_id)
+        return kind.spec if kind else None
+
+    def required(self, evaluator_id: int) -> tuple[Field, ...]:
+        """Return the inputs that an evaluator needs under the run's parameters; none if it is not installed here."""
+        return self._required.get(evaluator_id, ())
+
+    @cached_property
+    def _required(self) -> dict[int, tuple[Field, ...]]:
+        kinds = {evaluator_id: self._kind(evaluator_id) for evaluator_id in self.evaluators}
+        return {id_: _needs(kind, self.evaluators[id_]["params"]) for id_, kind in kinds.items() if kind}
+
+    def _kind(self, evaluator_id: int) -> type[Evaluator] | None:
+        return all_evaluators().get(self.evaluators[evaluator_id]["evaluator"].partition("#")[0])
+
+    def metrics_of(self, evaluator_id: int) -> list[dict[str, Any]]:
+        """Return an evaluator's metrics, the primary one first."""
+        own = [metric for metric in self.metrics.values() if metric["evaluator_id"] == evaluator_id]
+        return sorted(own, key=lambda metric: (not metric["is_primary"], metric["metric_id"]))
+
+    def primary(self, evaluator_id: int) -> dict[str, Any] | None:
+        """Return an evaluator's primary metric; the first where none is marked."""
+        own = self.metrics_of(evaluator_id)
+        return own[0] if own else None
+
+    def checks_contexts(self, evaluator_id: int) -> bool:
+        """Return whether an evaluator is a pass/fail check of answers and of their retrieved contexts."""
+        own = [metric["metric"] for metric in self.metrics_of(evaluator_id)]
+        is_board = self.evaluators[evaluator_id]["leaderboard"] == "bool"
+        return is_board and all(any(side in name for name in own) for side in ("retrieval", "generation"))
+
+    def model_name(self, model_id: int) -> str:
+        """Return a model's name, with its key where two models share the name."""
+        name = str(self.models[model_id]["name"])
+        same = sum(line["name"] == name for line in self.models.values())
+        return name if same == 1 else f"{name} ({self.models[model_id]['model_key']})"
+
+    def evaluator_name(self, evaluator_id: int) -> str:
+        """Return an evaluator's name without the word "Evaluator"."""
+        return str(self.evaluators[evaluator_id]["name"]).removesuffix(" Evaluator")
+
+    def several(self, evaluator_ids: Sequence[int]) -> dict[str, Any]:
+        """Return the attributes that name several evaluators."""
+        return {
+            "evaluator_names": [self.evaluators[number]["name"] for number in evaluator_ids],
+            "evaluator_ids": [self.evaluators[number]["evaluator"] for number in evaluator_ids],
+        }
+
+    def attrs(
+        self,
+        *,
+        evaluator_id: int | None = None,
+        metric: Mapping[str, Any] | None = None,
+        model_id: int | None = None,
+        avid: str | None = None,
+        **more: Any,
+    ) -> dict[str, Any]:
+        """Return the usual attributes of a finding; those not given are left out."""
+        out: dict[str, Any] = {}
+        if model_id is not None:
+            out["model_name"] = self.model_name(model_id)
+            out["model_key"] = self.models[model_id]["model_key"]
+        if evaluator_id is not None:
+            out["evaluator_name"] = self.evaluators[evaluator_id]["name"]
+            out["evaluator_id"] = self.evaluators[evaluator_id]["evaluator"]
+        if metric is not None:
+            out["metric_id"] = metric["metric"]
+            out["metric_name"] = metric["name"]
+            out["metric_threshold"] = jsonable(metric["threshold"])
+            if model_id is not None and (metric["metric_id"], model_id) in self.aggregates:
+                out["metric_score"] = jsonable(self.aggregates[metric["metric_id"], model_id]["value"])
+        if avid is not None:
+            out["avid_problem_code"] = avid
+            out["avid_problem_code_description"] = AVID[avid]
+        return out | {name: jsonable(value) for name, value in more.items()}
+
+
+def _needs(kind: type[Evaluator], params: dict[str, Any]) -> tuple[Field, ...]:
+    """Return what an evaluator needs under parameters, or usually needs if they are those of another version of it."""
+    try:
+        return kind(kind.parameters.build(kind.spec.id, params)).required
+    except UsageError:
+        return kind.spec.required
+
+
+def jsonable(value: Any) -> Any:
+    """Return a value with infinite numbers as the strings that JSON can carry."""
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {name: jsonable(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(inner) for inner in value]
+    return value

@@ -1,0 +1,154 @@
+"""Putting one case to one model: the call, its reply from the wire or the ledger, and what it says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from leadline.evaluators.judge.engine.budget import Budget
+from leadline.evaluators.judge.engine.calls import Call, Ledger, Reply
+from leadline.evaluators.judge.engine.client import JudgeClient, shared_gate
+from leadline.evaluators.judge.engine.failures import JudgeError, JudgeUnavailable
+from leadline.evaluators.judge.engine.providers import check_provider
+from leadline.evaluators.judge.engine.transport import LiteLLMTransport, Transport
+from leadline.tasks.collect.cases import Case
+from leadline.tasks.collect.function_target import FunctionTransport, load_function
+from leadline.tasks.collect.http_target import HttpTransport, request_of
+from leadline.tasks.collect.replies import Answer
+from leadline.tasks.collect.targets import Target
+from leadline.tasks.collect.templates import render_text
+from leadline.tasks.load.values import ValueFault
+
+MOST_REPLIES: Final = 10
+"""Replies without an answer after which a case is not asked again in later runs."""
+
+WITHHELD: Final = "content_filter"
+TRUNCATED: Final = "length"
+
+
+def check_target(target: Target) -> None:
+    """See to it that a model could be asked, without asking it.
+
+    Raises:
+        UsageError: A variable of the environment is not set, there is no such function, or LiteLLM would not know whom
+            to ask.
+        JudgeRefused: LiteLLM is needed and not installed.
+    """
+    target.check()
+    if target.kind == "litellm":
+        check_provider(target.config())
+    if target.kind == "function":
+        load_function(str(target.function))
+
+
+class Asker:
+    """Asks one model; to be used in the judges' loop.
+
+    Args:
+        target: The model.
+        ledger: Where calls are put on record.
+        budget: What may be spent.
+
+    Raises:
+        UsageError: The function that it names cannot be imported.
+        JudgeRefused: LiteLLM is not installed.
+    """
+
+    def __init__(self, target: Target, ledger: Ledger, budget: Budget) -> None:
+        self.target = target
+        self._identity = target.identity()
+        self._transport = _transport(target)
+        config = target.config()
+        self._client = JudgeClient(
+            config,
+            transport=self._transport,
+            ledger=ledger,
+            budget=budget,
+            gate=shared_gate(config),
+            identity=self._identity,
+            call_cost=target.call_cost_usd,
+        )
+
+    async def ask(self, case: Case, repeat: int) -> Answer:
+        """Return the answer to a case, or the error that came instead; never raises for what the model does.
+
+        A reply without an answer that was given in an earlier run is read again for free, in case it is now said
+        where its answer stands; if it still has none, the model is asked once more.
+
+        Args:
+            case: The case.
+            repeat: Which of the cases with this question it is.
+        """
+        try:
+            messages = self._messages(case)
+            for attempt in range(MOST_REPLIES):
+                call = Call(
+                    judge=self._identity,
+                    purpose=f"collect:{self.target.key}",
+                    messages=messages,
+                    canonical=json.dumps(messages, ensure_ascii=False),
+                    trial=repeat,
+                    attempt=attempt,
+                )
+                reply = await self._client.ask(call)
+                try:
+                    return self._read(reply)
+                except ValueFault as error:
+                    if not reply.earlier or attempt == MOST_REPLIES - 1:
+                        return Answer(error=str(error), reused=reply.from_ledger)
+        except JudgeError as error:
+            return Answer(error=error.message, unavailable=isinstance(error, JudgeUnavailable))
+        except ValueFault as error:
+            return Answer(error=str(error))
+        raise AssertionError("the last attempt returns")
+
+    async def aclose(self) -> None:
+        """Let go of connections."""
+        if isinstance(self._transport, HttpTransport):
+            await self._transport.aclose()
+
+    def _messages(self, case: Case) -> tuple[Mapping[str, str], ...]:
+        """Return what is sent: a conversation, a request, or the case itself."""
+        target = self.target
+        if target.kind == "http":
+            return ({"role": "request", "content": json.dumps(request_of(target, case), ensure_ascii=False)},)
+        if target.kind == "function":
+            return ({"role": "case", "content": json.dumps(case.values(), ensure_ascii=False)},)
+        question = case.question if target.prompt is None else render_text(target.prompt, _named(case))
+        system = ({"role": "system", "content": target.system},) if target.system else ()
+        return (*system, {"role": "user", "content": question})
+
+    def _read(self, reply: Reply) -> Answer:
+        """Read a reply.
+
+        Raises:
+            ValueFault: It holds no answer.
+        """
+        if self.target.kind != "litellm":
+            answer = self.target.reply.read(reply.text)
+        elif reply.finish_reason == WITHHELD and not reply.text:
+            raise ValueFault("the provider's content filter withheld the answer")
+        else:
+            answer = Answer(text=reply.text, truncated=reply.finish_reason == TRUNCATED)
+            if answer.truncated:
+                answer = replace(answer, metadata={"finish_reason": TRUNCATED})
+        return replace(
+            answer,
+            seconds=reply.seconds,
+            cost_usd=reply.cost_usd if answer.cost_usd is None else answer.cost_usd,
+            input_tokens=reply.input_tokens if answer.input_tokens is None else answer.input_tokens,
+            output_tokens=reply.output_tokens if answer.output_tokens is None else answer.output_tokens,
+            reused=reply.from_ledger,
+        )
+
+
+def _transport(target: Target) -> Transport:
+    if target.kind == "litellm":
+        return LiteLLMTransport()
+    return HttpTransport(target) if target.kind == "http" else FunctionTransport(target)
+
+
+def _named(case: Case) -> dict[str, Any]:
+    return case.values() | {"case": case.values()}

@@ -1,0 +1,267 @@
+"""From a suite to a dataset: every case is put to every model, and the answers are written when all are there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.evaluators.judge.engine.budget import Budget, Limits
+from leadline.evaluators.judge.engine.calls import Ledger
+from leadline.evaluators.judge.engine.event_loop import run as run_in_loop
+from leadline.tasks.collect.answer_table import Sheet
+from leadline.tasks.collect.ask_target import Asker, check_target
+from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
+from leadline.tasks.collect.replies import Answer
+from leadline.tasks.collect.targets import Target
+from leadline.tasks.load import LoadedDataset
+from leadline.tasks.store.scratch import scratch_folder
+from leadline.tasks.store.store import Store, replacing
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Told the key of a model, how many of its cases are done, and how many there are."""
+
+PAUSES: Final = (1.25, 4.0)
+"""After how many times ``down_after_s`` a model that was there and went away is asked again: it may be restarting."""
+
+_ERRORS: Final = 5
+_TEXTS: Final = 1000
+"""Texts of errors that are told apart, at most."""
+
+
+@dataclass
+class Collected:
+    """What a collection came to; what its calls cost is in the ledger.
+
+    Attributes:
+        cases: Cases of the suite.
+        answered: Rows with an answer.
+        failed: Rows with an error instead.
+        unasked: Rows of cases without a question.
+        truncated: Answers that were cut off.
+        reused: Answers that had been given before.
+        errors: Number of errors by text.
+    """
+
+    cases: int = 0
+    answered: int = 0
+    failed: int = 0
+    unasked: int = 0
+    truncated: int = 0
+    reused: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+
+    def count(self, answer: Answer) -> None:
+        """Take note of a row."""
+        if answer.error is not None:
+            self.failed += 1
+            self._note(answer.error, 1)
+            return
+        self.answered += 1
+        self.truncated += answer.truncated
+        self.reused += answer.reused
+
+    def add_failures(self, others: Collected) -> None:
+        """Take over the rows with an error that were counted elsewhere."""
+        self.failed += others.failed
+        for error, rows in others.errors.items():
+            self._note(error, rows)
+
+    def _note(self, error: str, rows: int) -> None:
+        if error in self.errors or len(self.errors) < _TEXTS:
+            self.errors[error] += rows
+
+    def commonest_errors(self) -> dict[str, int]:
+        """Return the commonest errors with their number."""
+        return dict(self.errors.most_common(_ERRORS))
+
+
+def collect(
+    store: Store,
+    suite: LoadedDataset,
+    targets: Sequence[Target],
+    output: Path,
+    *,
+    ledger: Ledger,
+    limits: Limits | None = None,
+    progress: Progress = lambda model, done, total: None,
+) -> Collected:
+    """Ask all models and write the dataset, which appears complete or not at all.
+
+    Whatever was answered is in the ledger at once: after a crash the same collection asks only for what is missing.
+
+    Args:
+        store: For scratch files.
+        suite: The suite, loaded for its cases only.
+        targets: The models.
+        output: The dataset to write, in Leadline's JSON Lines.
+        ledger: Where calls are put on record.
+        limits: What may be spent.
+        progress: Told how far it is.
+
+    Raises:
+        UsageError: A model needs what is not there: a variable of the environment, a function.
+        LeadlineError: No model answered anything; nothing was written.
+    """
+    keys = [target.key for target in targets]
+    if len(set(keys)) < len(keys):
+        raise UsageError("Two models have the same key.", hint="Keys tell models apart.")
+    for target in targets:
+        check_target(target)
+    budget = Budget(limits or Limits())
+    done = Collected(cases=suite.cases)
+    with scratch_folder(store, "collect") as folder:
+        cases = folder / "cases.parquet"
+        write_cases(suite.path, cases)
+        with Sheet(folder, suite.cases * len(targets)) as sheet:
+            run_in_loop(_ask_all([Asker(target, ledger, budget) for target in targets], cases, sheet, done, progress))
+            if not done.answered:
+                said = next(iter(done.commonest_errors()), "the suite asks nothing")
+                raise LeadlineError(f"No model answered anything: {said}", hint="Nothing was written.")
+            with replacing(output) as temporary:
+                sheet.write(temporary)
+    return done
+
+
+async def _ask_all(askers: Sequence[Asker], cases: Path, sheet: Sheet, done: Collected, progress: Progress) -> None:
+    """Put every case to every model; a slow model holds up no other."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for number, asker in enumerate(askers):
+                group.create_task(_Interview(asker, number, len(askers), cases, sheet, done, progress).hold())
+    except* LeadlineError as errors:
+        raise _first(errors) from None
+    finally:
+        for asker in askers:
+            await asker.aclose()
+
+
+def _first(error: BaseException) -> BaseException:
+    """Return the first error in a group of groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+class _Missed:
+    """The cases that a model could not be reached for; a byte for each case that there is, whatever was said of it.
+
+    Args:
+        cases: Cases of the suite.
+    """
+
+    def __init__(self, cases: int) -> None:
+        self._marks = bytearray(cases)
+        self.failures = Collected()
+
+    def __contains__(self, number: int) -> bool:
+        return bool(self._marks[number])
+
+    def __len__(self) -> int:
+        return self.failures.failed
+
+    def add(self, number: int, answer: Answer) -> None:
+        self._marks[number] = True
+        self.failures.count(answer)
+
+
+class _Interview:
+    """One model and all cases: as many of them in work as calls may be in flight, and no more in memory.
+
+    Cases that a model could not be reached for are put to it again later, if it answered others. Until then the sheet
+    holds their errors.
+    """
+
+    def __init__(
+        self,
+        asker: Asker,
+        number: int,
+        models: int,
+        cases: Path,
+        sheet: Sheet,
+        done: Collected,
+        progress: Progress,
+    ) -> None:
+        self._asker = asker
+        self._number = number
+        self._models = models
+        self._cases = cases
+        self._sheet = sheet
+        self._done = done
+        self._progress = progress
+        self._finished = 0
+        self._answered = 0
+        self._missed = _Missed(done.cases)
+
+    async def hold(self) -> None:
+        self._tell()
+        await self._put(read_cases(self._cases))
+        for pause in PAUSES:
+            if not self._missed or not self._answered:
+                break
+            await asyncio.sleep(pause * self._asker.target.down_after_s)
+            missed, self._missed = self._missed, _Missed(self._done.cases)
+            await self._put(case for case in read_cases(self._cases) if case.number in missed)
+        self._done.add_failures(self._missed.failures)
+        self._finished += len(self._missed)
+        self._tell()
+
+    async def _put(self, cases: Iterator[SuiteCase]) -> None:
+        """Put cases to the model, as many at once as it may have in flight."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(self._asker.target.max_in_flight, self._done.cases)):
+                group.create_task(self._put_one_by_one(cases))
+
+    async def _put_one_by_one(self, cases: Iterator[SuiteCase]) -> None:
+        for case in cases:
+            answer = None if case.shown is None else await self._asker.ask(case.shown, case.repeat)
+            if answer is not None and answer.unavailable:
+                self._missed.add(case.number, answer)
+                self._write(case, answer)
+            else:
+                self._answered += answer is not None and answer.error is None
+                self._settle(case, answer)
+
+    def _settle(self, case: SuiteCase, answer: Answer | None) -> None:
+        """Count and write what became of a case; ``None`` for one that asks nothing."""
+        if answer is None:
+            self._done.unasked += 1
+        else:
+            self._done.count(answer)
+        self._write(case, answer)
+        self._finished += 1
+        self._tell()
+
+    def _write(self, case: SuiteCase, answer: Answer | None) -> None:
+        """Put a case's row into the sheet, in place of one that is there."""
+        row = dict(case.fields) | self._model()
+        if answer is not None:
+            row |= _fields(answer, case.fields.get("metadata", {}))
+        self._sheet.put(case.number * self._models + self._number, row)
+
+    def _model(self) -> dict[str, str]:
+        target = self._asker.target
+        stated = {"model": target.key, "model_name": target.name, "model_version": target.version}
+        return {name: value for name, value in stated.items() if value is not None}
+
+    def _tell(self) -> None:
+        self._progress(self._asker.target.key, self._finished, self._done.cases)
+
+
+def _fields(answer: Answer, of_case: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row's fields about the answer in Leadline's names; absent ones left out."""
+    values = {
+        "actual_answer": answer.text,
+        "error": answer.error,
+        "retrieved_context": list(answer.context),
+        "duration_s": None if answer.seconds is None else round(answer.seconds, 4),
+        "cost_usd": answer.cost_usd,
+        "input_tokens": answer.input_tokens,
+        "output_tokens": answer.output_tokens,
+        "metadata": {**of_case, **answer.metadata},
+    }
+    return {name: value for name, value in values.items() if value is not None and value not in ([], {})}

@@ -1,0 +1,125 @@
+"""The wire to an application under test that is a Python callable."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.redaction import without_secrets
+from leadline.evaluators.judge.engine.calls import Reply
+from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.judge.engine.transport import AttemptError, Refused, Transient, failure_of
+from leadline.evaluators.text.sentences import without_surrogates
+from leadline.tasks.collect.cases import Case
+from leadline.tasks.collect.replies import plain
+from leadline.tasks.collect.targets import Target
+from leadline.tasks.load.values import ValueFault
+
+
+def load_function(path: str) -> Callable[[Case], Any]:
+    """Import ``package.module:function``; modules of the working directory are found, too.
+
+    Raises:
+        UsageError: There is no such callable, or its module cannot be imported.
+    """
+    module_name, _, name = path.partition(":")
+    here = os.getcwd()  # noqa: PTH109 - sys.path holds texts
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # a module can fail in any way while it is imported
+        raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}.") from None
+    if not callable(found):
+        raise UsageError(f"{path} is no function.", hint="Name one that takes a case and returns its answer.")
+    return found  # type: ignore[no-any-return]
+
+
+class FunctionTransport:
+    """Calls a function with a :class:`~leadline.tasks.collect.cases.Case`.
+
+    A coroutine function runs in the judges' loop; any other in a thread of its own, which is left behind when its time
+    is over, since nothing can stop it.
+
+    Args:
+        target: Names the function.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._function = load_function(str(target.function))
+
+    async def send(
+        self,
+        config: JudgeConfig,
+        messages: list[dict[str, str]],
+        schema: Mapping[str, Any] | None,
+        max_tokens: int,
+    ) -> Reply:
+        """See :class:`leadline.evaluators.judge.engine.transport.Transport`; the one message is the case as JSON."""
+        values = json.loads(messages[0]["content"])
+        case = Case(**values | {"categories": tuple(values["categories"])})
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(config.timeout_s):
+                result = await self._call(case)
+            raw = without_surrogates(json.dumps(plain(result), ensure_ascii=False))
+        except TimeoutError:
+            raise Transient(f"no answer within {config.timeout_s:g} s", overloaded=True) from None
+        except ValueFault as error:
+            raise Refused(str(error)) from None
+        except Exception as error:  # whatever the user's function raises
+            raise _meaning(error) from None
+        return Reply(text=raw, seconds=time.perf_counter() - started, **self._target.reply.numbers(raw))
+
+    async def _call(self, case: Case) -> Any:
+        result = self._function(case) if _is_async(self._function) else await _in_thread(self._function, case)
+        return await result if inspect.isawaitable(result) else result
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+async def _in_thread(function: Callable[[Case], Any], case: Case) -> Any:
+    """Run a function in a daemon thread, so that one that hangs does not keep the process from ending."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(result)
+        else:
+            done.set_exception(error)
+
+    def work() -> None:
+        try:
+            result, error = function(case), None
+        except Exception as failure:
+            result, error = None, failure
+        loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=work, name="leadline-under-test", daemon=True).start()
+    return await done
+
+
+def _meaning(error: Exception) -> AttemptError:
+    """Say whether another attempt may do: by the error's HTTP status, else for connections and time-outs."""
+    message = without_secrets(f"{type(error).__name__}: {error}")
+    status = getattr(error, "status_code", None) or getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(status, int):
+        return failure_of(status, message, None)
+    return Transient(message) if isinstance(error, ConnectionError | TimeoutError) else Refused(message)

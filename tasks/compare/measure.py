@@ -1,0 +1,144 @@
+"""Measuring every metric of a pair of models, before all of them are judged together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from leadline.tasks.compare.metric_choice import Pairing
+from leadline.tasks.compare.options import Options
+from leadline.tasks.compare.paired import Series, measure, sign_test
+from leadline.tasks.compare.paired_dataset_metrics import Whole, compare_whole
+from leadline.tasks.compare.results import Coverage, MetricComparison, ModelPair
+from leadline.tasks.compare.run_flips import find_flips
+from leadline.tasks.compare.run_pair import Counted, Values, count_cases, pair_rows, pair_values, read_values
+from leadline.tasks.compare.verdicts import Question
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A metric before all metrics are judged together; without a question its verdict is known."""
+
+    found: MetricComparison
+    question: Question | None = None
+
+
+def measure_models(
+    connection: DuckDBPyConnection,
+    pair: ModelPair,
+    ids: tuple[int, int],
+    pairings: Sequence[Pairing],
+    options: Options,
+) -> Iterator[Draft]:
+    """Measure all metrics of one pair of models.
+
+    Args:
+        connection: Both sides.
+        pair: The models.
+        ids: Their numbers in the baseline's and the candidate's dataset.
+        pairings: The metrics.
+        options: Margins and how many flips are shown.
+    """
+    pair_rows(connection, *ids)
+    wholes: dict[str, dict[str, Whole]] = {}
+    for pairing in pairings:
+        blank = MetricComparison(pairing.metric, pair, Coverage(), None, pairing.outcome, pairing.obstacle)
+        blank = dataclasses.replace(blank, differences=pairing.differences)
+        if pairing.sides is None:
+            yield Draft(blank)
+            continue
+        pair_values(connection, *pairing.counted)
+        counted = count_cases(connection, pairing.sides[1])
+        found = dataclasses.replace(blank, coverage=counted.coverage)
+        evaluator = pairing.metric.evaluator
+        if pairing.whole:
+            if evaluator not in wholes:
+                wholes[evaluator] = compare_whole(connection, _over_all(pairings, evaluator), options.margins)
+            yield _whole(found, wholes[evaluator].get(pairing.metric.metric))
+        elif counted.coverage.pairs:
+            yield _per_row(connection, found, counted, options)
+        else:
+            yield _without_pairs(found)
+
+
+def _over_all(pairings: Sequence[Pairing], evaluator: str) -> list[Pairing]:
+    """Return the metrics of an evaluator that are computed over all rows at once."""
+    return [found for found in pairings if found.whole and found.sides and found.metric.evaluator == evaluator]
+
+
+def _without_pairs(found: MetricComparison) -> Draft:
+    coverage = found.coverage
+    if coverage.not_applicable and not coverage.unscored and not coverage.changed:
+        words = "The cases lack what it needs."
+        return Draft(dataclasses.replace(found, verdict="not_applicable", reason=words))
+    words = "No case could be scored on both sides." if coverage.unscored else "The two runs have no case in common."
+    return Draft(dataclasses.replace(found, verdict="inconclusive", reason=words))
+
+
+def _per_row(connection: DuckDBPyConnection, found: MetricComparison, counted: Counted, options: Options) -> Draft:
+    """Measure a metric that has a value per row."""
+    import numpy as np
+
+    metric, coverage = found.metric, counted.coverage
+    values = read_values(connection)
+    sign = 1.0 if metric.higher_is_better else -1.0
+    with np.errstate(invalid="ignore"):
+        differences = sign * (values.candidate - values.baseline)
+    differences[values.candidate == values.baseline] = 0.0  # also where both are infinite
+    baseline, candidate = float(values.baseline.mean()), float(values.candidate.mean())
+    margin = options.margins.of(metric, baseline)
+    series = Series(differences, values.clusters, metric.high - metric.low, metric.share and _binary(values))
+    measured = measure(series)
+    n, total = coverage.pairs + coverage.unscored, float(differences.sum())
+    bounds = [
+        None if moved is None or not np.isfinite(total) else (total + sign * moved) / n
+        for moved in (counted.worst, counted.best)
+    ]
+    flips = find_flips(connection, values, differences, metric, found.models, options.shown)
+    same = coverage.same_answers == coverage.pairs and not coverage.unscored and not differences.any()
+    question = Question(measured, margin, coverage.share, bounds[0], bounds[1], same)
+    flipped = flips.passed_to_failed is not None and flips.failed_to_passed is not None and values.clusters is None
+    return Draft(
+        dataclasses.replace(
+            found,
+            margin=margin,
+            baseline=baseline,
+            candidate=candidate,
+            if_worst=bounds[0],
+            if_best=bounds[1],
+            passed_to_failed=flips.passed_to_failed,
+            failed_to_passed=flips.failed_to_passed,
+            p_flips=sign_test(flips.failed_to_passed or 0, flips.passed_to_failed or 0) if flipped else None,
+            changed_rows=flips.shown,
+            wins=measured.wins,
+            losses=measured.losses,
+            ties=measured.n - measured.wins - measured.losses,
+        ),
+        question,
+    )
+
+
+def _binary(values: Values) -> bool:
+    return all(bool(((side == 0) | (side == 1)).all()) for side in (values.baseline, values.candidate))
+
+
+def _whole(found: MetricComparison, whole: Whole | None) -> Draft:
+    """Take over a metric over whole datasets."""
+    if whole is None:
+        if not found.coverage.pairs:
+            return _without_pairs(found)
+        return Draft(dataclasses.replace(found, verdict="inconclusive", reason="It is not defined for these cases."))
+    effect, coverage = whole.measured.effect, found.coverage
+    bounds = (None, None) if coverage.unscored else (effect, effect)
+    if not coverage.pairs:
+        coverage = dataclasses.replace(coverage, pairs=whole.cases, not_applicable=0)
+    question = Question(whole.measured, whole.margin, coverage.share, *bounds)
+    judged = dataclasses.replace(
+        found, coverage=coverage, margin=whole.margin, baseline=whole.baseline, candidate=whole.candidate
+    )
+    return Draft(judged, question)

@@ -1,0 +1,140 @@
+"""Which metrics are compared, and which cannot be since the two runs measured them differently."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.compare.configurations import differences
+from leadline.tasks.compare.results import MetricInfo
+from leadline.tasks.compare.run_pair import metrics_of
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from leadline.tasks.compare.options import Options
+
+Line: TypeAlias = Mapping[str, Any]
+Lines: TypeAlias = Mapping[tuple[str, str], Line]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """One metric of both runs.
+
+    Attributes:
+        metric: The metric.
+        sides: Its lines of the table ``metrics`` in the baseline's and the candidate's run, if it can be compared.
+        counted: Ids, in either run, of the metric whose rows are counted: its own, or where it has no value per row
+            that of its evaluator's first metric that has.
+        whole: Whether it is computed over all rows at once.
+        differences: What differs between the configurations of its evaluator.
+        obstacle: Why it cannot be compared, or ``""``.
+        outcome: The verdict of a metric with an obstacle.
+        notes: What the reader should know.
+    """
+
+    metric: MetricInfo
+    sides: tuple[Line, Line] | None = None
+    counted: tuple[int, int] = (0, 0)
+    whole: bool = False
+    differences: tuple[str, ...] = ()
+    obstacle: str = ""
+    outcome: Literal["incomparable", "one_sided"] = "incomparable"
+    notes: tuple[str, ...] = ()
+
+
+def pair_metrics(connection: DuckDBPyConnection, options: Options) -> list[Pairing]:
+    """Return the chosen metrics, matched by evaluator and metric.
+
+    A metric that only one of the runs measured has nothing to be compared with: it is listed, and counts for nothing.
+
+    Raises:
+        UsageError: A metric was named that neither run has.
+    """
+    ours, theirs = metrics_of(connection, "baseline"), metrics_of(connection, "candidate")
+    known = {**ours, **theirs}
+    chosen = list(_chosen(known, options))
+    return [
+        _pair(ours.get(key), theirs.get(key), (ours, theirs), allowed=options.allow_different_configurations)
+        for key in chosen
+    ]
+
+
+def _chosen(known: Lines, options: Options) -> Iterator[tuple[str, str]]:
+    names = {f"{evaluator}.{metric}" for evaluator, metric in known} | {evaluator for evaluator, _ in known}
+    for name in options.metrics:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(sorted(names)) or 'none'}."
+            raise UsageError(f"Neither run has the metric {name!r}.", hint=hint)
+    primary = {evaluator for (evaluator, _), line in known.items() if line["is_primary"]}
+    seen: set[str] = set()
+    for (evaluator, metric), line in known.items():
+        if options.metrics:
+            wanted = evaluator in options.metrics or f"{evaluator}.{metric}" in options.metrics
+        else:
+            first = evaluator not in primary and evaluator not in seen
+            wanted = options.all_metrics or line["is_primary"] or first
+        seen.add(evaluator)
+        if wanted:
+            yield evaluator, metric
+
+
+def _pair(baseline: Line | None, candidate: Line | None, lines: tuple[Lines, Lines], *, allowed: bool) -> Pairing:
+    if baseline is None or candidate is None:
+        has, lacks, line = (
+            ("candidate", "baseline", candidate) if baseline is None else ("baseline", "candidate", baseline)
+        )
+        obstacle = f"Only the {has}'s run measured it, the {lacks}'s did not: there is nothing to compare."
+        return Pairing(_info(line or {}), obstacle=obstacle, outcome="one_sided")
+    metric, found = _info(candidate), differences(baseline, candidate)
+    obstacle, notes = "", []
+    if baseline["higher_is_better"] != candidate["higher_is_better"]:
+        obstacle = "The two runs disagree on which direction is better."
+    elif found and not allowed:
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        obstacle = f"The two runs measured it differently ({found[0]}{more}): score both in the same way."
+    elif found:
+        notes.append(f"{metric.key} was measured differently, as allowed: {'; '.join(found[:3])}.")
+    if baseline["threshold"] != candidate["threshold"]:
+        notes.append(
+            f"{metric.key} had the threshold {baseline['threshold']} in the baseline's run; flips are counted by the "
+            f"candidate's, {candidate['threshold']}."
+        )
+    return Pairing(
+        metric=metric,
+        sides=None if obstacle else (baseline, candidate),
+        counted=(_counted(baseline, lines[0]), _counted(candidate, lines[1])),
+        whole=bool(candidate["dataset_level"] or candidate.get("pooled")),
+        differences=found,
+        obstacle=obstacle,
+        notes=tuple(notes),
+    )
+
+
+def _info(line: Line) -> MetricInfo:
+    return MetricInfo(
+        evaluator=line["evaluator"],
+        metric=line["metric"],
+        evaluator_name=line["evaluator_name"],
+        name=line["name"],
+        higher_is_better=line["higher_is_better"],
+        low=line["low"],
+        high=line["high"],
+        threshold=line["threshold"],
+        share=line["is_share"],
+        dataset_level=line["dataset_level"],
+        primary=line["is_primary"],
+    )
+
+
+def _counted(line: Line, lines: Lines) -> int:
+    if line["dataset_level"]:
+        for other in lines.values():
+            if other["evaluator_id"] == line["evaluator_id"] and not other["dataset_level"]:
+                return int(other["metric_id"])
+    return int(line["metric_id"])

@@ -1,0 +1,216 @@
+"""The scores of two runs side by side: both databases attached for reading, cases matched by key, one metric at a time.
+
+What is held at once is one metric of one pair of models: three numbers per case. DuckDB spills the rest to disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from leadline.evaluators.core.errors import StoreError, UsageError
+from leadline.tasks.analyse.clusters import families
+from leadline.tasks.compare.results import ChangedRow, Coverage
+from leadline.tasks.db.connection import DATASET_TABLES, connect, literal, sql
+from leadline.tasks.db.tables import records
+from leadline.tasks.store.store import Run, Store
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from duckdb import DuckDBPyConnection
+
+SIDES: Final = ("baseline", "candidate")
+RUN_TABLES: Final = ("evaluators", "metrics", "scores", "evidence", "aggregates")
+MOST_TEXT: Final = 4_000
+"""Characters of a text that a report shows."""
+
+_CASE_FIELDS: Final = ("question", "expected_answer", "condition", "expected_documents", "expected_annotations")
+_ANSWER_FIELDS: Final = ("actual_answer", "retrieved_context", "retrieved_documents", "predicted_annotations")
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """One metric of the cases that both models have a value for, in the order of the cases.
+
+    Attributes:
+        cases: Numbers of the cases.
+        baseline: The baseline's values, trials averaged.
+        candidate: The candidate's values.
+        clusters: The cluster of each case, counted from 0 without gaps; ``None`` where no two cases are related.
+    """
+
+    cases: npt.NDArray[np.int64]
+    baseline: npt.NDArray[np.float64]
+    candidate: npt.NDArray[np.float64]
+    clusters: npt.NDArray[np.int64] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What became of all cases on one metric, and how far the unscored ones could move the sum of the differences.
+
+    Attributes:
+        coverage: Numbers of cases.
+        worst: Sum over the unscored cases of candidate less baseline if every unknown value were the worst for the
+            candidate; ``None`` if unbounded.
+        best: The same if every one were the best.
+    """
+
+    coverage: Coverage
+    worst: float | None
+    best: float | None
+
+
+@contextmanager
+def open_sides(store: Store, baseline: Run, candidate: Run) -> Iterator[DuckDBPyConnection]:
+    """Open two runs, or one twice, for reading; their tables are the schemas ``baseline`` and ``candidate``.
+
+    Raises:
+        UsageError: A run has no results yet, or its dataset is gone.
+        StoreError: Another process writes one of them just now.
+    """
+    temporary = store.root / "tmp"
+    temporary.mkdir(exist_ok=True)
+    with connect() as connection:
+        connection.execute(f"SET temp_directory = {literal(temporary)}")
+        connection.execute("SET preserve_insertion_order = false")
+        catalogs: dict[str, str] = {}
+        for side, run in zip(SIDES, (baseline, candidate), strict=True):
+            if run.id not in catalogs:
+                catalogs[run.id] = _attach(connection, store, run, f"{side}_run")
+            _show(connection, store, run, side, catalogs[run.id])
+        connection.execute(sql("compare/cases"))
+        connection.register("families", families(connection))
+        yield connection
+
+
+def _attach(connection: DuckDBPyConnection, store: Store, run: Run, name: str) -> str:
+    import duckdb
+
+    store.fetch_database(run)
+    if not run.database.exists():
+        raise UsageError(f"Run {run.id!r} has no results yet.", hint="Look at: leadline runs")
+    try:
+        connection.execute(f"ATTACH {literal(run.database)} AS {name} (READ_ONLY)")
+    except duckdb.IOException as error:
+        raise StoreError(
+            f"The database of run {run.id!r} is in use by another process: {str(error).splitlines()[0]}",
+            hint="Try again when that process has ended.",
+        ) from error
+    return name
+
+
+def _show(connection: DuckDBPyConnection, store: Store, run: Run, side: str, catalog: str) -> None:
+    dataset = str(run.read().get("dataset"))
+    if not store.has_dataset(dataset):
+        raise UsageError(f"The dataset {dataset} of run {run.id!r} is no longer in the store.")
+    connection.execute(f"CREATE SCHEMA {side}")
+    for table in RUN_TABLES:
+        connection.execute(f"CREATE VIEW {side}.{table} AS FROM {catalog}.{table}")
+    for table in DATASET_TABLES:
+        file: Path = store.dataset(dataset) / f"{table}.parquet"
+        connection.execute(f"CREATE VIEW {side}.{table} AS FROM read_parquet({literal(file)})")
+
+
+def models_of(connection: DuckDBPyConnection, side: str) -> list[dict[str, Any]]:
+    """Return ``model_id, model_key, name, version`` of the models that took part in one side's run."""
+    return records(connection, sql("compare/models").format(side=side))
+
+
+def metrics_of(connection: DuckDBPyConnection, side: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return what one side measured, by evaluator and metric."""
+    lines = records(connection, sql("compare/metrics").format(side=side))
+    return {(line["evaluator"], line["metric"]): line for line in lines}
+
+
+def pair_rows(connection: DuckDBPyConnection, baseline_model: int, candidate_model: int) -> None:
+    """Create the table ``row_pairs`` of two models: their rows, case by case."""
+    connection.execute(
+        sql("compare/rows").format(
+            case_fields=", ".join(_CASE_FIELDS),
+            answer_fields=", ".join(_ANSWER_FIELDS),
+            baseline_model=baseline_model,
+            candidate_model=candidate_model,
+            changed=_differ(connection, _CASE_FIELDS) or "false",
+            same=f"NOT ({_differ(connection, _ANSWER_FIELDS)})",
+        )
+    )
+
+
+def _differ(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> str:
+    """Return the condition that some field differs; a dataset of an older version may lack one."""
+    known = [{line[0] for line in connection.execute(f"DESCRIBE {side}.digests").fetchall()} for side in SIDES]
+    there = [field for field in fields if all(field in columns for columns in known)]
+    return " OR ".join(f"ours.{field} IS DISTINCT FROM theirs.{field}" for field in there)
+
+
+def pair_values(connection: DuckDBPyConnection, baseline_metric: int, candidate_metric: int) -> None:
+    """Create the table ``value_pairs`` of one metric over the ``row_pairs``."""
+    statement = sql("compare/values").format(baseline_metric=baseline_metric, candidate_metric=candidate_metric)
+    connection.execute(statement)
+
+
+def count_cases(connection: DuckDBPyConnection, metric: Mapping[str, Any]) -> Counted:
+    """Count what became of the cases of ``value_pairs``."""
+    ends = sorted((metric["low"], metric["high"]), reverse=not metric["higher_is_better"])
+    bounded = abs(metric["high"] - metric["low"]) < float("inf")
+    params = dict(zip(("worst", "best"), ends if bounded else (None, None), strict=True))
+    found = {"pairs": 0, "unscored": 0, "not_applicable": 0, "changed": 0, "only_baseline": 0, "only_candidate": 0}
+    reasons: dict[str, int] = {}
+    worst, best, same = 0.0, 0.0, 0
+    for line in records(connection, sql("compare/counts"), params):
+        found[line["state"]] += line["n"]
+        if line["state"] == "pairs":
+            same += line["same_answers"]
+        if line["state"] != "unscored":
+            continue
+        worst += line["if_worst"] or 0.0
+        best += line["if_best"] or 0.0
+        for side in SIDES:
+            if line[f"{side}_reason"]:
+                reason = f"{side}: {line[f'{side}_reason']}"
+                reasons[reason] = reasons.get(reason, 0) + line["n"]
+    coverage = Coverage(**found, same_answers=same, reasons=reasons)
+    return Counted(coverage, worst if bounded else None, best if bounded else None)
+
+
+def read_values(connection: DuckDBPyConnection) -> Values:
+    """Read the pairs of ``value_pairs``."""
+    import numpy as np
+
+    columns = connection.execute(sql("compare/pairs")).fetchnumpy()
+    family = np.asarray(columns["family"], dtype=np.int64)
+    return Values(
+        cases=np.asarray(columns["case_no"], dtype=np.int64),
+        baseline=np.asarray(columns["baseline"], dtype=np.float64),
+        candidate=np.asarray(columns["candidate"], dtype=np.float64),
+        clusters=number_clusters(family),
+    )
+
+
+def number_clusters(family: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+    """Number clusters from 0 without gaps; a case of family -1 is a cluster of its own. ``None`` where all are."""
+    import numpy as np
+
+    alone = family < 0
+    names = np.where(alone, -1 - np.arange(len(family)), family)
+    distinct, clusters = np.unique(names, return_inverse=True)
+    return None if len(distinct) == len(family) else clusters.astype(np.int64)
+
+
+def fill_texts(connection: DuckDBPyConnection, rows: Mapping[int, ChangedRow]) -> list[ChangedRow]:
+    """Return changed rows with their key and texts, in the order given; keyed by the number of their case."""
+    import dataclasses
+
+    import pyarrow as pa
+
+    if not rows:
+        return []
+    connection.register("wanted", pa.table({"case_no": list(rows)}))
+    lines = {line.pop("case_no"): line for line in records(connection, sql("compare/texts").format(most=MOST_TEXT))}
+    connection.unregister("wanted")
+    return [dataclasses.replace(row, **lines[case]) for case, row in rows.items()]

@@ -1,0 +1,57 @@
+"""What the steps over a run's database share: one value per row, and replacing a table's lines in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from leadline.tasks.db.connection import sql
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+def show_row_scores(connection: DuckDBPyConnection) -> None:
+    """Create the view ``row_scores(metric_id, row_id, status, reason, value)``: trials averaged within their row.
+
+    With one trial per row, the usual case, it is the table ``scores`` itself and costs nothing.
+    """
+    (trials,) = connection.execute("SELECT coalesce(max(trial), 0) FROM scores").fetchall()[0]
+    if trials:
+        connection.execute(sql("row_means"))
+    source = "row_means" if trials else "scores"
+    connection.execute(
+        f"CREATE OR REPLACE TEMP VIEW row_scores AS SELECT metric_id, row_id, status, reason, value FROM {source}"
+    )
+
+
+def show_targets(connection: DuckDBPyConnection) -> None:
+    """Create ``row_scores`` and the table ``targets``: how each metric's values compare with its threshold."""
+    show_row_scores(connection)
+    connection.execute(sql("targets"))
+
+
+def records(connection: DuckDBPyConnection, statement: str, params: object = None) -> list[dict[str, Any]]:
+    """Run a query and return its lines by column name."""
+    cursor = connection.execute(statement, params) if params is not None else connection.execute(statement)
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, line, strict=True)) for line in cursor.fetchall()]
+
+
+def replace_lines(connection: DuckDBPyConnection, table: str, lines: Iterable[Mapping[str, Any]]) -> int:
+    """Put lines in place of all that a table holds, in one transaction, and return their number."""
+    import pyarrow as pa
+
+    found = list(lines)
+    connection.execute("BEGIN")
+    try:
+        connection.execute(f"DELETE FROM {table}")
+        if found:
+            connection.register("incoming", pa.Table.from_pylist(found))
+            connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM incoming")
+            connection.unregister("incoming")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    return len(found)

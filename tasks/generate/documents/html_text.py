@@ -1,0 +1,161 @@
+"""Reading web pages: what a reader sees of an HTML file, with its headings.
+
+The standard library's parser reads any tag soup, but takes quadratic time for some that is made on purpose; that is why
+:mod:`leadline.tasks.generate.documents.sandbox` reads pages in a process with a deadline.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from html.parser import HTMLParser
+from typing import Final
+
+from leadline.tasks.generate.documents.document import Document, Draft, Headings
+from leadline.tasks.generate.documents.plain_text import decode
+
+UNSEEN: Final = frozenset(
+    "script style template noscript svg math iframe object head nav select textarea audio video canvas".split()
+)
+"""Elements whose text is code, is not shown, or leads elsewhere."""
+
+_BLOCKS: Final = frozenset(
+    "address article aside blockquote body caption dd details dialog div dl dt fieldset figcaption figure footer form "
+    "header hgroup hr li main menu ol p pre search section summary table tbody td tfoot th thead tr ul".split()
+)
+_PARAGRAPHS: Final = frozenset("p pre table ul ol dl blockquote article section".split())
+_HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
+_CHARSET: Final = re.compile(rb"<meta[^>]{0,500}?charset=[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+_HEAD_BYTES: Final = 4_096
+_SPACE: Final = re.compile(r"[^\S\n]+")
+_ANY_SPACE: Final = re.compile(r"\s+")
+_CODECS: Final = re.compile(r"(utf|iso|cp|mac|big5|gb|euc|shift|koi|latin|ascii|kz|tis|hz|johab)[a-z0-9_-]*")
+
+
+def read_page(uri: str, data: bytes, encoding: str | None = None) -> Document:
+    """Read a page.
+
+    Args:
+        uri: Its name.
+        data: Its bytes.
+        encoding: How they are encoded; by default what the page says of itself, else UTF-8.
+
+    Raises:
+        Unreadable: The bytes are no text of that encoding.
+    """
+    reader = _Reader()
+    reader.feed(decode(data, encoding or _declared(data)))
+    reader.close()
+    return reader.document(uri)
+
+
+def _declared(data: bytes) -> str:
+    """Return the encoding that a page declares, UTF-8 where it declares none that is known."""
+    found = _CHARSET.search(data[:_HEAD_BYTES])
+    if not found:
+        return "utf-8"
+    try:
+        name = codecs.lookup(found[1].decode("ascii")).name
+    except LookupError:
+        return "utf-8"
+    if name.startswith("utf-16"):
+        return "utf-8"  # as the HTML standard has it: a page whose declaration can be read is not UTF-16
+    name = "cp1252" if name in ("iso8859-1", "ascii") else name  # as browsers do
+    return name if _CODECS.fullmatch(name) else "utf-8"
+
+
+class _Reader(HTMLParser):
+    """Collects the text that is shown, a line per block, a blank line between paragraphs."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self._draft = Draft()
+        self._headings = Headings()
+        self._unseen = ""
+        self._depth = 0
+        self._preformatted = 0
+        self._title: list[str] | None = None
+        self._heading: tuple[int, list[str]] | None = None
+        self._line: list[str] = []
+        self._gap = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin an element."""
+        if tag == "title":
+            self._title = []
+        if self._unseen:
+            if tag == "body" and self._unseen == "head":
+                self._unseen = ""
+            else:
+                self._depth += tag == self._unseen
+                return
+        if tag in UNSEEN:
+            self._unseen, self._depth = tag, 1
+        elif tag in _HEADINGS:
+            self._end_line("\n\n")
+            self._heading = (_HEADINGS[tag], [])
+        elif tag == "br":
+            self._end_line("\n")
+        elif tag in ("td", "th"):
+            if any(piece.strip() for piece in self._line):
+                self._line.append(" | ")
+        elif tag in _BLOCKS:
+            self._end_line("\n\n" if tag in _PARAGRAPHS else "\n")
+            if tag == "li":
+                self._line.append("- ")
+            self._preformatted += tag == "pre"
+
+    def handle_endtag(self, tag: str) -> None:
+        """End an element."""
+        if tag == "title" and self._title is not None:
+            self._headings.enter(0, "".join(self._title))
+            self._draft.mark(None, self._headings.path)
+            self._title = None
+        if self._unseen:
+            self._depth -= tag == self._unseen
+            if not self._depth:
+                self._unseen = ""
+            return
+        if tag in _HEADINGS and self._heading:
+            self._end_heading()
+        elif tag in _BLOCKS and tag not in ("td", "th"):
+            self._end_line("\n\n" if tag in _PARAGRAPHS else "\n")
+            self._preformatted -= tag == "pre" and self._preformatted > 0
+
+    def handle_data(self, data: str) -> None:
+        """Take text."""
+        if self._title is not None:
+            self._title.append(data)
+        if self._unseen:
+            return
+        if self._heading:
+            self._heading[1].append(data)
+        self._line.append(data if self._preformatted else _ANY_SPACE.sub(" ", data))
+
+    def document(self, uri: str) -> Document:
+        """Return the page."""
+        self._end_line("\n")
+        return self._draft.document(uri)
+
+    def _end_heading(self) -> None:
+        level, pieces = self._heading or (1, [])
+        self._heading = None
+        self._headings.enter(level, "".join(pieces))
+        if self._draft.length:
+            self._draft.add(self._gap)
+            self._gap = ""
+        self._draft.mark(None, self._headings.path)
+        self._end_line("\n\n")
+
+    def _end_line(self, gap: str) -> None:
+        """End a line; what follows is set off by the widest gap that was asked for since the last one."""
+        text = "".join(self._line)
+        text = text.strip("\n") if self._preformatted else _SPACE.sub(" ", text).strip()
+        self._line.clear()
+        if text.strip(" -|"):
+            if self._draft.length:
+                self._draft.add(self._gap)
+            self._draft.add(text.rstrip())
+            self._gap = gap
+        elif len(gap) > len(self._gap):
+            self._gap = gap

@@ -1,0 +1,169 @@
+"""From chunks to a dataset: a model is asked about every chunk, and what came of it is written when all are done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.judge.engine.client import JudgeClient
+from leadline.evaluators.judge.engine.event_loop import run as run_in_loop
+from leadline.evaluators.judge.engine.failures import JudgeUnavailable
+from leadline.tasks.generate.chunking import Chunk
+from leadline.tasks.generate.corpus import Corpus
+from leadline.tasks.generate.dataset_rows import Embed, Form, without_repeats, write_rows
+from leadline.tasks.generate.documents.document import legible
+from leadline.tasks.generate.duplicates import SIMILARITY
+from leadline.tasks.generate.questions import Asker, Pair, Written
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Told how many chunks are done, and how many there are."""
+
+PAUSES: Final = (1.25, 4.0)
+"""After how many times ``down_after_s`` a judge that was there and went away is asked again: it may be restarting."""
+
+MOST_LEFT_OUT: Final = 20
+"""Chunks left out that are named; the others are counted."""
+
+
+@dataclass
+class Generated:
+    """What came of a generation.
+
+    Attributes:
+        documents: Documents with text.
+        chunks: Chunks asked about.
+        cases: Cases written.
+        blank: Questions and answers dropped because they were empty.
+        unanswerable: Questions dropped because their chunk does not answer them.
+        repeated: Questions dropped because another one asks the same.
+        failed: Chunks left out because a call failed.
+        replies: Replies that all this rests on.
+        left_out: Places of the first chunks left out, with why.
+        errors: Number of chunks left out by error.
+    """
+
+    documents: int
+    chunks: int
+    cases: int = 0
+    blank: int = 0
+    unanswerable: int = 0
+    repeated: int = 0
+    failed: int = 0
+    replies: int = 0
+    left_out: list[str] = field(default_factory=list)
+    errors: Counter[str] = field(default_factory=Counter)
+
+    def count(self, chunk: Chunk, written: Written) -> None:
+        """Take note of a chunk."""
+        self.blank += written.blank
+        self.unanswerable += written.unanswerable
+        self.repeated += written.repeated
+        self.replies += written.replies
+        if written.error is not None:
+            self.failed += 1
+            self.errors[written.error.message] += 1
+            if len(self.left_out) < MOST_LEFT_OUT:
+                self.left_out.append(f"{legible(chunk.place())}: {written.error}")
+
+
+def generate(
+    corpus: Corpus,
+    client: JudgeClient,
+    output: Path,
+    *,
+    questions: int,
+    form: Form | None = None,
+    embed: Embed | None = None,
+    similarity: float = SIMILARITY,
+    progress: Progress = lambda done, total: None,
+) -> Generated:
+    """Ask about all chunks and write the dataset, which appears complete or not at all.
+
+    Every reply is in the client's ledger before the next call is made: after a crash the same generation asks only for
+    what is missing. A chunk of which a call failed is left out as a whole and reported.
+
+    Args:
+        corpus: The chunks.
+        client: Who is asked.
+        output: The dataset to write.
+        questions: How many questions to ask for about each chunk.
+        form: What the dataset holds beside the cases.
+        embed: Returns unit vectors, to find questions that mean the same.
+        similarity: Cosine from which on they do.
+        progress: Told how far it is.
+
+    Raises:
+        LeadlineError: Nothing came of it; nothing was written.
+    """
+    written = run_in_loop(_Interview(corpus.chunks, client, questions, progress).hold())
+    done = Generated(corpus.documents, len(corpus.chunks))
+    for chunk, outcome in zip(corpus.chunks, written, strict=True):
+        done.count(chunk, outcome)
+    asked = list(_pairs(corpus.chunks, written))
+    cases = without_repeats(asked, embed, similarity)
+    done.repeated += len(asked) - len(cases)
+    done.cases = len(cases)
+    if not cases:
+        commonest = done.errors.most_common(1)
+        said = commonest[0][0] if commonest else "the judge found nothing to ask"
+        raise LeadlineError(f"No question was generated: {said}", hint="Nothing was written.")
+    write_rows(output, cases, form or Form())
+    return done
+
+
+def _pairs(chunks: Sequence[Chunk], written: Sequence[Written]) -> Iterator[tuple[Chunk, Pair]]:
+    for chunk, outcome in zip(chunks, written, strict=True):
+        yield from ((chunk, pair) for pair in outcome.pairs)
+
+
+class _Interview:
+    """Asks about all chunks, as many of them in work as calls may be in flight.
+
+    They are begun in their order, so that a budget that runs out is spent on whole chunks. Those that the judge could
+    not be reached for are asked about again later, if it answered others.
+    """
+
+    def __init__(self, chunks: Sequence[Chunk], client: JudgeClient, questions: int, progress: Progress) -> None:
+        self._chunks = chunks
+        self._client = client
+        self._asker = Asker(client, questions)
+        self._progress = progress
+        self._written: dict[int, Written] = {}
+
+    async def hold(self) -> list[Written]:
+        """Return what came of each chunk, in their order."""
+        self._tell()
+        await self._ask(range(len(self._chunks)))
+        for pause in PAUSES:
+            missed = [number for number, written in self._written.items() if _is_missed(written)]
+            if not missed or len(missed) == len(self._chunks):
+                break
+            await asyncio.sleep(pause * self._client.config.down_after_s)
+            await self._ask(sorted(missed))
+        return [self._written[number] for number in range(len(self._chunks))]
+
+    async def _ask(self, numbers: Sequence[int]) -> None:
+        waiting = iter(numbers)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(self._client.config.max_in_flight, len(numbers))):
+                    group.create_task(self._ask_one_by_one(waiting))
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    async def _ask_one_by_one(self, numbers: Iterator[int]) -> None:
+        for number in numbers:
+            self._written[number] = await self._asker.ask(self._chunks[number])
+            self._tell()
+
+    def _tell(self) -> None:
+        self._progress(len(self._written), len(self._chunks))
+
+
+def _is_missed(written: Written) -> bool:
+    return isinstance(written.error, JudgeUnavailable)

@@ -1,0 +1,142 @@
+"""What the ledger says: calls, what they cost, and which of them were lost with their process."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.db.connection import sql
+from leadline.tasks.ledger import postgres, sqlite
+from leadline.tasks.ledger.ledger import unpack
+from leadline.tasks.store.processes import is_gone
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What judge calls came to.
+
+    Attributes:
+        run: Id of the run.
+        evaluator: Id of the evaluator that asked first, or ``""`` for all together.
+        asked: Calls begun.
+        answered: Calls with a reply.
+        failed: Calls that ended without one.
+        lost: Calls whose process was gone before the reply was on record; they may have been paid for.
+        input_tokens: Tokens sent, as far as the providers said.
+        output_tokens: Tokens received.
+        cost_usd: Price of the calls whose price is known.
+        unknown_price: Answered calls whose price is not known.
+        repeated_attempts: Attempts beyond the first one of a call.
+    """
+
+    run: str
+    evaluator: str
+    asked: int = 0
+    answered: int = 0
+    failed: int = 0
+    lost: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+    unknown_price: int = 0
+    repeated_attempts: int = 0
+
+
+@cache
+def _statements() -> dict[str, str]:
+    parts = re.split(r"^-- statement: (\w+)\n", sql("ledger_reports"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+class LedgerReader:
+    """Reads a ledger beside the processes that write it.
+
+    Args:
+        place: The database: a file or an address. Where there is none, nothing was ever asked.
+    """
+
+    def __init__(self, place: Path | str) -> None:
+        self._place = place
+
+    def asks(self, run: str | None = None, *, failed: bool = False, limit: int | None = None) -> list[dict[str, Any]]:
+        """Return calls, newest first; each with ``lost`` beside the columns of ``ledger_reports.sql``.
+
+        Args:
+            run: Only this run's.
+            failed: Only those that failed, were lost, or whose reply could not be read.
+            limit: Return at most so many.
+        """
+        out = []
+        for line in self._read("asks", run=run):
+            line["lost"] = line["state"] == "intended" and _is_lost(line)
+            del line["seen_at"]
+            if not failed or line["lost"] or line["state"] == "failed" or line["problem"]:
+                out.append(line)
+            if limit is not None and len(out) == limit:
+                break
+        return out
+
+    def one(self, digest: str) -> dict[str, Any]:
+        """Return a question by a prefix of its digest, with messages, reply and verdicts.
+
+        Raises:
+            UsageError: There is none, or there are several.
+        """
+        found = self._read("one", digest=digest) if re.fullmatch("[0-9a-f]{4,32}", digest) else []
+        if len(found) != 1:
+            what = "no call" if not found else "more than one call"
+            raise UsageError(f"The ledger has {what} {digest!r}.", hint="List calls: leadline calls")
+        call = found[0]
+        for name in ("identity", "messages", "schema"):
+            call[name] = None if call[name] is None else json.loads(call[name])
+        call["text"] = None if call["text"] is None else unpack(call["text"])
+        verdicts = self._read("verdicts", digest=call["digest"])
+        return call | {"verdicts": [line | {"verdict": json.loads(line["verdict"])} for line in verdicts]}
+
+    def totals(self, run: str | None = None) -> list[Totals]:
+        """Return what calls came to, by run and evaluator."""
+        lost: dict[tuple[str, str], int] = {}
+        for line in self.lost(run):
+            key = line["run"], line["purpose"].partition(":")[0]
+            lost[key] = lost.get(key, 0) + 1
+        parts: dict[tuple[str, str], list[Totals]] = {}
+        for line in self._read("totals", run=run):
+            part = Totals(evaluator=line.pop("purpose").partition(":")[0], **line)
+            parts.setdefault((part.run, part.evaluator), []).append(part)
+        return [
+            replace(add_up(run_id, found), evaluator=evaluator, lost=lost.get((run_id, evaluator), 0))
+            for (run_id, evaluator), found in parts.items()
+        ]
+
+    def total(self, run: str) -> Totals:
+        """Return what the calls of a run came to."""
+        return add_up(run, self.totals(run))
+
+    def lost(self, run: str | None = None) -> list[dict[str, Any]]:
+        """Return the calls that were begun by processes that are gone, and whose replies never came to record."""
+        return [line for line in self._read("open", run=run) if _is_lost(line)]
+
+    def made_again(self, run: str) -> int:
+        """Return how many calls a run made again because they were lost with an earlier process."""
+        return sum(map(_is_lost, self._read("open_before", run=run)))
+
+    def _read(self, statement: str, **values: Any) -> list[dict[str, Any]]:
+        if isinstance(self._place, Path):
+            return sqlite.read(self._place, _statements()[statement], values)
+        return postgres.read(self._place, _statements()[statement], values)
+
+
+def _is_lost(line: Mapping[str, Any]) -> bool:
+    return is_gone(line["process"], line["intended_at"], seen_at=line["seen_at"])
+
+
+def add_up(run: str, parts: Sequence[Totals]) -> Totals:
+    """Return the sum over a run's evaluators."""
+    names = [name for name in Totals.__slots__ if name not in ("run", "evaluator")]
+    return Totals(run, "", **{name: sum(getattr(part, name) for part in parts) for name in names})

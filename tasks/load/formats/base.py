@@ -1,0 +1,269 @@
+"""What all formats share: reading the columns of a record, and staging the case and the answers that they make."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, TypeAlias
+
+import orjson
+
+from leadline.tasks.load import perturbation_names
+from leadline.tasks.load.annotations import expected_annotations, predicted_annotations
+from leadline.tasks.load.batches import Batches
+from leadline.tasks.load.dataset_models import Models
+from leadline.tasks.load.faults import Faults, Place
+from leadline.tasks.load.kinds import DatasetFormat
+from leadline.tasks.load.limits import MAX_KEY
+from leadline.tasks.load.readers import Item
+from leadline.tasks.load.readers.json_document import TITLE
+from leadline.tasks.load.source import Source
+from leadline.tasks.load.values import (
+    Reading,
+    ValueFault,
+    anything,
+    canonical,
+    chunks,
+    count,
+    documents,
+    expected,
+    filled,
+    in_cells,
+    key,
+    mapping,
+    message,
+    money,
+    number,
+    text,
+    texts,
+)
+
+Columns: TypeAlias = Mapping[str, tuple[str, Reading]]
+"""Column of a record to the field that it fills and how its value is read."""
+
+Values: TypeAlias = dict[str, Any]
+"""Fields of a record, in Leadline's names and types; absent ones are left out."""
+
+MODEL_COLUMNS: Final[Columns] = {
+    "model": ("model", key),
+    "model_key": ("model", key),
+    "model_name": ("model_name", filled),
+    "model_version": ("model_version", filled),
+}
+
+ANSWER_COLUMNS: Final[Columns] = {
+    **MODEL_COLUMNS,
+    "actual_answer": ("answer", text),
+    "retrieved_context": ("context", chunks),
+    "error": ("error", message),
+    "duration_s": ("duration_s", number),
+    "cost_usd": ("cost_usd", money),
+    "input_tokens": ("input_tokens", count),
+    "output_tokens": ("output_tokens", count),
+    "metadata": ("row_metadata", mapping),
+    "predicted_annotations": ("predicted", predicted_annotations),
+}
+
+CASE_COLUMNS: Final[Columns] = {
+    "case": ("case", key),
+    "case_key": ("case", key),
+    "key": ("case", key),
+    "id": ("case", key),
+    "question": ("question", filled),
+    "expected_answer": ("expected", texts),
+    "expected_documents": ("documents", documents),
+    "condition": ("condition", filled),
+    "categories": ("categories", texts),
+    "relationships": ("relationships", anything),
+    "expected_annotations": ("annotations", expected_annotations),
+}
+
+_CASE_FIELDS: Final = ("question", "expected", "documents", "condition", "categories")
+
+
+class Converter:
+    """Turns the records of one format into staged cases and answers.
+
+    Class attributes:
+        format: The format.
+        columns: The columns of a flat record; other columns become metadata.
+        answer_column: The column without which there is nothing to evaluate, for messages.
+        condition_column: The column of the condition, for messages.
+        needs: Columns that some record must have, that of the question first.
+
+    Attributes:
+        source: The file that is converted.
+
+    Args:
+        batches: Where to stage.
+        models: The models of the dataset.
+        faults: Where to note what is wrong.
+        cells: Whether every value is a text, as in CSV.
+        cases_only: Whether answers are passed over, see :func:`leadline.tasks.load.dataset.load_dataset`.
+    """
+
+    format: ClassVar[DatasetFormat]
+    columns: ClassVar[Columns]
+    answer_column: ClassVar[str]
+    condition_column: ClassVar[str] = "condition"
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self, batches: Batches, models: Models, faults: Faults, *, cells: bool, cases_only: bool = False
+    ) -> None:
+        self.batches = batches
+        self.models = models
+        self.faults = faults
+        self.source: Source | None = None
+        self.title = ""
+        self.warnings: dict[str, int] = {}
+        self.declares_cases = False
+        self.cases_only = cases_only
+        self._cells = cells
+        self._flat = self.prepared(self.columns)
+        self._seen: set[str] = set()
+
+    def prepared(self, columns: Columns) -> Columns:
+        """Return columns read as the container needs it."""
+        if not self._cells:
+            return columns
+        return {name: (field, in_cells(reading)) for name, (field, reading) in columns.items()}
+
+    def convert(self, item: Item) -> None:
+        """Stage one record, or note the name of the dataset."""
+        if item.section == TITLE:
+            self.title = item.value.strip()[:MAX_KEY]
+            return
+        if type(item.value) is not dict:
+            self.faults.lose(orjson.dumps(item.value, default=str))
+            self.faults.add(item.place, "", str(expected("an object", item.value)))
+            return
+        self.convert_record(item, item.value)
+        self.batches.end_of_record(item.size)
+
+    def convert_record(self, item: Item, record: dict[str, Any]) -> None:
+        """Stage a record that is an object: by default one case with one answer."""
+        place = item.place
+        if not self._seen.issuperset(record):
+            self._seen.update(record)
+        values, others = self.read(place, record, self._flat)
+        self.refine(place, values, others)
+        self.stage_flat(place, values, others)
+
+    def refine(self, place: Place, values: Values, others: dict[str, Any]) -> None:
+        """Derive fields from others, where a format needs it."""
+
+    def needed(self) -> tuple[str, ...]:
+        """Return the columns that some record must have, that of the question first."""
+        return self.needs
+
+    def finish(self) -> None:
+        """Note what only shows when all records are read."""
+        for column in self.needed()[: 1 if self.cases_only else None]:
+            if self._seen and column not in self._seen and not self.faults.unreadable:
+                self.faults.add(None, column, "the column is missing")
+
+    def warn(self, message: str) -> None:
+        """Note something that the user should know, counted if it happens again."""
+        self.warnings[message] = self.warnings.get(message, 0) + 1
+
+    def read(self, place: Place, record: dict[str, Any], columns: Columns) -> tuple[Values, dict[str, Any]]:
+        """Read the known columns of a record; return their values, and the other columns as they are."""
+        values: Values = {}
+        others: dict[str, Any] = {}
+        for column, value in record.items():
+            if value is None:
+                continue
+            known = columns.get(column)
+            if known is None or known[0] in values:
+                others[column] = value
+                continue
+            try:
+                values[known[0]] = known[1](value)
+            except ValueFault as error:
+                self.faults.add(place, column, str(error))
+                if known[0] == "model":
+                    values["model"] = "?"  # or the answer would count as one that names no model
+        return values, others
+
+    def stage_flat(self, place: Place, values: Values, others: dict[str, Any]) -> None:
+        """Stage a record that is a case and its answer; what is unknown is taken to belong to the answer, if any."""
+        of_case = others | values.get("row_metadata", {}) if self.cases_only and "answer" not in values else {}
+        case = self.stage_case(place, values, of_case, from_answer=True)
+        self.stage_answer(place, case, values, others)
+
+    def stage_case(
+        self, place: Place, values: Values, metadata: dict[str, Any], *, from_answer: bool = False
+    ) -> tuple[str, bool, int]:
+        """Stage a mention of a case; return its key, whether the key was derived, and the mention's number."""
+        get = values.get
+        fields = (
+            get("question"),
+            get("expected") or None,
+            get("documents") or None,
+            get("condition"),
+            get("categories") or None,
+        )
+        said = None
+        if metadata or "case_metadata" in values:
+            said = self._metadata(place, metadata | get("case_metadata", {}))
+        given: str | None = get("case")
+        derived = given is None
+        annotations = get("annotations")
+        if derived and get("question") is None and (annotations is not None or "predicted" in values):
+            self.faults.add(place, "case", "a data item needs a key, for its ground truth does not tell it from others")
+        case = given or "c-" + hashlib.sha256(orjson.dumps(fields)).hexdigest()[:16]
+        bare = from_answer and not derived and said is None and annotations is None and not any(fields)
+        seq = self.batches.case(place, case, derived=derived, bare=bare, fields=(*fields, annotations, said))
+        if "relationships" in values:
+            self._stage_links(place, case, values)
+        return case, derived, seq
+
+    def stage_answer(self, place: Place, case: tuple[str, bool, int], values: Values, others: dict[str, Any]) -> None:
+        """Stage an answer to a case."""
+        if self.cases_only:
+            return
+        get = values.get
+        model = get("model")
+        if "model_name" in values or "model_version" in values:
+            self._describe_model(place, values)
+        self.batches.answer(
+            place,
+            case,
+            self.models.of_answer(model, place),
+            get("answer"),
+            get("context", []),
+            get("error"),
+            (get("duration_s"), get("cost_usd"), get("input_tokens"), get("output_tokens")),
+            self._metadata(place, get("row_metadata", {}) | others) if others or "row_metadata" in values else "{}",
+            get("predicted"),
+        )
+
+    def _describe_model(self, place: Place, values: Values) -> None:
+        if values.get("model") is None:
+            # A dataset that knows names only: the name is the key.
+            values["model"] = values.get("model_name")
+        if values.get("model") is not None:
+            self.models.describe(place, values["model"], values.get("model_name"), values.get("model_version"))
+
+    def _metadata(self, place: Place, metadata: dict[str, Any]) -> str:
+        try:
+            return canonical(metadata)
+        except ValueFault as error:
+            self.faults.add(place, "metadata", str(error))
+            return "{}"
+
+    def _stage_links(self, place: Place, case: str, values: Values) -> None:
+        relationships = values["relationships"]
+        for relationship in relationships if type(relationships) is list else [relationships]:
+            try:
+                link = perturbation_names.read_link(relationship)
+            except ValueFault as error:
+                self.faults.add(place, "relationships", str(error))
+                continue
+            if link is None:
+                self.warn("relationships of another type than perturbation_source were left out")
+            else:
+                target, said = link
+                made_by = perturbation_names.from_categories(values.get("categories", ()))
+                self.batches.link(place, case, target, perturbation_names.label(said) if said else made_by)

@@ -1,0 +1,55 @@
+"""The evaluation set of Databricks' Mosaic AI Agent Evaluation (MLflow 2)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+from leadline.tasks.load.faults import Place
+from leadline.tasks.load.formats.base import MODEL_COLUMNS, Columns, Converter, Values
+from leadline.tasks.load.formats.chat import last_user_message, reply
+from leadline.tasks.load.kinds import DatasetFormat
+from leadline.tasks.load.values import anything, chunks, documents, key, message, texts, unpacked
+
+_OF_CASE: Final = ("expected_facts", "guidelines", "guidelines_context", "custom_expected")
+
+
+class Databricks(Converter):
+    """Converts an evaluation set.
+
+    ``expected_facts``, ``guidelines`` and ``custom_expected`` become metadata of the case: facts are claims that
+    an answer must support, no acceptable answers. A missing ``response`` is taken from the trace.
+    """
+
+    format = DatasetFormat.DATABRICKS
+    columns: ClassVar[Columns] = {
+        **MODEL_COLUMNS,
+        "request_id": ("case", key),
+        "request": ("request", anything),
+        "response": ("response", anything),
+        "expected_response": ("expected", texts),
+        "retrieved_context": ("context", chunks),
+        "expected_retrieved_context": ("documents", documents),
+        "error": ("error", message),
+        **{name: (name, unpacked) for name in _OF_CASE},  # Parquet has no type for a map of anything
+        "trace": ("trace", anything),
+    }
+    answer_column = "response"
+    needs = ("request",)
+
+    def refine(self, place: Place, values: Values, others: dict[str, Any]) -> None:
+        """Unpack chat-shaped requests and responses, and gather what belongs to the case."""
+        question = last_user_message(self.faults, place, "request", values.pop("request", None))
+        if question is not None:
+            values["question"] = question
+        trace = values.pop("trace", None)
+        response = values.pop("response", None)
+        if response is None and isinstance(trace, dict) and isinstance(trace.get("data"), dict):
+            response = trace["data"].get("response")
+        answer = reply(self.faults, place, "response", response)
+        if answer is not None:
+            values["answer"] = answer
+        metadata = {name: values.pop(name) for name in _OF_CASE if name in values}
+        if metadata:
+            values["case_metadata"] = metadata
+        if trace is not None:
+            others["trace"] = trace

@@ -1,0 +1,157 @@
+"""The perturbations by name, and how a user asks for them.
+
+``typo:high`` names an intensity, ``base64:answer_decoded`` a variant, ``comma+typo:low`` two steps for one copy.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Final, TypeAlias
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.perturb import characters, thesaurus, words
+from leadline.tasks.perturb.encodings import ENCODERS, VARIANTS, encoded
+from leadline.tasks.perturb.intensity import (
+    OF_ANTONYMS,
+    OF_CHARACTERS,
+    OF_LETTERS,
+    OF_SYNONYMS,
+    OF_WORDS,
+    Intensity,
+    Shares,
+    draw,
+)
+
+Change: TypeAlias = Callable[[str, Random, float], str]
+
+COPY: Final = "copy"
+MISINFORMATION: Final = "misinformation"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A perturbation that a share of the text is changed by.
+
+    Attributes:
+        change: What it does; returns the text itself where there is nothing to change.
+        shares: How much, for each intensity.
+        about: What it does, for people.
+        keeps_meaning: Whether the expected answer is still the right one.
+    """
+
+    change: Change
+    shares: Shares
+    about: str
+    keeps_meaning: bool = True
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "comma": Kind(words.comma, OF_WORDS, "commas behind words"),
+    "word_swap": Kind(words.word_swap, OF_WORDS, "neighbouring words swapped"),
+    "qwerty": Kind(words.qwerty, OF_LETTERS, "y and z exchanged"),
+    "synonym": Kind(thesaurus.synonym, OF_SYNONYMS, "words replaced by synonyms (WordNet)"),
+    "antonym": Kind(thesaurus.antonym, OF_ANTONYMS, "words replaced by their opposite (WordNet)", keeps_meaning=False),
+    "character_replacement": Kind(characters.replacement, OF_CHARACTERS, "characters replaced by random ones"),
+    "character_insertion": Kind(characters.insertion, OF_CHARACTERS, "random characters put in"),
+    "character_deletion": Kind(characters.deletion, OF_CHARACTERS, "characters left out"),
+    "typo": Kind(characters.typo, OF_CHARACTERS, "neighbouring keys hit"),
+    "ocr": Kind(characters.ocr, OF_CHARACTERS, "characters confused as by a scanner"),
+}
+
+
+def described() -> dict[str, str]:
+    """Return every perturbation by name with what it does."""
+    return {
+        COPY: "nothing changed: how much do answers differ by themselves?",
+        **{name: kind.about for name, kind in KINDS.items()},
+        **{name: f"the question in {label}, and the answer asked for in it" for name, (label, _) in ENCODERS.items()},
+        MISINFORMATION: "false facts and a misleading context put before the question, by a judge",
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One perturbation as it was asked for.
+
+    Attributes:
+        name: Which.
+        intensity: How much; of no meaning for some.
+        variant: What of question and answer is encoded.
+    """
+
+    name: str
+    intensity: Intensity = Intensity.MEDIUM
+    variant: str = ""
+
+    def __str__(self) -> str:
+        if self.name in KINDS:
+            return f"{self.name}:{self.intensity}"
+        return f"{self.name}:{self.variant}" if self.variant else self.name
+
+    @property
+    def keeps_meaning(self) -> bool:
+        """Whether the expected answer is still the right one."""
+        return self.name not in KINDS or KINDS[self.name].keeps_meaning
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """The categories that say of a case that this was done to it."""
+        encoding = VARIANTS[self.variant].categories(self.name) if self.name in ENCODERS else ()
+        return (f"perturbed_by:{self}", *encoding)
+
+    def apply(self, text: str, random: Random) -> str:
+        """Return the perturbed text; the text itself where there is nothing to change."""
+        if self.name == COPY:
+            return text
+        if self.name in ENCODERS:
+            return encoded(text, self.name, VARIANTS[self.variant])
+        kind = KINDS[self.name]
+        return kind.change(text, random, draw(kind.shares, self.intensity, random))
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Perturbations applied one after the other to one copy."""
+
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        return "+".join(map(str, self.steps))
+
+    @property
+    def asks_judge(self) -> bool:
+        """Whether it needs a judge."""
+        return any(step.name == MISINFORMATION for step in self.steps)
+
+
+def recipe(text: str) -> Recipe:
+    """Read a recipe.
+
+    Raises:
+        UsageError: A name, an intensity or a variant is not known.
+    """
+    return Recipe(tuple(_step(part.strip()) for part in text.split("+")))
+
+
+def _step(text: str) -> Step:
+    name, _, choice = text.partition(":")
+    known = described()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=2)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(known)}."
+        raise UsageError(f"There is no perturbation called {name!r}.", hint=hint)
+    if name in KINDS:
+        try:
+            return Step(name, Intensity(choice) if choice else Intensity.MEDIUM)
+        except ValueError:
+            raise UsageError(
+                f"{name} has no intensity {choice!r}.", hint=f"Choose one of: {', '.join(Intensity)}."
+            ) from None
+    if choice and not (name in ENCODERS and choice in VARIANTS):
+        variants = ", ".join(variant for variant in VARIANTS if variant)
+        hint = f"Choose one of: {variants}." if name in ENCODERS else f"Write just: {name}"
+        raise UsageError(f"{name} has no variant {choice!r}.", hint=hint)
+    return Step(name, variant=choice)

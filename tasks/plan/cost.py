@@ -1,0 +1,109 @@
+"""Estimating what judges would cost: the calls that a plan needs, and their price."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.row import Field
+from leadline.evaluators.judge.engine.client import CHARACTERS_PER_TOKEN
+from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.judge.engine.prices import cost
+from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
+from leadline.tasks.db.connection import sql
+from leadline.tasks.plan.chunks import local_chunk_size
+from leadline.tasks.plan.configured import Job
+from leadline.tasks.score.canaries import Canary
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+PROMPT_TOKENS: Final = 350
+"""Instructions of a prompt, on top of the texts that it shows."""
+
+REPLY_TOKENS: Final = 200
+"""A verdict with its reason."""
+
+_LENGTHS: Final[dict[Field, str]] = {
+    Field.QUESTION: "coalesce(length(cases.question), 0)",
+    Field.EXPECTED_ANSWER: "length(array_to_string(cases.expected_answers, ' '))",
+    Field.RETRIEVED_CONTEXT: "coalesce(list_sum([length(chunk.content) for chunk in rows.retrieved_context]), 0)",
+    Field.ACTUAL_ANSWER: "coalesce(length(rows.actual_answer), 0)",
+    Field.CONDITION: "coalesce(length(cases.condition), 0)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What an evaluator's judge calls would come to.
+
+    Attributes:
+        calls: Calls, if none of them has to be made twice.
+        cost_usd: Their price, ``None`` when the judge's price is unknown.
+    """
+
+    calls: int
+    cost_usd: float | None
+
+
+def estimate(connection: DuckDBPyConnection, job: Job, settings: Settings) -> Estimate | None:
+    """Estimate a job's judge calls; ``None`` for one that asks no judge.
+
+    Args:
+        connection: A connection on which :func:`leadline.tasks.plan.planner.plan` has run.
+        job: The evaluator.
+        settings: The run's choices, which name the judges.
+    """
+    evaluator = job.build()
+    if not evaluator.spec.judge:
+        return None
+    per_row = evaluator.calls_per_row() if isinstance(evaluator, JudgeEvaluator) else 1.0
+    length = " + ".join(_LENGTHS[field] for field in evaluator.reads if field in _LENGTHS) or "0"
+    scores, characters = connection.execute(
+        sql("estimate").format(length=length, evaluator_id=job.evaluator_id)
+    ).fetchall()[0]
+    calls = math.ceil(scores * per_row)
+    judge = _judge(evaluator, settings)
+    if judge is None:
+        return Estimate(calls, None)
+    each = cost(judge, math.ceil(PROMPT_TOKENS + characters / CHARACTERS_PER_TOKEN), REPLY_TOKENS)
+    return Estimate(calls, None if each is None else calls * each)
+
+
+def with_canaries(
+    connection: DuckDBPyConnection,
+    jobs: Sequence[Job],
+    estimates: Mapping[str, Estimate | None],
+    canaries: Sequence[Canary],
+) -> dict[str, Estimate | None]:
+    """Add what canaries cost, which are asked with every chunk; chunks are cut as on this machine.
+
+    Args:
+        connection: A connection on which :func:`leadline.tasks.plan.planner.plan` has run.
+        jobs: The evaluators of the run.
+        estimates: What their rows come to, by id.
+        canaries: The canaries.
+    """
+    judging = [job.evaluator_id for job in jobs if job.lane == "judge"]
+    counts = "SELECT count(DISTINCT row_id) FROM to_compute WHERE evaluator_id IN (SELECT unnest(?))"
+    (rows,) = connection.execute(counts, [judging]).fetchall()[0]
+    chunks = -(-rows // local_chunk_size("judge", rows, 1)) if rows else 0
+    out = dict(estimates)
+    for job in jobs:
+        known, evaluator = estimates.get(job.evaluator), job.build()
+        if known is None or not known.calls or not isinstance(evaluator, JudgeEvaluator):
+            continue
+        asked = sum(job.evaluator in canary.expected for canary in canaries)
+        calls = known.calls + math.ceil(asked * evaluator.calls_per_row() * chunks)
+        price = None if known.cost_usd is None else known.cost_usd * calls / known.calls
+        out[job.evaluator] = Estimate(calls, price)
+    return out
+
+
+def _judge(evaluator: object, settings: Settings) -> JudgeConfig | None:
+    if isinstance(evaluator, JudgeEvaluator):
+        return Toolbox(settings).judge_config(evaluator.judge_key())
+    return settings.judges[0] if settings.judges else None

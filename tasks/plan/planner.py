@@ -1,0 +1,228 @@
+"""Planning: which scores a run needs, which of them the store holds, and how the rest is cut into chunks.
+
+A score's key has two parts. The configuration (evaluator, version, parameters, models, splitter) names a folder of
+segments; the row's key, a digest of just the fields that the evaluator reads, is a column in them. The plan is the
+anti-join of the keys needed against the keys in that folder. Equal rows are computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from leadline.evaluators.core.base import Lane
+from leadline.evaluators.core.row import OUTPUTS, Field
+from leadline.tasks.db.connection import literal, sql
+from leadline.tasks.plan.chunks import local_chunk_size, shard_size
+from leadline.tasks.plan.configured import Job
+from leadline.tasks.store.parquet_integrity import whole_files
+from leadline.tasks.store.store import Store
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+LANES: Final[tuple[Lane, ...]] = ("gpu", "judge", "cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one job needs for one dataset, in distinct scores unless it says rows.
+
+    Attributes:
+        job: The evaluator in its configuration.
+        applicable: Rows that have all required inputs.
+        not_applicable: Rows that lack one, or are beyond the evaluator's limit.
+        host_errors: Rows whose host returned an error where the answer is needed.
+        reused: Distinct scores that the store holds, each trial counted.
+        to_compute: Distinct scores that it does not.
+    """
+
+    job: Job
+    applicable: int
+    not_applicable: int
+    host_errors: int
+    reused: int
+    to_compute: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A chunk of one lane: the rows ``first`` to ``last`` (inclusive) that some evaluator of the lane must score."""
+
+    lane: Lane
+    number: int
+    first: int
+    last: int
+    rows: int
+    scores: int
+
+
+def plan(
+    connection: DuckDBPyConnection, store: Store, jobs: Sequence[Job], model_keys: Sequence[str] = ()
+) -> tuple[Need, ...]:
+    """Fill the tables ``keys``, ``plan`` and ``to_compute`` and return what each job needs.
+
+    Args:
+        connection: A connection that shows the dataset's views.
+        store: Where scores may be found.
+        jobs: The evaluators of the run.
+        model_keys: Only the rows of these models; all when empty.
+    """
+    store.sync(store.scores(job.evaluator, job.config) for job in jobs if not job.error)
+    connection.execute(sql("keys"))
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE chosen AS SELECT row_id FROM rows JOIN models USING (model_id)"
+        + (" WHERE model_key IN (SELECT unnest(?))" if model_keys else ""),
+        [list(model_keys)] if model_keys else [],
+    )
+    groups: dict[tuple[Field, ...], int] = {}
+    for job in jobs:
+        if job.reads not in groups:
+            groups[job.reads] = len(groups)
+            _make_keys(connection, groups[job.reads], job.reads)
+    return tuple(_need(connection, store, job, groups[job.reads]) for job in jobs)
+
+
+def reads_ids(jobs: Sequence[Job]) -> dict[int, int]:
+    """Return each job's ``reads_id`` in the table ``keys``, numbered as :func:`plan` numbers them."""
+    groups: dict[tuple[Field, ...], int] = {}
+    return {job.evaluator_id: groups.setdefault(job.reads, len(groups)) for job in jobs}
+
+
+def _make_keys(connection: DuckDBPyConnection, reads_id: int, reads: Sequence[Field]) -> None:
+    parts = ", ".join(f"coalesce(hex({field.value}), '-')" for field in reads)
+    connection.execute(
+        f"INSERT INTO keys SELECT {reads_id}, row_id, unhex(substr(sha256(concat_ws('|', {parts})), 1, 32)) "
+        "FROM digests SEMI JOIN chosen USING (row_id)"
+    )
+
+
+def _need(connection: DuckDBPyConnection, store: Store, job: Job, reads_id: int) -> Need:
+    evaluator = job.build()
+    required = evaluator.required
+    outputs = [field for field in required if field in OUTPUTS]
+    present = " AND ".join(f"{field.value} IS NOT NULL" for field in required if field not in OUTPUTS) or "true"
+    answered = " AND ".join(f"{field.value} IS NOT NULL" for field in outputs) or "true"
+    failed = "error IS NOT NULL" if outputs else "false"
+    connection.execute(
+        f"""
+        INSERT INTO plan
+        SELECT {job.evaluator_id}, row_id,
+               CASE WHEN NOT ({present}) THEN 'not_applicable'
+                    WHEN {failed} THEN 'host_error'
+                    WHEN NOT ({answered}) THEN 'not_applicable'
+                    ELSE 'score' END
+        FROM digests SEMI JOIN chosen USING (row_id) JOIN (SELECT row_id, error FROM rows) USING (row_id)
+        """
+    )
+    if evaluator.max_rows is not None:
+        _limit(connection, job, evaluator.max_rows)
+    counts = dict(
+        connection.execute(
+            "SELECT state, count(*) FROM plan WHERE evaluator_id = ? GROUP BY state", [job.evaluator_id]
+        ).fetchall()
+    )
+    distinct, missing = _missing(connection, store, job, reads_id)
+    return Need(
+        job=job,
+        applicable=counts.get("score", 0),
+        not_applicable=counts.get("not_applicable", 0) + counts.get("over_limit", 0),
+        host_errors=counts.get("host_error", 0),
+        reused=distinct - missing,
+        to_compute=missing,
+    )
+
+
+def _limit(connection: DuckDBPyConnection, job: Job, most: int) -> None:
+    """Keep the first rows, case by case, so that all models are measured on the same cases."""
+    connection.execute(
+        """
+        UPDATE plan SET state = 'over_limit'
+        WHERE evaluator_id = $evaluator_id AND state = 'score' AND row_id NOT IN (
+            SELECT row_id
+            FROM plan JOIN (SELECT row_id, case_id, model_id FROM rows) USING (row_id)
+            WHERE evaluator_id = $evaluator_id AND state = 'score'
+            ORDER BY case_id, model_id, row_id
+            LIMIT $most
+        )
+        """,
+        {"evaluator_id": job.evaluator_id, "most": most},
+    )
+
+
+def _missing(connection: DuckDBPyConnection, store: Store, job: Job, reads_id: int) -> tuple[int, int]:
+    if job.error:
+        return 0, 0
+    connection.execute(
+        """
+        CREATE OR REPLACE TEMP TABLE wanted AS
+        SELECT keys.key, min(keys.row_id) AS row_id, trials.trial
+        FROM keys JOIN plan ON plan.row_id = keys.row_id AND plan.evaluator_id = ? AND plan.state = 'score',
+             range(?) AS trials(trial)
+        WHERE keys.reads_id = ?
+        GROUP BY keys.key, trials.trial
+        """,
+        [job.evaluator_id, job.trials, reads_id],
+    )
+    held = segments(store.scores(job.evaluator, job.config))
+    known = f"ANTI JOIN (SELECT key, trial FROM read_parquet({held})) AS held USING (key, trial)" if held else ""
+    connection.execute(f"INSERT INTO to_compute SELECT {job.evaluator_id}, row_id, trial, key FROM wanted {known}")
+    (distinct,) = connection.execute("SELECT count(*) FROM wanted").fetchall()[0]
+    (missing,) = connection.execute(
+        "SELECT count(*) FROM to_compute WHERE evaluator_id = ?", [job.evaluator_id]
+    ).fetchall()[0]
+    return distinct, missing
+
+
+def segments(folder: Path) -> str:
+    """Return the segments of a folder that are whole as an SQL list of file names, ``""`` when there are none."""
+    files = whole_files(folder, "scores")
+    return f"[{', '.join(literal(file) for file in files)}]" if files else ""
+
+
+def cut(
+    connection: DuckDBPyConnection,
+    jobs: Sequence[Job],
+    folder: Path,
+    *,
+    processes: int,
+    workers: Mapping[Lane, int] | None = None,
+) -> tuple[Window, ...]:
+    """Write what is to compute, one Parquet file per lane ordered by row, and return its chunks.
+
+    Args:
+        connection: A connection on which :func:`plan` has run.
+        jobs: The evaluators of the run.
+        folder: Where ``<lane>.parquet`` is written.
+        processes: How many processes the cpu lane has; it gets some four chunks for each, if they are worth it.
+        workers: Workers online, for the lanes that they serve; their chunks are larger.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    windows: list[Window] = []
+    for lane in LANES:
+        ids = [job.evaluator_id for job in jobs if job.lane == lane]
+        connection.execute(
+            "CREATE OR REPLACE TEMP TABLE lane AS SELECT row_id, evaluator_id, trial, key, "
+            "dense_rank() OVER (ORDER BY row_id) - 1 AS position "
+            "FROM to_compute WHERE evaluator_id IN (SELECT unnest(?)) ORDER BY row_id, evaluator_id, trial",
+            [ids],
+        )
+        ((rows, scores),) = connection.execute("SELECT coalesce(max(position) + 1, 0), count(*) FROM lane").fetchall()
+        if not rows:
+            continue
+        connection.execute(
+            f"COPY (SELECT row_id, evaluator_id, trial, key FROM lane ORDER BY row_id, evaluator_id, trial) "
+            f"TO {literal(folder / f'{lane}.parquet')} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20480)"
+        )
+        served = (workers or {}).get(lane, 0)
+        size = shard_size(lane, rows, scores, served) if served else local_chunk_size(lane, rows, processes)
+        windows += [
+            Window(lane, *line)
+            for line in connection.execute(
+                f"SELECT position // {size} AS number, min(row_id), max(row_id), count(DISTINCT row_id), count(*) "
+                "FROM lane GROUP BY number ORDER BY number"
+            ).fetchall()
+        ]
+    return tuple(windows)

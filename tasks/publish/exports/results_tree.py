@@ -1,0 +1,137 @@
+"""The folder of one evaluator: results, leaderboards, findings, log and archive."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leadline.evaluators.core.text import count
+from leadline.tasks.publish import jsonio
+from leadline.tasks.publish.exports import tree_layout
+from leadline.tasks.publish.exports.describe import descriptor, finding
+from leadline.tasks.publish.exports.eval_results import KIND, write_eval_results
+from leadline.tasks.publish.exports.leaderboards import hardest_cases, kind, standings, write_leaderboards
+from leadline.tasks.publish.facts import statements
+from leadline.tasks.publish.report.details_page import write_details
+from leadline.tasks.publish.reuse import RowsFiles
+from leadline.tasks.publish.templating import render, visible
+from leadline.tasks.publish.views import EvaluatorView, Facts, Finding
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+def write_evaluator(
+    connection: DuckDBPyConnection,
+    facts: Facts,
+    evaluator: EvaluatorView,
+    folder: Path,
+    kept: RowsFiles,
+    *,
+    texts: bool,
+) -> None:
+    """Write all files of one evaluator.
+
+    Args:
+        connection: The run's database, with the views that :func:`leadline.tasks.publish.facts.collect` leaves.
+        facts: What the run found.
+        evaluator: The evaluator.
+        folder: Where; it is made.
+        kept: The files of rows of earlier runs.
+        texts: Whether the rows' files repeat questions, answers and contexts.
+    """
+    folder.mkdir(parents=True)
+    if evaluator.keeps_rows:
+        write_eval_results(connection, facts, evaluator, folder, kept, texts=texts)
+    hardest = hardest_cases(connection, evaluator)
+    write_leaderboards(facts, evaluator, folder, hardest)
+    write_details(connection, facts, evaluator, folder)
+    problems = [problem for problem in facts.problems if _concerns(problem, evaluator)]
+    insights = [insight for insight in facts.insights if _concerns(insight, evaluator)]
+    for name, found in (("problems", problems), ("insights", insights)):
+        path = folder / name / f"{name}_and_actions.json"
+        jsonio.write(path, {name: [finding(facts, item, kind(evaluator)) for item in found]})
+    context = {
+        "facts": facts,
+        "evaluator": evaluator,
+        "standings": standings(facts, evaluator),
+        "hardest": hardest,
+        "problems": problems,
+        "insights": insights,
+        "unmeasured": [u for u in facts.unmeasured if u.evaluator_id == evaluator.id],
+    }
+    fragment = tree_layout.explanation(folder, "global-html-fragment", tree_layout.HTML)
+    fragment.write_text(render("fragment.html", **context), "utf-8")
+    (folder / "work").mkdir()
+    (folder / "work" / "report.md").write_text(render("evaluator.md", **context), "utf-8")
+    _write_log(connection, facts, evaluator, folder)
+    _write_archive(folder)
+    jsonio.write(folder / "result_descriptor.json", _result(facts, evaluator, folder, len(problems), len(insights)))
+
+
+def _write_log(connection: DuckDBPyConnection, facts: Facts, evaluator: EvaluatorView, folder: Path) -> None:
+    started = str(facts.record.get("started") or "")
+    lines = [
+        f"{evaluator.name} ({evaluator.key}), configuration {evaluator.config}",
+        f"row scores: {evaluator.reused} reused, {evaluator.computed} to compute",
+        *([f"could not run: {evaluator.error}"] if evaluator.error else []),
+    ]
+    for lost in facts.unmeasured:
+        if lost.evaluator_id == evaluator.id:
+            lines.append(f"{count(lost.n_rows, 'row')} unscored: {lost.reason}")
+    query = statements()["error_messages"].format(
+        metric_ids=", ".join(str(metric.id) for metric in evaluator.metrics) or "NULL", evaluator_id=evaluator.id
+    )
+    for reason, message, rows in connection.execute(query).fetchall():
+        lines.append(f"{reason}, {count(rows, 'row')}: {message}")
+    identity = evaluator.folder.rsplit("_", 1)[1]
+    path = folder / "log" / f"explainer_run_{identity}.log"
+    path.parent.mkdir()
+    one_line = (re.sub(r"\s+", " ", visible(line)) for line in lines)
+    path.write_text("".join(f"{started} {line}\n".lstrip() for line in one_line), "utf-8")
+
+
+def _write_archive(folder: Path) -> None:
+    """Zip the evaluator's files. Of the rows only the Parquet file is in it, for JSON and CSV hold the same."""
+    archive = tree_layout.explanation(folder, "global-work-dir-archive", tree_layout.ZIP)
+    rows = KIND.replace("-", "_")
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder)
+            repeated = name.parts[0] == rows and path.suffix in (".json", ".csv")
+            if path.is_file() and name.parts[0] != "global_work_dir_archive" and not repeated:
+                # A fixed time, so that publishing a run again gives the same bytes.
+                entry = zipfile.ZipInfo(name.as_posix(), (1980, 1, 1, 0, 0, 0))
+                entry.external_attr = 0o644 << 16
+                packed = path.suffix == ".parquet"  # compressed already
+                entry.compress_type = zipfile.ZIP_STORED if packed else zipfile.ZIP_DEFLATED
+                with path.open("rb") as source, zipped.open(entry, "w") as target:
+                    while block := source.read(1 << 20):
+                        target.write(block)
+
+
+def _concerns(item: Finding, evaluator: EvaluatorView) -> bool:
+    """Whether a finding is this evaluator's, alone or together with others (then ``attrs`` names them)."""
+    shared = item.attrs.get("evaluator_ids")
+    return item.evaluator_id == evaluator.id or (isinstance(shared, list) and evaluator.key in shared)
+
+
+def _result(facts: Facts, evaluator: EvaluatorView, folder: Path, problems: int, insights: int) -> dict[str, Any]:
+    explanations: dict[str, dict[str, Any]] = {}
+    for meta in sorted(folder.glob("global_*/*.meta")):
+        entry = explanations.setdefault(meta.parent.name, {"formats": {}})
+        place = meta.with_suffix("")
+        entry["formats"][place.name] = [path.relative_to(folder).as_posix() for path in sorted(place.iterdir())]
+    return {
+        "run": facts.run_id,
+        "status": "failed" if evaluator.error else "finished",
+        "error": evaluator.error,
+        "evaluator": descriptor(evaluator),
+        "reused": evaluator.reused,
+        "computed": evaluator.computed,
+        "problems": problems,
+        "insights": insights,
+        "explanations": explanations,
+    }

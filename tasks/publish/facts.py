@@ -1,0 +1,117 @@
+"""From the run's database to view models, and the statements that the other modules of this room share."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from leadline.tasks.db.connection import sql
+from leadline.tasks.publish.views import (
+    Aggregate,
+    EvaluatorView,
+    Facts,
+    Finding,
+    FlipRate,
+    MetricView,
+    ModelView,
+    TrialSpread,
+    Unmeasured,
+)
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_NAMESPACE: Final = uuid.UUID("6b5a4c50-1f0e-5d0c-9a43-6c6561646c69")
+
+
+@cache
+def statements() -> Mapping[str, str]:
+    """Return the statements of ``publish.sql`` by name."""
+    parts = re.split(r"^-- statement: (\w+)\n", sql("publish"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def folder_name(run_id: str, evaluator: str) -> str:
+    """Return the name of an evaluator's folder: the same whenever the same run is published again."""
+    safe = re.sub(r"[^0-9A-Za-z_-]", "_", evaluator)[:80]
+    return f"{safe}_{uuid.uuid5(_NAMESPACE, f'{run_id}/{evaluator}')}"
+
+
+def collect(connection: DuckDBPyConnection, run_id: str, record: Mapping[str, Any]) -> Facts:
+    """Read everything but single rows, and leave the views ``run_models`` and ``run_rows`` on the connection."""
+    connection.execute(statements()["run_models"])
+    connection.execute(statements()["run_rows"])
+    problems = tuple(_finding(line) for line in _fetch(connection, "problems"))
+    insights = tuple(_finding(line) for line in _fetch(connection, "insights"))
+    ((n_cases, n_rows, n_flips),) = connection.execute(statements()["sizes"]).fetchall()
+    counted = dict(connection.execute(statements()["counts"]).fetchall())
+    return Facts(
+        run_id=run_id,
+        record=record,
+        models=_models(_fetch(connection, "models")),
+        evaluators=_evaluators(connection, run_id),
+        aggregates={
+            (line["metric_id"], line["model_id"]): Aggregate(**line | {"reasons": _object(line["reasons"])})
+            for line in _fetch(connection, "aggregates")
+        },
+        flip_rates=tuple(FlipRate(**line) for line in _fetch(connection, "flip_rates")),
+        trial_spread=tuple(TrialSpread(**line) for line in _fetch(connection, "trial_spread")),
+        problems=problems,
+        insights=insights,
+        unmeasured=tuple(Unmeasured(**line) for line in _fetch(connection, "unmeasured")),
+        rows=_row_names(connection, (*problems, *insights)),
+        n_cases=n_cases,
+        n_rows=n_rows,
+        n_flips=n_flips,
+        counts={status: int(counted.get(status, 0)) for status in ("scored", "unscored", "not_applicable")},
+    )
+
+
+def _fetch(connection: DuckDBPyConnection, name: str) -> list[dict[str, Any]]:
+    cursor = connection.execute(statements()[name])
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, line, strict=True)) for line in cursor.fetchall()]
+
+
+def _models(lines: list[dict[str, Any]]) -> tuple[ModelView, ...]:
+    """Two models may share name and version: then the keys tell them apart."""
+    names = [f"{line['name']} {line['version'] or ''}".strip() for line in lines]
+    return tuple(
+        ModelView(**line, label=name if names.count(name) == 1 else f"{name} ({line['key']})")
+        for line, name in zip(lines, names, strict=True)
+    )
+
+
+def _evaluators(connection: DuckDBPyConnection, run_id: str) -> tuple[EvaluatorView, ...]:
+    metrics: dict[int, list[MetricView]] = {}
+    for line in _fetch(connection, "metrics"):
+        metrics.setdefault(line["evaluator_id"], []).append(MetricView(**line))
+    return tuple(
+        EvaluatorView(
+            **line | {"identity": _object(line["identity"]), "params": _object(line["params"])},
+            folder=folder_name(run_id, line["key"]),
+            metrics=tuple(metrics.get(line["id"], ())),
+        )
+        for line in _fetch(connection, "evaluators")
+    )
+
+
+def _finding(line: dict[str, Any]) -> Finding:
+    return Finding(**line | {"attrs": _object(line["attrs"]), "row_ids": tuple(line["row_ids"] or ())})
+
+
+def _row_names(connection: DuckDBPyConnection, findings: Sequence[Finding]) -> dict[int, tuple[str, str]]:
+    if not any(finding.row_ids for finding in findings):
+        return {}
+    return {
+        row_id: (case, model) for row_id, case, model in connection.execute(statements()["finding_rows"]).fetchall()
+    }
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    value = json.loads(text) if text else {}
+    return value if isinstance(value, dict) else {"value": value}

@@ -1,0 +1,1 @@
+"""The page of a run for people: ``report.html``, its data, charts and pictures."""

@@ -1,0 +1,204 @@
+"""What the page draws: the cells of the heat map and the histograms, as numbers and SVG paths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from leadline.evaluators.core.text import count, nouns
+from leadline.tasks.publish.facts import statements
+from leadline.tasks.publish.numbers import ABSENT, RANGE, bound, figure, percent
+from leadline.tasks.publish.views import Aggregate, Facts, MetricView, ModelView
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+BINS: Final = 20
+SYMBOLS: Final[Mapping[str | None, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "≈", None: ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of the heat map.
+
+    Attributes:
+        value: The mean as it reads.
+        symbol: ✓, ✗, ≈ or nothing.
+        interval: The interval as it reads, or "".
+        gap: The coverage as it reads where rows are unscored, or "".
+        style: Classes: the side of the threshold, and how far from it (d1 to d4).
+        title: Everything, in words.
+    """
+
+    model: ModelView
+    value: str
+    symbol: str
+    interval: str
+    gap: str
+    style: str
+    title: str
+
+
+def heat_row(facts: Facts, metric: MetricView) -> list[Cell]:
+    """Return the cells of one metric, in the order of the models; the best value is marked when models differ."""
+    found = [facts.aggregates.get((metric.id, model.id)) for model in facts.models]
+    values = [item.value for item in found if item is not None and item.value is not None]
+    best = (max(values) if metric.higher_is_better else min(values)) if len(set(values)) > 1 else None
+    scale = _scale(metric, values)
+    cells = [_cell(metric, model, item, scale) for model, item in zip(facts.models, found, strict=True)]
+    return [
+        replace(cell, style=f"{cell.style} best") if item and item.value is not None and item.value == best else cell
+        for cell, item in zip(cells, found, strict=True)
+    ]
+
+
+def _scale(metric: MetricView, values: list[float]) -> tuple[float, float]:
+    """Return the ends of the colour scale: the metric's range, or what was seen of an open one."""
+    finite = [value for value in (*values, metric.threshold) if value is not None and math.isfinite(value)]
+    low = metric.low if math.isfinite(metric.low) else min(finite, default=0.0)
+    high = metric.high if math.isfinite(metric.high) else max(finite, default=1.0)
+    return low, high
+
+
+def _cell(metric: MetricView, model: ModelView, item: Aggregate | None, scale: tuple[float, float]) -> Cell:
+    if item is None or item.value is None:
+        lost = item is not None and item.n_unscored > 0
+        title = f"{metric.name}, {model.label}: " + (
+            f"none of {count(item.n_unscored, 'row')} could be scored ({_reasons(item)})"
+            if item is not None and lost
+            else "not applicable, the rows lack an input"
+        )
+        return Cell(
+            model,
+            "?" if lost else ABSENT,
+            "",
+            "",
+            "unscored" if lost else "",
+            "none" + (" lost" if lost else ""),
+            title,
+        )
+    passes = metric.passes(item.value)
+    side = "" if passes is None else "pass" if passes else "fail"
+    style = f"{side} d{_depth(metric, item.value, scale)}" + (" tie" if item.verdict == "inconclusive" else "")
+    interval = ""
+    if item.ci_low is not None and item.ci_high is not None and math.isfinite(item.ci_low):
+        interval = f"{figure(item.ci_low, metric.share)}{RANGE}{figure(item.ci_high, metric.share)}"
+    gap = "" if not item.n_unscored else percent(item.coverage)
+    return Cell(
+        model=model,
+        value=figure(item.value, metric.share),
+        symbol=SYMBOLS[item.verdict],
+        interval=interval,
+        gap=gap,
+        style=style.strip(),
+        title=_title(metric, model, item, interval),
+    )
+
+
+def _depth(metric: MetricView, value: float, scale: tuple[float, float]) -> int:
+    """Return 1 to 4: how far a value is from its threshold, or without one how high it is on the scale."""
+    low, high = scale
+    if metric.threshold is None or not math.isfinite(metric.threshold):
+        share = (value - low) / (high - low) if high > low and math.isfinite(value) else 1.0
+    else:
+        room = (high if value >= metric.threshold else low) - metric.threshold
+        share = (
+            abs((value - metric.threshold) / room)
+            if room and math.isfinite(value)
+            else float(value != metric.threshold)
+        )
+    return 1 + min(3, max(0, int(share * 4)))
+
+
+def _title(metric: MetricView, model: ModelView, item: Aggregate, interval: str) -> str:
+    lines = [f"{metric.name}, {model.label}: {figure(item.value, metric.share)}"]
+    if interval:
+        lines.append(f"95 % interval {interval}{f' ({item.ci_method})' if item.ci_method else ''}")
+    if item.threshold is not None:
+        says = {"pass": "satisfied", "fail": "not satisfied", "inconclusive": "cannot be told", None: ""}[item.verdict]
+        sign = "at least" if metric.higher_is_better else "at most"
+        lines.append(f"threshold {sign} {bound(item.threshold, metric.share)}: {says}")
+    if item.n_pass is not None and item.n_scored and not metric.dataset_level:
+        lines.append(f"{item.n_pass} of {count(item.n_scored, 'row')} {nouns(item.n_pass, 'satisfies', 'satisfy')} it")
+    if item.n_unscored:
+        lines.append(f"{count(item.n_unscored, 'row')} unscored: {_reasons(item)}")
+        if item.if_worst is not None and item.if_best is not None:
+            bounds = sorted((item.if_worst, item.if_best))
+            lines.append(
+                f"with them it would be {figure(bounds[0], metric.share)} to {figure(bounds[1], metric.share)}"
+            )
+    if item.n_not_applicable:
+        lines.append(f"{count(item.n_not_applicable, 'row')} not applicable")
+    return "\n".join(lines)
+
+
+def _reasons(item: Aggregate) -> str:
+    return ", ".join(f"{reason} {count}" for reason, count in item.reasons.items()) or "no reason given"
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Bars of one model as SVG paths in a box of 20 by 1."""
+
+    model: ModelView
+    good: str
+    bad: str
+    plain: str
+    n: int
+    mean: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """The histograms of one metric, with a common axis; ``limit`` is the threshold's place on it, if it is there."""
+
+    metric: MetricView
+    low: float
+    high: float
+    limit: float | None
+    models: tuple[Histogram, ...]
+
+
+def distributions(connection: DuckDBPyConnection, facts: Facts) -> dict[int, Distribution]:
+    """Return the distribution of each metric that has one."""
+    counts: dict[int, dict[int, list[int]]] = {}
+    axes: dict[int, tuple[float, float]] = {}
+    for metric_id, model_id, low, high, position, n in connection.execute(
+        statements()["histograms"].format(bins=BINS)
+    ).fetchall():
+        axes[metric_id] = (low, high)
+        counts.setdefault(metric_id, {}).setdefault(model_id, [0] * BINS)[position] = n
+    out = {}
+    for metric_id, by_model in counts.items():
+        metric = facts.metric(metric_id)
+        if metric is None:
+            continue
+        low, high = axes[metric_id]
+        limit = None
+        if metric.threshold is not None and low <= metric.threshold <= high:
+            limit = (metric.threshold - low) / (high - low) * BINS
+        models = tuple(
+            _histogram(facts, metric, model, by_model[model.id], (low, high))
+            for model in facts.models
+            if model.id in by_model
+        )
+        out[metric_id] = Distribution(metric, low, high, limit, models)
+    return out
+
+
+def _histogram(
+    facts: Facts, metric: MetricView, model: ModelView, bins: list[int], axis: tuple[float, float]
+) -> Histogram:
+    low, high = axis
+    top = max(bins)
+    paths = {True: "", False: "", None: ""}
+    for position, n in enumerate(bins):
+        if n:
+            # A bin that is there must be seen, however small beside the others.
+            height = max(0.04, n / top)
+            middle = low + (position + 0.5) / BINS * (high - low)
+            paths[metric.passes(middle)] += f"M{position + 0.08:g} 1v{-height:.3f}h.84V1z"
+    found = facts.aggregates.get((metric.id, model.id))
+    return Histogram(model, paths[True], paths[False], paths[None], sum(bins), found.value if found else None)

@@ -1,0 +1,1 @@
+"""Runs in the store: finding, tagging, showing and querying them."""

@@ -1,0 +1,89 @@
+"""Finding runs in the store, and what their records say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, Final
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.store.processes import has_ended, process_of
+from leadline.tasks.store.store import Run, Store
+
+_LATEST: Final = re.compile(r"latest(?:~([0-9]{1,6}))?")
+_INTERRUPTIONS: Final = ("KeyboardInterrupt", "TerminationSignal")
+
+
+def find_run(store: Store, name: str) -> Run:
+    """Return the run that a name stands for: its id, a prefix that only it has, ``latest``, or ``tag:NAME``.
+
+    ``latest`` is the youngest run that was completed, ``latest~1`` the completed one before it, and so on.
+
+    Raises:
+        UsageError: There is none, or the prefix fits several.
+    """
+    if name.startswith("tag:"):
+        from leadline.tasks.runs.tags import find_tagged
+
+        return find_tagged(store, name.removeprefix("tag:"))
+    runs = store.runs()
+    if back := _LATEST.fullmatch(name):
+        return _completed(store, runs, int(back[1] or 0))
+    if any(run.id == name for run in runs):
+        return store.run(name)
+    matches = [run for run in runs if name and run.id.startswith(name)]
+    if len(matches) > 1:
+        few = ", ".join(run.id for run in matches[-3:])
+        raise UsageError(f"{len(matches)} runs begin with {name!r} ({few}).", hint="Give more of the id.")
+    if not matches:
+        raise UsageError(f"There is no run {name!r} in the store {store.location}.", hint="List runs: leadline runs")
+    return matches[0]
+
+
+def _completed(store: Store, runs: list[Run], back: int) -> Run:
+    """Return the youngest completed run but ``back``."""
+    completed = (run for run in reversed(runs) if status(run.read()) == "completed")
+    found = next(islice(completed, back, None), None)
+    if found is None:
+        few, verb = (f"Fewer than {back + 1} runs", "were") if back else ("No run", "was")
+        raise UsageError(f"{few} in the store {store.location} {verb} completed yet.", hint="Look at: leadline runs")
+    return found
+
+
+def status(record: Mapping[str, Any]) -> str:
+    """Return what became of a run: ``running``, ``completed``, ``failed``, or ``interrupted``.
+
+    A run is interrupted when somebody stopped it, and when it says that it runs and its process is gone, be it that
+    another one has its pid by now; records of older runs do not tell these apart.
+
+    Whether a process of another machine lives cannot be told; its run counts as running.
+    """
+    said = str(record.get("status", "running"))
+    if said == "failed" and str(record.get("error")).startswith(_INTERRUPTIONS):
+        return "interrupted"
+    process = process_of(record.get("process"))
+    return "interrupted" if said == "running" and process and has_ended(process) else said
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """Return what is known of a run without opening its database; ``None`` where it is not known (yet)."""
+    record = run.read()
+    counts, problems = record.get("counts") or {}, record.get("problems") or {}
+    started = record.get("started")
+    return {
+        "run": run.id,
+        "name": record.get("name"),
+        "status": status(record),
+        "started": datetime.fromisoformat(started).astimezone(UTC).replace(tzinfo=None) if started else None,
+        **{
+            key: record.get(key)
+            for key in ("seconds", "dataset", "dataset_name", "dataset_source", "rows", "cases", "gate", "gate_reason")
+        },
+        **{key: counts.get(key) for key in ("scored", "unscored", "not_applicable")},
+        **{key: record.get(key) for key in ("reused", "computed")},
+        **{key: problems.get(key) for key in ("high", "medium", "low")},
+        **{key: record.get(key) for key in ("report", "error")},
+        "record": record,
+    }

@@ -1,0 +1,240 @@
+"""SQL over all runs together, for reading only.
+
+Each run's database is attached for reading, and the datasets' Parquet files are shown beside them. The statement of
+the user can change nothing and reach nothing else: it must be a query, the machine's files and the network are out of
+its reach except for those Parquet files, and no setting can be changed back.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.db.connection import DATASET_TABLES, connect, literal, sql
+from leadline.tasks.runs.lookup import summary
+from leadline.tasks.store.store import Run, Store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection
+
+RUN_TABLES: Final = (
+    "evaluators",
+    "metrics",
+    "scores",
+    "evidence",
+    "aggregates",
+    "trial_spread",
+    "flips",
+    "flip_rates",
+    "problems",
+    "insights",
+)
+SPARE_FILES: Final = 100
+_CHANGES: Final = re.compile(
+    r"\b(?:alter|attach|call|checkpoint|copy|create|delete|drop|export|import|insert|install|load|merge|pragma"
+    r"|reset|set|truncate|update|use|vacuum)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass
+class Archive:
+    """All runs of a store behind one connection.
+
+    Attributes:
+        connection: Shows the views of ``query.sql`` and the table ``runs``.
+        skipped: What could not be shown, one line each.
+    """
+
+    connection: DuckDBPyConnection
+    skipped: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def query(self, statement: str) -> Iterator[DuckDBPyConnection]:
+        """Run one query; its rows are fetched within the block from the connection that this yields.
+
+        Raises:
+            UsageError: It is not one query, or it is wrong, be it that this shows while its rows are fetched.
+        """
+        with _reporting(self.connection, statement):
+            yield self.connection.execute(statement)
+
+    @contextmanager
+    def arrow(self, statement: str, batch: int) -> Iterator[pa.RecordBatchReader]:
+        """Run one query as :meth:`query` does; its rows come in Arrow batches."""
+        with _reporting(self.connection, statement):
+            yield self.connection.sql(statement).to_arrow_reader(batch)
+
+
+@contextmanager
+def _reporting(connection: DuckDBPyConnection, statement: str) -> Iterator[None]:
+    import duckdb
+
+    _refuse_changes(connection, statement)
+    try:
+        yield
+    except duckdb.Error as error:
+        raise UsageError(f"The query failed: {_told(error)}") from error
+    except RuntimeError as error:
+        if "interrupted" in str(error):  # what DuckDB makes of Ctrl-C
+            raise KeyboardInterrupt from None
+        raise
+
+
+@contextmanager
+def archive(store: Store, runs: Sequence[Run] | None = None) -> Iterator[Archive]:
+    """Open runs together for reading.
+
+    Args:
+        store: The store.
+        runs: Only these; by default all.
+
+    Raises:
+        UsageError: There are more runs than files that may be open.
+    """
+    chosen = store.runs() if runs is None else list(runs)
+    _allow_files(len(chosen))
+    with connect() as connection:
+        opened = Archive(connection)
+        summaries = {run.id: summary(run) for run in chosen}
+        _show_runs(connection, list(summaries.values()))
+        databases = _attach(opened, store, chosen)
+        _show_run_tables(connection, databases)
+        files = _show_datasets(
+            opened, store, {run: known["dataset"] for run, known in summaries.items() if known["dataset"]}
+        )
+        connection.execute(sql("query"))
+        _lock(connection, store, files)
+        yield opened
+
+
+def _show_runs(connection: DuckDBPyConnection, summaries: Sequence[dict[str, Any]]) -> None:
+    connection.execute(sql("query_runs"))
+    if summaries:
+        columns = ", ".join("?" for _ in summaries[0])
+        lines = [[*list(known.values())[:-1], json.dumps(known["record"])] for known in summaries]
+        connection.executemany(f"INSERT INTO runs VALUES ({columns})", lines)
+
+
+def _attach(opened: Archive, store: Store, runs: Sequence[Run]) -> dict[str, str]:
+    """Attach the runs' databases; returns the catalog of each run that has one."""
+    import duckdb
+
+    catalogs: dict[str, str] = {}
+    for number, run in enumerate(runs):
+        store.fetch_database(run)
+        if not run.database.exists():
+            continue
+        try:
+            opened.connection.execute(f"ATTACH {literal(run.database)} AS run_{number} (READ_ONLY)")
+        except duckdb.Error as error:
+            opened.skipped.append(f"run {run.id}: {_told(error)}")
+        else:
+            catalogs[run.id] = f"run_{number}"
+    return catalogs
+
+
+def _show_run_tables(connection: DuckDBPyConnection, databases: dict[str, str]) -> None:
+    """Make the views ``stored.<table>`` over the tables of all runs; ``layout`` gives them their columns."""
+    connection.execute("ATTACH ':memory:' AS layout; USE layout")
+    connection.execute(sql("run") + sql("dataset"))
+    connection.execute("USE memory; CREATE SCHEMA stored")
+    existing = set(connection.execute("SELECT database_name, table_name FROM duckdb_tables()").fetchall())
+    for table in RUN_TABLES:
+        replace = "REPLACE (status::VARCHAR AS status)" if table == "scores" else ""
+        parts = [f"SELECT NULL::VARCHAR AS run, * {replace} FROM layout.{table}"] + [
+            f"SELECT {_text(run)} AS run, * {replace} FROM {database}.{table}"
+            for run, database in databases.items()
+            if (database, table) in existing
+        ]
+        connection.execute(f"CREATE VIEW stored.{table} AS {' UNION ALL BY NAME '.join(parts)}")
+
+
+def _show_datasets(opened: Archive, store: Store, datasets: dict[str, str]) -> list[Path]:
+    """Make the views ``stored.<table>`` over the datasets of all runs; returns the files that they read."""
+    connection = opened.connection
+    folders = {digest: store.dataset(digest) for digest in sorted(set(datasets.values()))}
+    present = [digest for digest in folders if store.has_dataset(digest)]
+    opened.skipped += [
+        f"run {run}: its dataset {digest} is no longer in the store"
+        for run, digest in datasets.items()
+        if digest not in present
+    ]
+    connection.execute("CREATE TABLE stored.datasets (run VARCHAR, dataset VARCHAR)")
+    if datasets:
+        connection.executemany("INSERT INTO stored.datasets VALUES (?, ?)", [list(pair) for pair in datasets.items()])
+    files: list[Path] = []
+    for table in DATASET_TABLES:
+        parts = [f"SELECT NULL::VARCHAR AS run, * FROM layout.{table}"]
+        found = [folders[digest] / f"{table}.parquet" for digest in present]
+        if found:
+            parts.append(
+                f"SELECT d.run, p.* EXCLUDE (filename) FROM read_parquet([{', '.join(map(literal, found))}], "
+                "filename = true, union_by_name = true) AS p "
+                "JOIN stored.datasets AS d ON d.dataset = parse_path(p.filename)[-2]"
+            )
+        connection.execute(f"CREATE VIEW stored.{table} AS {' UNION ALL BY NAME '.join(parts)}")
+        files += found
+    return files
+
+
+def _lock(connection: DuckDBPyConnection, store: Store, files: Sequence[Path]) -> None:
+    """Take every way out of the connection, for good."""
+    connection.execute("SET python_enable_replacements = false")
+    connection.execute(f"SET temp_directory = {literal(store.root / 'tmp')}")
+    connection.execute(f"SET allowed_paths = [{', '.join(map(literal, files))}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _refuse_changes(connection: DuckDBPyConnection, statement: str) -> None:
+    """Let pass what is one query.
+
+    A PIVOT counts as several statements and EXPLAIN ANALYZE runs what it explains, so those two may not even mention
+    a word that changes something.
+    """
+    import duckdb
+
+    try:
+        statements = connection.extract_statements(statement)
+    except duckdb.Error as error:
+        raise UsageError(f"The query cannot be read: {_told(error)}") from error
+    if len(statements) != 1:
+        raise UsageError(f"One query is expected, not {len(statements)} statements.")
+    kind = statements[0].type
+    if kind == duckdb.StatementType.SELECT:
+        return
+    compound = kind in (duckdb.StatementType.MULTI, duckdb.StatementType.EXPLAIN)
+    if not compound or _CHANGES.search(statement):
+        raise UsageError("Only queries are allowed here: nothing can be changed.", hint="Begin with SELECT or FROM.")
+
+
+def _allow_files(count: int) -> None:
+    """Raise the limit of open files where that is allowed; a database is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + SPARE_FILES
+    if soft == resource.RLIM_INFINITY or wanted <= soft:
+        return
+    if hard != resource.RLIM_INFINITY and wanted > hard:
+        raise UsageError(
+            f"The store holds {count} runs, more than this process may open ({hard - SPARE_FILES}).",
+            hint="Choose some of them with --last or --run.",
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _told(error: Exception) -> str:
+    """Return what DuckDB complains about, in one line."""
+    return " ".join(str(error).split("LINE 1:")[0].split())[:500]

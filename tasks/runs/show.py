@@ -1,0 +1,73 @@
+"""What one run found, and everything about one of its cases, as plain values that a person or a program can read."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from typing import Any, Final
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.db.connection import open_run, sql
+from leadline.tasks.db.tables import records
+from leadline.tasks.runs.lookup import summary
+from leadline.tasks.runs.older_runs import complete
+from leadline.tasks.store.store import Run, Store
+
+_JSON_COLUMNS: Final = ("attrs", "reasons", "metadata", "evidence", "flags")
+
+
+@cache
+def _statements() -> dict[str, str]:
+    parts = re.split(r"^-- (\w+)$", sql("show"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def overview(store: Store, run: Run) -> dict[str, Any]:
+    """Return a run's record with its leaderboards, problems and insights.
+
+    Raises:
+        UsageError: The run has no results yet, or an earlier version made it and its database lacks too much.
+        StoreError: Another process writes the run just now.
+    """
+    with open_run(store, run, read_only=True) as connection:
+        lacking = complete(connection, run.id)
+        names = ("board", "trial_spread", "problems", "insights")
+        found = {name: _decoded(records(connection, _statements()[name])) for name in names}
+    return summary(run) | found | {"lacking": list(lacking)}
+
+
+def case(store: Store, run: Run, key: str) -> dict[str, Any]:
+    """Return a case with each model's answer and every score of it, with what the score rests on.
+
+    Raises:
+        UsageError: The run's dataset has no such case.
+    """
+    statements = _statements()
+    with open_run(store, run, read_only=True) as connection:
+        complete(connection, run.id)
+        cases = _decoded(records(connection, statements["case"], [key]))
+        if not cases:
+            near = [line["case_key"] for line in records(connection, statements["near"], [key])]
+            raise UsageError(
+                f"Run {run.id} has no case {key!r}.", hint=f"The nearest: {', '.join(near)}." if near else ""
+            )
+        found = {
+            name: _decoded(records(connection, statements[name], [cases[0]["case_id"]]))
+            for name in ("answers", "scores", "evidence")
+        }
+    why = {(line.pop("row_id"), line.pop("evaluator"), line.pop("trial")): line for line in found["evidence"]}
+    answers = {answer.pop("row_id"): answer | {"scores": []} for answer in found["answers"]}
+    for score in found["scores"]:
+        row_id = score.pop("row_id")
+        said = why.get((row_id, score["evaluator"], score["trial"]), {})
+        answers[row_id]["scores"].append(score | {name: value for name, value in said.items() if value})
+    return cases[0] | {"run": run.id, "answers": list(answers.values())}
+
+
+def _decoded(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    for line in lines:
+        for name in _JSON_COLUMNS:
+            if isinstance(line.get(name), str):
+                line[name] = json.loads(line[name])
+    return lines

@@ -1,0 +1,265 @@
+"""Which run belongs to which version of a model, and that each is evaluated once.
+
+``<store>/versions/<digest>/record.json`` is about one (model, version, suite, configuration). Whoever evaluates it
+claims it there first. A claim whose owner is alive is left to it; one whose owner died is taken over; what is finished
+is answered from the record.
+
+On one host, and where several share a file system with locks, no two can claim at once. A bucket has no locks: there
+the last of those that claim at once wins, and each waits a little to see whether it is that one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import secrets
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from leadline.evaluators.core.row import Json
+from leadline.tasks.store.locks import locked
+from leadline.tasks.store.processes import is_gone, same_host, this_process
+from leadline.tasks.store.store import Store, digest, write_json
+
+State: TypeAlias = Literal["running", "done", "incomplete", "failed"]
+
+log = logging.getLogger("leadline.versions")
+
+BEAT_S: Final = 30.0
+"""How often the owner of a claim says that it lives."""
+
+SILENT_S: Final = 600.0
+"""An owner on another host that said nothing for this long is given up."""
+
+SETTLE_S: Final = 3.0
+"""How long a claim in a bucket must stand: longer than anybody takes from seeing that there is none to writing one."""
+
+RECORD: Final = "record.json"
+_NO_TAG: Final = re.compile(r"[^0-9A-Za-z_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is evaluated once.
+
+    Attributes:
+        model: Key of the model.
+        version: Its version.
+        suite: Name of the suite.
+        suite_digest: Digest of its cases.
+        configuration: Everything else that the outcome depends on; under ``measured`` what the scores depend on.
+    """
+
+    model: str
+    version: str
+    suite: str
+    suite_digest: str
+    configuration: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """What identifies it."""
+        return digest([self.model, self.version, self.suite_digest, dict(self.configuration)])
+
+    def folder(self, store: Store) -> Path:
+        """Return the folder of its record and its answers."""
+        return store.root / "versions" / self.digest
+
+
+class Claim:
+    """The right to evaluate something, and the duty to say how it went.
+
+    Attributes:
+        taken_over: Whether an earlier owner died over it.
+    """
+
+    def __init__(self, store: Store, subject: Subject, token: str, *, taken_over: bool) -> None:
+        self.taken_over = taken_over
+        self._token = token
+        self._store = store
+        self._path = subject.folder(store) / RECORD
+        self._over = False
+
+    def finish(self, state: State, outcome: Mapping[str, Any]) -> None:
+        """Put on record how it went."""
+        self._over = True
+        self._update({"state": state, "finished": _now(), **outcome})
+
+    def beat(self) -> None:
+        """Put on record that its owner lives."""
+        if not self._over:
+            self._update({"beat": time.time()})
+
+    def _update(self, changes: Mapping[str, Any]) -> None:
+        """Change the record, unless another process took it over."""
+        with locked(self._path.with_name("lock")):
+            record = _read(self._store, self._path)
+            if record and record.get("token") == self._token:
+                _write(self._store, self._path, record | dict(changes))
+
+
+def claim(store: Store, subject: Subject, *, owner: Mapping[str, Any], again: bool = False) -> Claim | dict[str, Any]:
+    """Claim something, or return the record of what became of it.
+
+    The record's ``state`` says which: ``done``, or ``running`` when another process is at it.
+
+    Args:
+        store: The store.
+        subject: What to evaluate.
+        owner: What people should know of whoever claims it.
+        again: Claim it although it is done.
+    """
+    path = subject.folder(store) / RECORD
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with locked(path.with_name("lock")):
+        before = _read(store, path)
+        state = before["state"] if before else None
+        taken_over = state == "running"
+        if before and (not _is_dead(before) if taken_over else state == "done" and not again):
+            return before
+        record = {
+            "digest": subject.digest,
+            "model": subject.model,
+            "version": subject.version,
+            "suite": subject.suite,
+            "suite_digest": subject.suite_digest,
+            "configuration": dict(subject.configuration),
+            "state": "running",
+            "token": (token := secrets.token_hex(8)),
+            "process": this_process(),
+            "claimed": _now(),
+            "beat": time.time(),
+            "owner": dict(owner),
+            "taken_over": taken_over,
+        }
+        _write(store, path, record)
+        if store.remote:
+            time.sleep(SETTLE_S)
+            now = _read(store, path)
+            if now and now["token"] != token:
+                return now
+    return Claim(store, subject, token, taken_over=taken_over)
+
+
+@contextmanager
+def held(held_claim: Claim) -> Iterator[Claim]:
+    """Show that a claim's owner lives while the block runs; what the block raises is put on record as its failure."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(BEAT_S):
+            try:
+                held_claim.beat()
+            except Exception as error:  # the store may be back for the next beat
+                log.warning("The claim could not be renewed: %s", error)
+
+    threading.Thread(target=beat, name="leadline-claim", daemon=True).start()
+    try:
+        yield held_claim
+    except BaseException as error:
+        held_claim.finish("failed", {"error": f"{type(error).__name__}: {error}"[:2000]})
+        raise
+    finally:
+        over.set()
+
+
+def records(store: Store) -> list[dict[str, Any]]:
+    """Return what is on record of all versions, the one finished last coming last."""
+    folder = store.root / "versions"
+    names = {path.parent.name for path in folder.glob(f"*/{RECORD}")}
+    if store.remote:
+        names |= set(store.remote.folders(folder))
+    found = [record for name in names if (record := _read(store, folder / name / RECORD))]
+    return sorted(found, key=lambda record: (str(record.get("finished", "")), record["digest"]))
+
+
+def previous(store: Store, subject: Subject) -> dict[str, Any] | None:
+    """Return the record of the version to compare a new one with: the last other one that passed.
+
+    It must have been evaluated on a suite of the same name; one that was measured in the same way is taken before
+    others. A version that failed is no measure, or one bad version would excuse the next, and neither is an undecided
+    one. Only where none has passed the last that did not fail is taken, and the last of all where all have failed.
+    """
+    others = [
+        record
+        for record in records(store)
+        if record["state"] == "done"
+        and (record["model"], record["suite"]) == (subject.model, subject.suite)
+        and record["version"] != subject.version
+        and record.get("run")
+    ]
+    alike = [record for record in others if _measured(record["configuration"]) == _measured(subject.configuration)]
+    found = alike or others
+    passed = [record for record in found if record.get("decision") == "pass"]
+    accepted = [record for record in found if record.get("decision") != "fail"]
+    return (passed or accepted or found)[-1] if found else None
+
+
+def of_version(store: Store, subject: Subject, version: str) -> dict[str, Any] | None:
+    """Return the youngest record of a version of the same model on a suite of the same name."""
+    found = [
+        record
+        for record in records(store)
+        if record["state"] == "done"
+        and (record["model"], record["suite"], record["version"]) == (subject.model, subject.suite, version)
+    ]
+    return found[-1] if found else None
+
+
+def versions_in(dataset: Path) -> dict[str, str | None]:
+    """Return the versions that a loaded dataset states of its models, by their keys."""
+    from pyarrow import parquet
+
+    lines = parquet.read_table(dataset / "models.parquet", columns=["model_key", "version"]).to_pylist()
+    return {line["model_key"]: line["version"] for line in lines}
+
+
+def tag_of(subject: Subject) -> str:
+    """Return the tag of the run of a model's last version that passed: ``<model>.<suite>.accepted``.
+
+    Where a name cannot stand in a tag as it is, six digits tell it from others that would look the same.
+    """
+    names = (subject.model, subject.suite)
+    parts = [(_NO_TAG.sub("-", name).strip("-_") or "x")[:40] for name in names]
+    apart = [] if parts == list(names) else [digest(list(names))[:6]]
+    return ".".join([*parts, *apart, "accepted"])
+
+
+def file_name(suite: str) -> str:
+    """Return the name of the file with the answers to a suite; a run's dataset is called after it."""
+    return f"{_NO_TAG.sub('-', suite).strip('-')[:80] or 'answers'}.jsonl"
+
+
+def _measured(configuration: Mapping[str, Any]) -> str:
+    return digest(configuration.get("measured"))
+
+
+def _is_dead(record: Mapping[str, Any]) -> bool:
+    if same_host(record["process"]):
+        return is_gone(record["process"], record["beat"])
+    return time.time() - float(record["beat"]) > SILENT_S
+
+
+def _read(store: Store, path: Path) -> dict[str, Any] | None:
+    if store.remote:
+        store.remote.fetch([path])
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+
+
+def _write(store: Store, path: Path, record: Mapping[str, Any]) -> None:
+    write_json(path, record)
+    store.push([path])
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")

@@ -1,0 +1,1 @@
+"""Step 3, score: a chunk of rows becomes segments of scores, on this machine or on a worker."""

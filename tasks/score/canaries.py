@@ -1,0 +1,199 @@
+"""Canaries: rows whose verdicts are known, put to the judge with every chunk before the chunk's own rows.
+
+A canary file is a small dataset in any format, whose rows say in ``expected_scores`` what evaluators should give them::
+
+    {"case": "right", "model": "canary", "question": "…", "expected_answer": "…", "actual_answer": "…",
+     "expected_scores": {"llamaindex.correctness": [4, 5], "databricks.correctness": 1}}
+
+A key is an evaluator, for its primary metric, or ``EVALUATOR.METRIC``; a value is a number or ``[lowest, highest]``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.registry import all_evaluators, get
+from leadline.evaluators.core.row import NotApplicable, Reason, Row, RowScore, Unscored
+from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
+from leadline.tasks.load import load_dataset
+from leadline.tasks.plan.configured import Job
+from leadline.tasks.score.rows import read_rows
+from leadline.tasks.store.store import Store
+
+log = logging.getLogger("leadline.score")
+
+EXPECTED: Final = "expected_scores"
+MOST: Final = 100
+"""Rows of a canary file at most: they are asked with every chunk."""
+
+_NAMED: Final = re.compile(r"[^#]+#[\w-]+")  # ID#NAME, an evaluator under a name of its own
+_CLOSE: Final = 1e-6
+_UNREADABLE: Final = (Reason.JUDGE_UNPARSEABLE, Reason.JUDGE_TRUNCATED)
+"""A judge that cannot say of a plain case what it was asked for has failed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """A row, and what evaluators should say of it.
+
+    Attributes:
+        row: The row.
+        expected: Least and greatest value by evaluator and metric.
+    """
+
+    row: Row
+    expected: Mapping[str, Mapping[str, tuple[float, float]]]
+
+
+def load_canaries(store: Store, file: str, jobs: Sequence[Job]) -> tuple[str, tuple[Canary, ...]]:
+    """Load a canary file into the store and return its digest there, and what it says.
+
+    Raises:
+        UsageError: It has too many rows, no evaluator of the run is expected to say anything of them, or what is
+            expected makes no sense.
+        DatasetError: It is no dataset.
+    """
+    loaded = load_dataset(store, file)
+    if loaded.rows > MOST:
+        raise UsageError(
+            f"{file} has {loaded.rows:,} rows; canaries are asked with every chunk, so {MOST} are the most."
+        )
+    canaries = read_canaries(loaded.path, source=file)
+    asked = {job.evaluator for job in jobs if job.lane == "judge"}
+    if not any(asked & set(canary.expected) for canary in canaries):
+        raise UsageError(
+            f"No canary of {file} says what a judge of this run should find.",
+            hint=f"Write {EXPECTED} for one of: {', '.join(sorted(asked)) or 'an evaluator that asks a judge'}.",
+        )
+    return loaded.digest, canaries
+
+
+def read_canaries(folder: Path, source: str = "The canary file") -> tuple[Canary, ...]:
+    """Read the canaries of a loaded dataset; rows that expect nothing are none.
+
+    Raises:
+        UsageError: What is expected makes no sense.
+    """
+    canaries = []
+    for row in read_rows(folder):
+        said = row.metadata.get(EXPECTED)
+        if said is not None:
+            canaries.append(Canary(row, _expected(said, f"{source}: case {row.case!r}: {EXPECTED}")))
+    return tuple(canaries)
+
+
+def _expected(said: Any, where: str) -> dict[str, dict[str, tuple[float, float]]]:
+    if isinstance(said, str):  # a cell of a CSV file
+        try:
+            said = json.loads(said)
+        except ValueError:
+            raise UsageError(f"{where} is no JSON.") from None
+    if not isinstance(said, Mapping) or not said:
+        raise UsageError(f"{where} must be an object.", hint='Write: {"EVALUATOR": [LOWEST, HIGHEST]}')
+    out: dict[str, dict[str, tuple[float, float]]] = {}
+    for key, value in said.items():
+        evaluator, metric = _metric(str(key), where)
+        out.setdefault(evaluator, {})[metric] = _interval(value, f"{where}: {key}")
+    return out
+
+
+def _metric(key: str, where: str) -> tuple[str, str]:
+    """Return the evaluator and the metric that a key names."""
+    if key in all_evaluators() or _NAMED.fullmatch(key):
+        primary = [metric.key for metric in get(key).spec.metrics if metric.primary and not metric.dataset_level]
+        if len(primary) != 1:
+            raise UsageError(f"{where}: {key} has no one primary metric.", hint="Write EVALUATOR.METRIC.")
+        return key, primary[0]
+    evaluator, _, metric = key.rpartition(".")
+    metrics = [one.key for one in get(evaluator or key).spec.metrics if not one.dataset_level]
+    if metric not in metrics:
+        raise UsageError(f"{where}: {evaluator} has no metric {metric!r}.", hint=f"Its metrics: {', '.join(metrics)}.")
+    return evaluator, metric
+
+
+def _interval(value: Any, where: str) -> tuple[float, float]:
+    ends = value if isinstance(value, list | tuple) else [value, value]
+    numbers = [end for end in ends if isinstance(end, bool | int | float) and math.isfinite(end)]
+    if len(ends) != 2 or len(numbers) != 2 or numbers[0] > numbers[1]:
+        raise UsageError(f"{where} must be a number, or [lowest, highest].")
+    return float(numbers[0]), float(numbers[1])
+
+
+def failed_by(
+    canaries: Sequence[Canary], evaluators: Iterable[Evaluator], tools: Toolbox, occasion: str
+) -> dict[str, str]:
+    """Put the canaries to the judges, and return what each judge that failed got wrong, by the judge's key.
+
+    One canary outside of what is expected is enough. A judge that cannot be reached, or not be paid for, has not
+    failed: the rows will say the same of themselves.
+
+    Args:
+        canaries: The canaries.
+        evaluators: Those that score rows of the chunk.
+        tools: The run's tools.
+        occasion: What the canaries are asked for: equal calls of one occasion are made once, those of another anew.
+    """
+    wanted = [
+        (evaluator, mine)
+        for evaluator in evaluators
+        if isinstance(evaluator, JudgeEvaluator)
+        and (mine := [canary for canary in canaries if evaluator.spec.id in canary.expected])
+    ]
+    if not wanted:
+        return {}
+    asking = tools.on_occasion(occasion)
+    with ThreadPoolExecutor(len(wanted), thread_name_prefix="leadline-canary") as threads:
+        found = list(threads.map(lambda one: _scored(one[0], [canary.row for canary in one[1]], asking), wanted))
+    wrong: dict[str, list[str]] = {}
+    for (evaluator, mine), scores in zip(wanted, found, strict=True):
+        for canary, score in zip(mine, scores, strict=True):
+            wrong.setdefault(judge_of(evaluator, tools), []).extend(_wrong(evaluator.spec.id, canary, score))
+    return {judge: _message(judge, faults) for judge, faults in wrong.items() if faults}
+
+
+def _scored(evaluator: Evaluator, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+    """Score canaries; an evaluator that fails on all of them will say so of the chunk's rows, too."""
+    try:
+        return evaluator.score(rows, tools)
+    except Exception as error:
+        log.exception("%s failed on the canaries", evaluator.spec.id)
+        return [RowScore.unscored(evaluator.row_metrics, Reason.EVALUATOR_ERROR, str(error))] * len(rows)
+
+
+def judge_of(evaluator: Evaluator, tools: Toolbox) -> str:
+    """Return the key of the judge that an evaluator asks, ``""`` where there is none."""
+    config = tools.judge_config(evaluator.judge_key()) if isinstance(evaluator, JudgeEvaluator) else None
+    return config.key if config else ""
+
+
+def _wrong(evaluator: str, canary: Canary, score: RowScore) -> list[str]:
+    """Return what is wrong with the score of a canary, metric by metric."""
+    out = []
+    for metric, (low, high) in canary.expected[evaluator].items():
+        value = score.values[metric]
+        if isinstance(value, Unscored):
+            said = f"gave no verdict ({value.reason})" if value.reason in _UNREADABLE else ""
+        elif isinstance(value, NotApplicable):
+            said = "does not apply to it"
+        else:
+            said = "" if low - _CLOSE <= value <= high + _CLOSE else f"gave {value:g}"
+        if said:
+            wanted = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+            out.append(f"{evaluator} {said} where {metric} must be {wanted} (canary {canary.row.case!r})")
+    return out
+
+
+def _message(judge: str, faults: Sequence[str]) -> str:
+    more = f"; {len(faults) - 3} more" if len(faults) > 3 else ""
+    return f"The judge {judge!r} failed canaries of this chunk: {'; '.join(faults[:3])}{more}."

@@ -1,0 +1,286 @@
+"""Scoring a chunk: one pure, idempotent function from a chunk to segments of scores.
+
+It may run in a thread, in a process pool or on another machine; it may be killed and run again. It reads the
+dataset's Parquet files and the plan, and writes segments. It never opens the run's database.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from leadline.evaluators.core.base import Lane
+from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.core.row import Field, Reason, Unscored
+from leadline.tasks.plan.configured import Job, read_canary_dataset, read_jobs
+from leadline.tasks.score.canaries import failed_by, judge_of, read_canaries
+from leadline.tasks.score.guard import score_rows, unscored
+from leadline.tasks.score.rows import NeededRow, needed_evaluators, read_chunk
+from leadline.tasks.score.worker_context import toolbox_for
+from leadline.tasks.store.parquet_writer import GrowingFile, growing
+from leadline.tasks.store.segments import StoredScore, segment_rows, unscored_rows
+from leadline.tasks.store.store import JOBS, Run, Store
+
+if TYPE_CHECKING:
+    from leadline.evaluators.models.refs import ModelRef
+
+log = logging.getLogger("leadline.score")
+
+BATCH_ROWS: Final[dict[Lane, int]] = {"cpu": 1_000, "gpu": 500, "judge": 250}
+"""Rows in memory at a time, for each lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """What one task scores: a window of rows of one lane. Plain values, so that it can travel as JSON.
+
+    Attributes:
+        store: The store, as ``Store.open`` takes it: a path, or a URL on whichever host.
+        run: Id of the run.
+        dataset: Digest of the dataset.
+        lane: The lane.
+        number: Position among the lane's chunks.
+        first: First row.
+        last: Last row, inclusive.
+        rows: Rows to look at.
+        scores: Row scores to compute.
+    """
+
+    store: str
+    run: str
+    dataset: str
+    lane: Lane
+    number: int
+    first: int
+    last: int
+    rows: int
+    scores: int
+
+    @property
+    def name(self) -> str:
+        """Name of the chunk within its run."""
+        return f"{self.lane}-{self.number:04d}"
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkResult:
+    """What became of a chunk.
+
+    Attributes:
+        chunk: Its name.
+        scored: Row scores written to segments.
+        unscored: Row scores with at least one metric that could not be measured.
+        seconds: Wall time by evaluator id.
+    """
+
+    chunk: str
+    scored: int
+    unscored: int
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+class JudgeDown(LeadlineError):
+    """Rows of a chunk have no verdict since the judge did not answer; what there is was written. Worth a retry."""
+
+
+def score_chunk(chunk: Chunk) -> ChunkResult:
+    """Score a chunk and write its segments; doing it again writes the same.
+
+    Raises:
+        JudgeDown: The judge did not answer for some rows. They are written as unscored, the others as scored, and
+            scoring the chunk again asks only for what is missing.
+    """
+    store = Store.open(chunk.store)
+    run = store.run(chunk.run)
+    store.fetch_plan(run)
+    store.has_dataset(chunk.dataset)
+    settings, jobs = read_jobs(run.plan / JOBS)
+    mine = [job for job in jobs if job.lane == chunk.lane and not job.error]
+    tools = toolbox_for(store, run, settings, chunk.lane)
+    with ExitStack() as opened:
+        work = [
+            _Work(job, trial, opened.enter_context(growing(_segment(store, chunk, job, trial))))
+            for job in mine
+            for trial in range(job.trials)
+        ]
+        failed = opened.enter_context(growing(run.unscored / f"{chunk.name}.parquet"))
+        if chunk.lane == "judge":
+            _quarantine(store, run, chunk, work, tools)
+        _score(store, run, chunk, work, tools, failed)
+    if not failed.rows:
+        store.discard(failed.path)  # of an earlier try
+    store.push([file.path for file in (*(one.segment for one in work), failed) if file.rows])
+    down = next((one.down for one in work if one.down), "")
+    if down and settings.judges:
+        raise JudgeDown(f"{chunk.name}: the judge gave no verdict for some rows. {down}")
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for one in work:
+        seconds[one.job.evaluator] += one.seconds
+    return ChunkResult(
+        chunk.name,
+        scored=sum(one.scored for one in work),
+        unscored=sum(one.unscored for one in work),
+        seconds={name: round(s, 3) for name, s in seconds.items() if s},
+    )
+
+
+def _segment(store: Store, chunk: Chunk, job: Job, trial: int) -> Path:
+    name = f"{chunk.run}-{chunk.name}" + (f"-t{trial}" if trial else "")
+    return store.scores(job.evaluator, job.config) / f"{name}.parquet"
+
+
+def _score(store: Store, run: Run, chunk: Chunk, work: Sequence[_Work], tools: Toolbox, failed: GrowingFile) -> None:
+    """Score a chunk batch by batch, each written before the next is read."""
+    pairs = run.plan / f"{chunk.lane}.parquet"
+    for group in _by_model(work, tools) if chunk.lane == "gpu" else [work]:
+        fields = [name for name in Field if any(name in one.job.reads for one in group)]
+        for batch in read_chunk(
+            store.dataset(chunk.dataset), pairs, chunk.first, chunk.last, fields, batch=BATCH_ROWS[chunk.lane]
+        ):
+            _prefetch(group, batch, tools)
+            _score_batch(group, batch, tools, together=chunk.lane == "judge")
+            tools.forget()
+            for one in group:
+                one.write(failed)
+
+
+def _quarantine(store: Store, run: Run, chunk: Chunk, work: Sequence[_Work], tools: Toolbox) -> None:
+    """Ask the judges about rows with known verdicts; what a judge that fails them would score is not put to it."""
+    dataset = read_canary_dataset(run.plan / JOBS)
+    if not dataset:
+        return
+    store.has_dataset(dataset)
+    needed = needed_evaluators(run.plan / f"{chunk.lane}.parquet", chunk.first, chunk.last)
+    asking = {one.job.evaluator_id: one.evaluator for one in work if one.job.evaluator_id in needed}
+    failed = failed_by(read_canaries(store.dataset(dataset)), asking.values(), tools, f"{chunk.run}/{chunk.name}")
+    for one in work:
+        one.quarantined = failed.get(judge_of(one.evaluator, tools), "")
+    for message in failed.values():
+        log.warning("%s is quarantined. %s", chunk.name, message)
+
+
+def _by_model(work: Sequence[_Work], tools: Toolbox) -> list[list[_Work]]:
+    """Group evaluators by their weights: a device that holds one model at a time loads each once for a chunk."""
+    groups: defaultdict[tuple[str, ...], list[_Work]] = defaultdict(list)
+    for one in work:
+        groups[one.models(tools)].append(one)
+    return [groups[refs] for refs in sorted(groups)]
+
+
+def _score_batch(work: Sequence[_Work], batch: Sequence[NeededRow], tools: Toolbox, *, together: bool) -> None:
+    """Score a batch, one evaluator after the other, or all together where they only wait for a judge."""
+    if not together:
+        for one in work:
+            one.score(batch, tools)
+        return
+    with ThreadPoolExecutor(max(1, len(work)), thread_name_prefix="leadline-judge") as threads:
+        for future in [threads.submit(one.score, batch, tools) for one in work]:
+            future.result()
+
+
+def _prefetch(work: Sequence[_Work], batch: Sequence[NeededRow], tools: Toolbox) -> None:
+    """Embed what all evaluators of the batch need in one pass."""
+    texts: dict[ModelRef, dict[str, None]] = {}
+    for one in work:
+        for ref, wanted in one.texts_to_embed(batch, tools).items():
+            texts.setdefault(ref, {}).update(wanted)
+    for ref, wanted in texts.items():
+        try:
+            tools.embed(ref, list(wanted))
+        except Exception as error:  # each evaluator meets it again and answers for its own rows
+            log.warning("Embedding with %s failed: %s", ref, error)
+
+
+class _Work:
+    """One evaluator's share of a chunk, in one trial.
+
+    Attributes:
+        segment: Where complete rows go.
+        scored: How many went there.
+        unscored: How many did not.
+        down: What was said of the first row for which a judge could not be asked.
+        seconds: Wall time.
+        quarantined: Why its judge is not asked.
+    """
+
+    def __init__(self, job: Job, trial: int, segment: GrowingFile) -> None:
+        self.job = job
+        self.evaluator = job.build()
+        self.segment = segment
+        self.scored = 0
+        self.unscored = 0
+        self.down = ""
+        self.seconds = 0.0
+        self.quarantined = ""
+        self._trial = trial
+        self._needed = (job.evaluator_id, trial)
+        self._results: list[tuple[bytes, StoredScore]] = []
+        self._warned = False
+
+    def models(self, tools: Toolbox) -> tuple[str, ...]:
+        """Return the weights that the evaluator needs; none if it cannot say, which scoring will show."""
+        try:
+            return tuple(sorted(map(str, self.evaluator.models(tools))))
+        except Exception as error:
+            self._warn("which models it needs", error)
+            return ()
+
+    def texts_to_embed(self, batch: Sequence[NeededRow], tools: Toolbox) -> dict[ModelRef, dict[str, None]]:
+        """Return the texts that the evaluator will ask to be embedded; none if it cannot say."""
+        rows = [needed.row for needed in batch if self._needed in needed.keys]
+        try:
+            wanted = self.evaluator.texts_to_embed(rows, tools) if rows else {}
+            return {ref: dict.fromkeys(texts) for ref, texts in wanted.items()}
+        except Exception as error:
+            self._warn("which texts it will embed", error)
+            return {}
+
+    def score(self, batch: Sequence[NeededRow], tools: Toolbox) -> None:
+        """Score the rows of a batch that need it, and keep that until it is written."""
+        mine = [needed for needed in batch if self._needed in needed.keys]
+        if not mine:
+            return
+        started = time.perf_counter()
+        if self.quarantined:
+            results = [unscored(self.evaluator, Reason.QUARANTINED, self.quarantined)] * len(mine)
+        else:
+            results = score_rows(self.evaluator, [needed.row for needed in mine], tools.in_trial(self._trial))
+        self.seconds += time.perf_counter() - started
+        self._results = [(needed.keys[self._needed], result) for needed, result in zip(mine, results, strict=True)]
+
+    def write(self, failed: GrowingFile) -> None:
+        """Add the rows of the batch to the segment, and those that are not complete to what the chunk failed at."""
+        complete = [(key, score) for key, score in self._results if score.complete]
+        broken = [(key, score) for key, score in self._results if not score.complete]
+        self._results = []
+        if complete:
+            keys, scores = zip(*complete, strict=True)
+            self.segment.add(segment_rows(self.evaluator.row_metrics, keys, scores, self._trial))
+        if broken:
+            keys, scores = zip(*broken, strict=True)
+            failed.add(unscored_rows(self.job.evaluator_id, keys, scores, self._trial))
+            self.down = self.down or _judge_down(scores)
+        self.scored += len(complete)
+        self.unscored += len(broken)
+
+    def _warn(self, what: str, error: Exception) -> None:
+        if not self._warned:
+            log.warning("%s cannot say %s: %s: %s", self.job.evaluator, what, type(error).__name__, error)
+        self._warned = True
+
+
+def _judge_down(scores: Sequence[StoredScore]) -> str:
+    """Return what is said of the first row for which a judge could not be asked, ``""`` if there is none."""
+    for score in scores:
+        for value in score.values.values():
+            if isinstance(value, Unscored) and value.reason is Reason.JUDGE_UNAVAILABLE:
+                return value.message or "It did not answer."
+    return ""

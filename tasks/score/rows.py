@@ -1,0 +1,111 @@
+"""Reading the rows of a chunk: only those rows, only the fields that some evaluator of the chunk reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+
+import orjson
+
+from leadline.evaluators.core.annotations import Annotations
+from leadline.evaluators.core.row import Chunk as ContextChunk
+from leadline.evaluators.core.row import Field, Row
+from leadline.tasks.db.connection import attach_dataset, connect, literal, sql
+
+_COLUMNS: Final[dict[Field, str]] = {
+    Field.QUESTION: "cases.question",
+    Field.EXPECTED_ANSWER: "cases.expected_answers",
+    Field.RETRIEVED_CONTEXT: "rows.retrieved_context",
+    Field.RETRIEVED_DOCUMENTS: "rows.retrieved_context",
+    Field.ACTUAL_ANSWER: "rows.actual_answer",
+    Field.CONDITION: "cases.condition",
+    Field.CATEGORIES: "cases.categories",
+    Field.EXPECTED_DOCUMENTS: "cases.expected_documents",
+    Field.METADATA: "cases.metadata AS case_metadata, rows.metadata AS row_metadata",
+    Field.EXPECTED_ANNOTATIONS: "cases.expected_annotations",
+    Field.PREDICTED_ANNOTATIONS: "rows.predicted_annotations",
+}
+
+
+class NeededRow(NamedTuple):
+    """A row and the keys of the scores that it needs, by evaluator number and trial."""
+
+    row: Row
+    keys: dict[tuple[int, int], bytes]
+
+
+def read_chunk(
+    dataset: Path, pairs: Path, first: int, last: int, fields: Sequence[Field], *, batch: int
+) -> Iterator[list[NeededRow]]:
+    """Yield the rows of a chunk in batches.
+
+    Args:
+        dataset: Folder of the loaded dataset.
+        pairs: Parquet file of what is to compute: ``row_id, evaluator_id, trial, key``.
+        first: First row of the chunk.
+        last: Last row of the chunk.
+        fields: The fields to fill in.
+        batch: Most rows per batch.
+    """
+    columns = dict.fromkeys(_COLUMNS[field] for field in fields)
+    statement = sql("chunk_rows").format(columns=", ".join(columns) or "NULL AS nothing", pairs=literal(pairs))
+    with connect(threads=1) as connection:
+        attach_dataset(connection, dataset)
+        reader = connection.sql(statement, params=[first, last, first, last]).to_arrow_reader(batch)
+        for record_batch in reader:
+            yield [_needed(line) for line in record_batch.to_pylist()]
+
+
+def read_rows(dataset: Path) -> list[Row]:
+    """Return all rows of a small dataset, with all fields."""
+    columns = ", ".join(dict.fromkeys(_COLUMNS.values()))
+    with connect(threads=1) as connection:
+        attach_dataset(connection, dataset)
+        reader = connection.sql(sql("all_rows").format(columns=columns)).to_arrow_reader(1_000)
+        return [_needed(line | {"jobs": []}).row for batch in reader for line in batch.to_pylist()]
+
+
+def needed_evaluators(pairs: Path, first: int, last: int) -> set[int]:
+    """Return the numbers of the evaluators that have something to compute in a chunk."""
+    with connect(threads=1) as connection:
+        found = connection.execute(
+            f"SELECT DISTINCT evaluator_id FROM read_parquet({literal(pairs)}) WHERE row_id BETWEEN ? AND ?",
+            [first, last],
+        ).fetchall()
+    return {evaluator_id for (evaluator_id,) in found}
+
+
+def _needed(line: dict[str, Any]) -> NeededRow:
+    return NeededRow(
+        Row(
+            case=line["case_key"],
+            model=line["model_key"],
+            question=line.get("question"),
+            expected_answers=tuple(line.get("expected_answers") or ()),
+            retrieved_context=tuple(
+                ContextChunk(chunk["content"], chunk["doc_uri"]) for chunk in (line.get("retrieved_context") or ())
+            ),
+            actual_answer=line.get("actual_answer"),
+            condition=line.get("condition"),
+            categories=tuple(line.get("categories") or ()),
+            expected_documents=tuple(line.get("expected_documents") or ()),
+            metadata=_metadata(line),
+            expected_annotations=_parsed(line.get("expected_annotations")),
+            predicted_annotations=_parsed(line.get("predicted_annotations")),
+        ),
+        {(job["evaluator_id"], job["trial"]): job["key"] for job in line["jobs"]},
+    )
+
+
+def _parsed(text: str | None) -> Annotations | None:
+    """Return annotations, which loading has brought into their one form."""
+    return None if text is None else cast("Annotations", orjson.loads(text))
+
+
+def _metadata(line: dict[str, Any]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name in ("case_metadata", "row_metadata"):
+        if line.get(name):
+            out |= orjson.loads(line[name])
+    return out

@@ -1,0 +1,211 @@
+"""A store on many hosts: each has a working copy in a folder, and what is finished lies in a bucket.
+
+Nearly all files of a store are immutable or written by one process, so keeping up takes no protocol: what a process
+finished it pushes, after the rename that made it whole, and what it needs it fetches if it is not there. A folder is
+complete once its last file is there. What lies in the working copy and never reached the bucket, since the process was
+killed in between, is pushed by whoever looks at that folder next.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final, TypeVar
+
+from leadline.evaluators.core.errors import StoreError
+from leadline.evaluators.core.paths import from_home
+from leadline.tasks.store.s3 import Bucket
+from leadline.tasks.store.store import digest, publish_folder, replacing
+from leadline.tasks.store.user_folder import state_folder
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+CACHE_VARIABLE: Final = "LEADLINE_CACHE"
+AT_ONCE: Final = 16
+"""Requests in flight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """What connects a working copy with its bucket; paths are local ones.
+
+    Attributes:
+        root: The working copy.
+        bucket: Where the objects are.
+    """
+
+    root: Path
+    bucket: Bucket
+
+    @classmethod
+    def at(cls, url: str) -> Remote:
+        """Connect to a store by its URL.
+
+        The working copy is a folder of ``$LEADLINE_CACHE``, by default below the user's folder for state.
+
+        Raises:
+            UsageError: The URL is wrong, or the working copies are in the home folder of nobody.
+            StoreError: There is no such bucket, or it cannot be reached.
+        """
+        bucket = Bucket.at(url)
+        _check(bucket)
+        given = os.environ.get(CACHE_VARIABLE)
+        base = from_home(given).absolute() if given else state_folder() / "stores"
+        return cls(base / digest(bucket.identity), bucket)
+
+    @property
+    def location(self) -> str:
+        """The store's URL."""
+        return self.bucket.location
+
+    def page(self, path: Path) -> str:
+        """Return a file's address for a browser."""
+        return self.bucket.page(self._name(path))
+
+    def push(self, paths: Iterable[Path]) -> None:
+        """Upload files, replacing what is there."""
+        _each(paths, lambda path: self.bucket.put(path, self._name(path)))
+
+    def push_folder(self, folder: Path, last: str = "") -> None:
+        """Make a folder in the bucket what the local one is.
+
+        Args:
+            folder: The folder.
+            last: The file that says that the folder is complete; it is uploaded when all others are.
+        """
+        files = [path for path in _files(folder) if path.name != last]
+        self.push(files)
+        if last:
+            self.push([folder / last])
+        names = {self._name(path) for path in _files(folder)}
+        _each(set(self.bucket.objects(self._name(folder))) - names, self.bucket.delete)
+
+    def share_folder(self, folder: Path, last: str) -> None:
+        """Push an immutable folder unless it is in the bucket."""
+        if self.bucket.version(self._name(folder / last)) is None:
+            self.push_folder(folder, last)
+
+    def sync(self, folders: Sequence[Path]) -> None:
+        """Bring the immutable files of folders to where they are not: here or there.
+
+        A file that is on both sides in different sizes is the bucket's: a worker scored its chunk again.
+        """
+        there: dict[str, int] = {}
+        for listed in _each(folders, lambda folder: self.bucket.objects(self._name(folder))):
+            there |= listed
+        here = {self._name(path): path.stat().st_size for folder in folders for path in _files(folder)}
+        _each([name for name, size in there.items() if here.get(name) != size], self._get)
+        self.push(self.root / name for name in here if name not in there)
+
+    def mirror(self, folder: Path) -> None:
+        """Make a local folder what it is in the bucket, whatever is here."""
+        there = self.bucket.objects(self._name(folder))
+        _each(there, self._get)
+        for path in _files(folder):
+            if self._name(path) not in there:
+                path.unlink(missing_ok=True)
+
+    def fetch(self, paths: Iterable[Path]) -> None:
+        """Download files anew; what is not in the bucket stays as it is."""
+        _each(paths, lambda path: self._get(self._name(path)))
+
+    def push_changing(self, path: Path) -> None:
+        """Upload a file of which there may be another one later."""
+        self.push([path])
+        self._note(path, self.bucket.version(self._name(path)))
+
+    def fetch_changed(self, path: Path) -> None:
+        """Download a file if the bucket's is another one than what was transferred last."""
+        name, noted = self._name(path), _note_of(path)
+        if path.exists() and noted.exists() and noted.read_text(encoding="utf-8") == self.bucket.version(name):
+            return
+        self._note(path, self._get(name))
+
+    def _note(self, path: Path, version: str | None) -> None:
+        if version is not None:
+            with replacing(_note_of(path)) as temporary:
+                temporary.write_text(version, encoding="utf-8")
+
+    def fetch_folder(self, folder: Path, last: str) -> bool:
+        """Download a complete, immutable folder that is not here; returns whether it is here now.
+
+        Args:
+            folder: The folder; it appears whole or not at all.
+            last: The file without which it is not complete.
+        """
+        if folder.exists():
+            return True
+        if self.bucket.version(self._name(folder / last)) is None:
+            return False
+        names = self.bucket.objects(self._name(folder))
+
+        def fill(target: Path) -> None:
+            def download(name: str) -> None:
+                self._download(name, target / (self.root / name).relative_to(folder))
+
+            _each(names, download)
+
+        publish_folder(folder, fill)
+        return True
+
+    def discard(self, path: Path) -> None:
+        """Delete a file in the bucket."""
+        self.bucket.delete(self._name(path))
+
+    def folders(self, folder: Path) -> list[str]:
+        """Return the names of the folders in a folder of the bucket, in order; they need not be here."""
+        return self.bucket.folders(self._name(folder))
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.root).as_posix()
+
+    def _get(self, name: str) -> str | None:
+        """Download an object to its place; returns its version, ``None`` when there is no such object."""
+        try:
+            with replacing(self.root / name) as temporary:
+                version = self.bucket.get(name, temporary)
+                if version is None:
+                    raise FileNotFoundError(name)
+        except FileNotFoundError:
+            return None
+        return version
+
+    def _download(self, name: str, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if self.bucket.get(name, path) is None:
+            raise StoreError(f"{self.bucket.url(name)} was deleted while it was read.", hint="Try again.")
+
+
+def _each(items: Iterable[A], do: Callable[[A], B]) -> list[B]:
+    """Do something with each item, some at a time; the first error ends it."""
+    todo = list(items)
+    if len(todo) < 2:
+        return [do(item) for item in todo]
+    with ThreadPoolExecutor(min(AT_ONCE, len(todo)), thread_name_prefix="leadline-s3") as threads:
+        try:
+            return list(threads.map(do, todo))
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _note_of(path: Path) -> Path:
+    """Return the file that says which version of a file is here."""
+    return path.with_name(f".{path.name}.version")
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files below a folder, but for hidden ones: temporary files, and what is of this host only."""
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return [path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
+
+
+@cache
+def _check(bucket: Bucket) -> None:
+    """Look for the bucket once in a process: a listing of a bucket that does not exist is just empty."""
+    bucket.check()

@@ -1,0 +1,66 @@
+"""Folders for scratch files, which go with the process that made them."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from leadline.tasks.store.locks import is_held, locked
+from leadline.tasks.store.tmpfiles import host_tag
+
+if TYPE_CHECKING:
+    from leadline.tasks.store.store import Store
+
+_LOCK: Final = ".lock"
+"""File of a scratch folder that its process holds locked while it lives."""
+
+_SETTLED: Final = 60.0
+"""Seconds after which a scratch folder surely has its lock."""
+
+_ABANDONED: Final = 24 * 3600.0
+"""Seconds after which a scratch folder of another host, or one without a lock file, is nobody's."""
+
+
+@contextmanager
+def scratch_folder(store: Store, purpose: str) -> Iterator[Path]:
+    """Make a folder in the store; it is gone when the block ends, or when the next one is made if that is killed.
+
+    Args:
+        store: The store.
+        purpose: Begins the folder's name.
+    """
+    room = store.root / "staging"
+    room.mkdir(parents=True, exist_ok=True)
+    for folder in room.iterdir():
+        if _is_left(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+    prefix = f"{purpose}-{host_tag()}-"
+    with (
+        tempfile.TemporaryDirectory(prefix=prefix, dir=room, ignore_cleanup_errors=True) as name,
+        ExitStack() as held,
+    ):
+        folder = Path(name)
+        try:
+            held.enter_context(locked(folder / _LOCK))
+        except OSError:  # a file system without locks: the folder is told by its age alone
+            (folder / _LOCK).unlink(missing_ok=True)
+        yield folder
+
+
+def _is_left(folder: Path) -> bool:
+    """Return whether the process that made a scratch folder was killed: the kernel has freed its lock then.
+
+    Locks of other hosts are not seen on every file system, so that their folders are told by their age.
+    """
+    try:
+        age = time.time() - folder.stat().st_mtime
+        if f"-{host_tag()}-" in folder.name and (folder / _LOCK).exists():
+            return age > _SETTLED and not is_held(folder / _LOCK)
+    except OSError:  # it goes just now, or it is another user's
+        return False
+    return age > _ABANDONED

@@ -1,0 +1,174 @@
+"""Segments: the immutable Parquet files that scores are kept in.
+
+A segment belongs to one evaluator in one configuration and holds complete rows only, one line per (key, trial):
+``key``, ``trial``, a column ``m:<metric>`` per metric, and ``evidence``, ``flags``, ``payload`` and ``unscorable`` (the
+metrics that this row can never have, each with the reason) as JSON or null.
+What could not be scored goes to the run's own ``unscored`` folder, one line per metric, and is tried again next time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from leadline.evaluators.core.row import NotApplicable, Reason, RowScore, Unscored
+from leadline.tasks.publish.jsonio import clean
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+METRIC_PREFIX: Final = "m:"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredScore:
+    """A row's score as files hold it.
+
+    Attributes:
+        values: As in :class:`~leadline.evaluators.core.row.RowScore`, all numbers as floats.
+        complete: As in :class:`~leadline.evaluators.core.row.RowScore`.
+        evidence: JSON, ``None`` when there is none; so are the other two.
+        flags: JSON.
+        payload: JSON.
+    """
+
+    values: Mapping[str, float | Unscored | NotApplicable]
+    complete: bool
+    evidence: str | None
+    flags: str | None
+    payload: str | None
+
+
+def stored(score: RowScore) -> StoredScore:
+    """Return a score as files hold it; whatever files cannot hold is found here.
+
+    Raises:
+        TypeError: A value is no number, or something that is no JSON stands in the evidence or the payload.
+        ValueError: A reason that there is not, or JSON that holds itself.
+        OverflowError: An integer too large for a float.
+        AttributeError: Something is of another type than it should be.
+    """
+    return StoredScore(
+        {metric: _stored_value(metric, value) for metric, value in score.values.items()},
+        complete=score.complete,
+        evidence=_dump(score.evidence.to_json()) if score.evidence else None,
+        flags=_dump([flag.to_json() for flag in score.flags]) if score.flags else None,
+        payload=_dump(score.payload),
+    )
+
+
+def _stored_value(metric: str, value: object) -> float | Unscored | NotApplicable:
+    if type(value) is float or isinstance(value, NotApplicable):
+        return value
+    if isinstance(value, Unscored):
+        return Unscored(Reason(value.reason), clean(value.message))
+    if isinstance(value, Real):  # integers, booleans, and the numbers of NumPy
+        return float(value)
+    text = repr(value)
+    raise TypeError(f"{text if len(text) <= 80 else text[:79] + '…'} is no value for {metric}")
+
+
+def segment_rows(metrics: Sequence[str], keys: Sequence[bytes], scores: Sequence[StoredScore], trial: int) -> pa.Table:
+    """Return complete rows as a segment holds them.
+
+    Args:
+        metrics: Keys of the evaluator's per-row metrics.
+        keys: The rows' keys.
+        scores: The rows' scores; a metric that does not apply or cannot be measured becomes null.
+        trial: Which repetition they are.
+    """
+    import pyarrow as pa
+
+    columns: dict[str, pa.Array] = {
+        "key": pa.array(keys, pa.binary()),
+        "trial": pa.array([trial] * len(keys), pa.uint8()),
+        **_said(scores),
+        "payload": pa.array([score.payload for score in scores], pa.string()),
+        "unscorable": pa.array([_dump(_unscorable(score)) for score in scores], pa.string()),
+    }
+    for metric in metrics:
+        values = [score.values[metric] for score in scores]
+        columns[METRIC_PREFIX + metric] = pa.array(
+            [None if isinstance(value, NotApplicable | Unscored) else value for value in values], pa.float64()
+        )
+    return pa.table(columns)
+
+
+def unscored_rows(evaluator_id: int, keys: Sequence[bytes], scores: Sequence[StoredScore], trial: int) -> pa.Table:
+    """Return rows with at least one metric that could not be measured, a line for each metric.
+
+    Args:
+        evaluator_id: The evaluator's number.
+        keys: The rows' keys.
+        scores: The rows' scores.
+        trial: Which repetition they are.
+    """
+    import pyarrow as pa
+
+    lines = [
+        (key, metric, value, score)
+        for key, score in zip(keys, scores, strict=True)
+        for metric, value in score.values.items()
+    ]
+    failed = [value if isinstance(value, Unscored) else None for _, _, value, _ in lines]
+    return pa.table(
+        {
+            "evaluator_id": pa.array([evaluator_id] * len(lines), pa.uint16()),
+            "key": pa.array([line[0] for line in lines], pa.binary()),
+            "trial": pa.array([trial] * len(lines), pa.uint8()),
+            "metric": pa.array([line[1] for line in lines], pa.string()),
+            "value": pa.array([line[2] if isinstance(line[2], float) else None for line in lines], pa.float64()),
+            "reason": pa.array([None if one is None else one.reason.value for one in failed], pa.string()),
+            "message": pa.array([None if one is None else one.message for one in failed], pa.string()),
+            **_said([line[3] for line in lines]),
+        }
+    )
+
+
+def _said(scores: Sequence[StoredScore]) -> dict[str, pa.Array]:
+    import pyarrow as pa
+
+    return {
+        "evidence": pa.array([score.evidence for score in scores], pa.string()),
+        "flags": pa.array([score.flags for score in scores], pa.string()),
+    }
+
+
+def _unscorable(score: StoredScore) -> dict[str, str] | None:
+    return {key: value.message for key, value in score.values.items() if isinstance(value, Unscored)} or None
+
+
+def _dump(value: object) -> str | None:
+    """Return JSON, ``None`` for nothing; NaN and the infinities, which JSON does not have, become null."""
+    if value is None:
+        return None
+    try:
+        return orjson.dumps(value, default=_number).decode()
+    except orjson.JSONEncodeError:  # lone surrogates, which UTF-8 cannot hold; keys that are numbers; long integers
+        import json
+
+        return clean(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, default=_number))
+
+
+def _finite(value: Any) -> Any:
+    """Return a JSON value with null where it is NaN or infinite."""
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _number(value: object) -> bool | int | float | None:
+    """Return what a scalar of NumPy stands for; nothing else than JSON is taken."""
+    import numpy as np
+
+    if isinstance(value, np.bool_ | np.integer | np.floating):
+        number: bool | int | float = value.item()
+        return number if math.isfinite(number) else None
+    raise TypeError(f"{type(value).__name__} is no JSON")

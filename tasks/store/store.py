@@ -1,0 +1,346 @@
+"""The store: where datasets, scores and runs live, and how files get into it.
+
+Layout, below the store's root::
+
+    datasets/<digest>/                  a loaded dataset as Parquet, shared by all runs of it
+    scores/<evaluator>/<config>/        immutable segments of scores, shared by all runs
+    vectors/<model>/                    immutable segments of embeddings
+    runs/<run>/run.json                 what was asked for and how it ended
+    runs/<run>/run.duckdb               the run's tables, written by one process
+    runs/<run>/plan/, unscored/         what to compute, and what could not be
+    runs/<run>/results/                 the report and its files
+    runs/<run>/page_cases.json          what the report's page holds of single cases, compressed
+    runs/<run>/rows_files.json          what the largest files were made of, for later runs to copy them
+    comparisons/<id>/                   what comparing two runs found
+    versions/<digest>/                  which run belongs to a version of a model, and its answers
+    ledger.sqlite                       every judge call, unless another ledger is named
+    staging/, tmp/                      scratch files of loads, collections, queries and comparisons in work
+
+A file appears under its final name complete or not at all: it is written beside it, brought to disk, and renamed.
+
+A store may also lie in a bucket (``s3://…``). Its root is then this host's working copy, and what a step finished or
+needs is pushed and fetched by the methods below, which do nothing for a store in a folder. See :mod:`.store.remote`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from leadline.evaluators.core.errors import StoreError, UsageError
+from leadline.evaluators.core.paths import from_home
+from leadline.tasks.store.tmpfiles import remove, temporary_beside
+
+if TYPE_CHECKING:
+    from leadline.tasks.store.remote import Remote
+
+log = logging.getLogger("leadline.store")
+
+STORE_VARIABLE: Final = "LEADLINE_STORE"
+DEFAULT_STORE: Final = ".leadline"
+MANIFEST: Final = "manifest.json"
+"""File of a dataset that is written last."""
+
+JOBS: Final = "jobs.json"
+"""File of a plan that is written last."""
+
+OWN: Final = ".own"
+"""Marks the folder of a run, in the working copy where it is being made."""
+
+ENDED: Final = ("completed", "failed")
+"""What the record of a run that has ended says."""
+
+_RUN_ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}")
+
+
+def digest(value: Any) -> str:
+    """Return the 32 hex digits that identify a JSON value, whatever the order of its keys."""
+    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:32]
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``; renamed to it when the block ends well, removed otherwise.
+
+    A file is on disk before it has its name, so that a power cut leaves none that is empty. A folder's files are not:
+    whoever must be able to trust them later, as with :func:`publish_folder`, brings them to disk.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary_beside(path)
+    try:
+        yield temporary
+        if not temporary.is_dir():
+            _bring_to_disk(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        remove(temporary)
+        raise
+
+
+def _bring_to_disk(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file atomically."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The folder of one run.
+
+    Attributes:
+        id: Its id.
+        path: The folder.
+        remote: The bucket behind it, if the store has one.
+    """
+
+    id: str
+    path: Path
+    remote: Remote | None = None
+
+    @property
+    def database(self) -> Path:
+        """The run's DuckDB file."""
+        return self.path / "run.duckdb"
+
+    @property
+    def plan(self) -> Path:
+        """Folder of the chunks to compute."""
+        return self.path / "plan"
+
+    @property
+    def unscored(self) -> Path:
+        """Folder of what could not be scored in this run."""
+        return self.path / "unscored"
+
+    @property
+    def results(self) -> Path:
+        """Folder of the report and its files."""
+        return self.path / "results"
+
+    def read(self) -> dict[str, Any]:
+        """Return the run's record."""
+        if self.remote and not (self.path / "run.json").exists():
+            self.remote.fetch([self.path / "run.json"])
+        try:
+            record = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise UsageError(f"There is no run {self.id!r} in the store.", hint="List runs: leadline runs") from None
+        return dict(record)
+
+    def update(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Merge changes into the run's record and return it; a run that has ended is its maker's own no more."""
+        if self.remote and not self.own:
+            self.remote.fetch([self.path / "run.json"])
+        record = (self.read() if (self.path / "run.json").exists() else {"id": self.id}) | dict(changes)
+        write_json(self.path / "run.json", record)
+        if self.remote:
+            self.remote.push([self.path / "run.json"])
+            if record.get("status") in ENDED:
+                (self.path / OWN).unlink(missing_ok=True)
+        return record
+
+    def fail(self, error: BaseException) -> None:
+        """Put on record that an error ended the run; that this cannot be written is only logged."""
+        try:
+            self.update({"status": "failed", "error": f"{type(error).__name__}: {error}"[:2000]})
+        except Exception as second:  # whatever it is, the first error is the one to tell
+            log.warning("Run %s failed, and its record does not say so: %s", self.id, second)
+
+    @property
+    def own(self) -> bool:
+        """Whether it is being made on this host, so that its files here are newer than the bucket's."""
+        return (self.path / OWN).exists()
+
+    @property
+    def report(self) -> str:
+        """Where other people find the report: a path, or an address in the bucket."""
+        page = self.results / "report.html"
+        return self.remote.page(page) if self.remote else str(page)
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A store in a folder, or in a bucket with a working copy in a folder.
+
+    Attributes:
+        root: The folder.
+        remote: The bucket, if there is one.
+    """
+
+    root: Path
+    remote: Remote | None = None
+
+    @classmethod
+    def open(cls, location: str | os.PathLike[str] | None = None) -> Store:
+        """Open the store at a path or URL, by default ``$LEADLINE_STORE`` or ``./.leadline``.
+
+        Raises:
+            UsageError: The URL is wrong, or it is in the home folder of nobody.
+            StoreError: The folder cannot be made, or the bucket cannot be reached.
+        """
+        where = str(location or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE)
+        remote = _remote(where) if "://" in where else None
+        root = remote.root if remote else from_home(where).absolute()
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"The store {root} cannot be made: {error.strerror}.",
+                hint="Set LEADLINE_CACHE." if remote else "Set LEADLINE_STORE.",
+            ) from error
+        return cls(root, remote)
+
+    @property
+    def location(self) -> str:
+        """What :meth:`open` takes on any host that sees the store: its URL, or the path."""
+        return self.remote.location if self.remote else str(self.root)
+
+    def dataset(self, dataset: str) -> Path:
+        """Return the folder of a loaded dataset."""
+        return self.root / "datasets" / dataset
+
+    def scores(self, evaluator: str, config: str) -> Path:
+        """Return the folder of the score segments of one evaluator in one configuration."""
+        return self.root / "scores" / evaluator / config
+
+    def vectors(self, model: str) -> Path:
+        """Return the folder of the embeddings of one model."""
+        return self.root / "vectors" / model
+
+    def new_run(self) -> Run:
+        """Make the folder of a new run; its id sorts by time."""
+        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+        run = self.run(f"{stamp}-{secrets.token_hex(3)}")
+        run.path.mkdir(parents=True)
+        if self.remote:
+            (run.path / OWN).touch()
+        return run
+
+    def run(self, run_id: str) -> Run:
+        """Return the folder of a run, which need not exist."""
+        if not _RUN_ID.fullmatch(run_id):
+            raise UsageError(f"{run_id!r} is no run id.", hint="List runs: leadline runs")
+        return Run(run_id, self.root / "runs" / run_id, self.remote)
+
+    def runs(self) -> list[Run]:
+        """Return all runs, oldest first, with their records as they are now."""
+        folder = self.root / "runs"
+        found = {path.parent.name for path in folder.glob("*/run.json")}
+        if self.remote:
+            own = {name for name in found if self.run(name).own}
+            others = set(self.remote.folders(folder)) - own
+            self.remote.fetch(folder / name / "run.json" for name in others)
+            found = own | {name for name in others if (folder / name / "run.json").exists()}
+        return [self.run(name) for name in sorted(found)]
+
+    def push(self, paths: Iterable[Path]) -> None:
+        """Give files that were written here to the other hosts."""
+        if self.remote:
+            self.remote.push(paths)
+
+    def sync(self, folders: Iterable[Path]) -> None:
+        """Bring the segments of folders to where they are missing, here or in the bucket."""
+        if self.remote:
+            self.remote.sync(list(folders))
+
+    def discard(self, path: Path) -> None:
+        """Delete a file, on all hosts if there are several; that there is none is fine."""
+        path.unlink(missing_ok=True)
+        if self.remote:
+            self.remote.discard(path)
+
+    def has_dataset(self, dataset: str) -> bool:
+        """Return whether a dataset is loaded, after fetching it if another host did that."""
+        folder = self.dataset(dataset)
+        if folder.exists():
+            return True
+        return self.remote is not None and self.remote.fetch_folder(folder, MANIFEST)
+
+    def share_dataset(self, dataset: str) -> None:
+        """Give a loaded dataset to the other hosts, unless they have it."""
+        if self.remote:
+            self.remote.share_folder(self.dataset(dataset), MANIFEST)
+
+    def fetch_record(self, run: Run) -> None:
+        """Fetch the record of a run of another host as it is now."""
+        if self.remote and not run.own:
+            self.remote.fetch([run.path / "run.json"])
+
+    def share_plan(self, run: Run) -> None:
+        """Give a run's plan to the workers."""
+        if self.remote:
+            self.remote.push_folder(run.plan, JOBS)
+
+    def fetch_plan(self, run: Run) -> None:
+        """Fetch a run's plan."""
+        if self.remote:
+            self.remote.fetch_folder(run.plan, JOBS)
+
+    def fetch_unscored(self, run: Run) -> None:
+        """Fetch what workers could not score."""
+        if self.remote:
+            self.remote.mirror(run.unscored)
+
+    def share_results(self, run: Run) -> None:
+        """Give a run's results and its database, which nobody writes any more, to the other hosts."""
+        if self.remote:
+            self.remote.push_folder(run.results)
+            self.remote.push_changing(run.database)
+
+    def fetch_database(self, run: Run) -> None:
+        """Fetch the database of a run of another host as it is now."""
+        if self.remote and not run.own:
+            self.remote.fetch_changed(run.database)
+
+    def fetch_results(self, run: Run) -> None:
+        """Fetch the results of a run of another host as they are now."""
+        if self.remote and not run.own:
+            self.remote.mirror(run.results)
+
+
+def _remote(url: str) -> Remote:
+    scheme = url.partition("://")[0]
+    if scheme != "s3":
+        raise UsageError(f"A store cannot be at {scheme}://.", hint="Give a path or s3://BUCKET/PREFIX.")
+    from leadline.tasks.store.remote import Remote
+
+    return Remote.at(url)
+
+
+def publish_folder(path: Path, fill: Callable[[Path], None]) -> Path:
+    """Make a folder appear complete under its name; if another process was first, its folder stays.
+
+    Its files are on disk by then: nobody looks at them again before later runs read them.
+    """
+    if path.exists():
+        return path
+    try:
+        with replacing(path) as temporary:
+            temporary.mkdir()
+            fill(temporary)
+            for file in temporary.rglob("*"):
+                if file.is_file():
+                    _bring_to_disk(file)
+    except OSError:
+        if not path.exists():
+            raise
+    return path

@@ -1,0 +1,101 @@
+"""Temporary files and folders beside what they become, and those that killed processes left.
+
+A temporary name tells the host, as 8 hex digits, and the process, as its number and when it started:
+``.<name>.<host>.<number>-<start>.<token>.tmp``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import secrets
+import shutil
+import socket
+import time
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from leadline.tasks.store.processes import has_ended, this_process
+
+log = logging.getLogger("leadline.store")
+
+DAY: Final = 24 * 3600.0
+
+_PLACES: Final = (
+    "datasets", "scores/*/*", "vectors/*", "runs/*", "runs/*/plan", "runs/*/unscored", "comparisons", "versions/*",
+)  # fmt: skip
+"""Folders of a store in which files and folders appear."""
+
+MONTH: Final = 30 * DAY
+"""What nobody touched for so long is nobody's, whatever host it is of."""
+
+_NAME: Final = re.compile(r"\..+\.([0-9a-f]{8})\.([0-9]+)-([0-9A-Za-z?]+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
+
+_NAME_BEFORE: Final = re.compile(r"\..+\.[0-9]+\.[0-9a-f]{8}\.tmp", re.DOTALL)
+"""Temporary names of versions that did not tell the host."""
+
+_MARK: Final = re.compile(r"\.swept-[0-9a-f]{8}")
+
+
+def temporary_beside(path: Path) -> Path:
+    """Return an unused name for what is to become ``path``."""
+    _, number, started = this_process().rsplit(":", 2)
+    return path.with_name(f".{path.name}.{host_tag()}.{number}-{started}.{secrets.token_hex(4)}.tmp")
+
+
+def sweep(root: Path) -> None:
+    """Remove what killed processes of this host left in a store; looks for it once a day.
+
+    What was touched within a day stays all the same: a container may have its neighbour's host name and not see its
+    neighbour's processes. What other hosts and earlier versions left goes once it was not touched for a month.
+
+    Args:
+        root: The store's folder.
+    """
+    mark = root / f".swept-{host_tag()}"
+    try:
+        if mark.exists() and not _untouched(mark, DAY):
+            return
+        mark.touch()
+    except OSError as error:  # another user's mark
+        log.warning("Temporary files in %s are not looked for: %s", root, error)
+        return
+    for place in (".swept-*", *(f"{place}/.*.tmp" for place in _PLACES)):
+        for path in root.glob(place):
+            try:
+                if _is_left(path):
+                    remove(path)
+            except OSError as error:  # another user's, or another process removes it just now
+                log.warning("What a killed process left stays: %s: %s", path, error)
+
+
+def remove(path: Path) -> None:
+    """Delete a file or a folder, if it is there; of a folder what can be deleted.
+
+    Raises:
+        OSError: It is a file that cannot be deleted.
+    """
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _is_left(path: Path) -> bool:
+    found = _NAME.fullmatch(path.name)
+    if found is None or found[1] != host_tag():
+        known = found or _NAME_BEFORE.fullmatch(path.name) or _MARK.fullmatch(path.name)
+        return known is not None and _untouched(path, MONTH)
+    return has_ended(f"{socket.gethostname()}:{found[2]}:{found[3]}") and _untouched(path, DAY)
+
+
+def _untouched(path: Path, seconds: float) -> bool:
+    return time.time() - path.lstat().st_mtime > seconds
+
+
+@cache
+def host_tag() -> str:
+    """Return what stands for this host in the names of files."""
+    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]

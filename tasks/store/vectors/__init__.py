@@ -1,0 +1,1 @@
+"""Embeddings in the store: immutable segments, and an index over them."""

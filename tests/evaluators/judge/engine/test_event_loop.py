@@ -1,0 +1,52 @@
+"""The judges' loop: one for all threads, and no thread is left waiting when a run is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from leadline.evaluators.judge.engine import event_loop
+from leadline.evaluators.judge.engine.event_loop import Cancelled, cancel_all, run
+
+
+def test_all_threads_share_one_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_loop, "_loop", None)
+    barrier = threading.Barrier(16)
+
+    async def which() -> int:
+        return id(asyncio.get_running_loop())
+
+    def ask() -> int:
+        barrier.wait()
+        return run(which())
+
+    with ThreadPoolExecutor(16) as threads:
+        assert len({future.result() for future in [threads.submit(ask) for _ in range(16)]}) == 1
+
+
+def test_an_exception_comes_back_to_the_thread_that_waits() -> None:
+    async def fail() -> None:
+        raise KeyError("here")
+
+    with pytest.raises(KeyError):
+        run(fail())
+
+
+def test_stopping_a_run_frees_the_threads_that_wait() -> None:
+    with ThreadPoolExecutor(2) as threads:
+        waiting = [threads.submit(run, asyncio.sleep(60)) for _ in range(2)]
+        time.sleep(0.2)
+        began = time.monotonic()
+        cancel_all()
+        for future in waiting:
+            assert isinstance(future.exception(5), Cancelled)
+        assert time.monotonic() - began < 5
+
+    async def fine() -> str:
+        return "fine"
+
+    assert run(fine()) == "fine"

@@ -1,0 +1,50 @@
+"""Names of models are refused before a call exactly where LiteLLM would refuse every call."""
+
+from __future__ import annotations
+
+import pytest
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.judge.engine import transport
+from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.judge.engine.providers import check_provider
+
+
+def named(model: str, api_base: str | None = None) -> JudgeConfig:
+    return JudgeConfig(model=model, api_base=api_base)
+
+
+@pytest.mark.parametrize("model", ["gpt-4o-mini", "openai/anything", "anthropic/claude-of-tomorrow"])
+def test_names_in_its_table_pass_without_importing_it(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
+    def imported() -> None:
+        raise AssertionError("LiteLLM was imported")
+
+    monkeypatch.setattr(transport, "litellm", imported)
+    check_provider(named(model))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "api_base"),
+    [
+        ("hosted_vllm/mine", None),
+        ("github_copilot/gpt-4o", None),
+        ("ft:gpt-4o-mini:acme::7", None),
+        ("acme/llama:" + "0" * 64, None),
+        ("llama", "https://api.groq.com/openai/v1"),
+    ],
+)
+def test_what_only_litellm_itself_knows_passes(model: str, api_base: str | None) -> None:
+    check_provider(named(model, api_base))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "api_base"), [("nosuch", None), ("nosuch/model", None), ("llama", "http://localhost:8000/v1")]
+)
+def test_a_name_that_tells_no_provider_is_refused_in_one_line(model: str, api_base: str | None) -> None:
+    with pytest.raises(Exception, match="LLM Provider NOT provided"):
+        transport.litellm().get_llm_provider(model, api_base=api_base)
+    with pytest.raises(UsageError, match=f"LiteLLM knows no provider for the model '{model}'") as refused:
+        check_provider(named(model, api_base))
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,73 @@
+"""The wire: what of a server's figures is believed."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadline.evaluators.core.redaction import LONGEST
+from leadline.evaluators.judge.engine.calls import Reply
+from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.judge.engine.transport import MOST_TOKENS, LiteLLMTransport, plausible
+from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
+
+MESSAGES = [{"role": "user", "content": "Is it so?"}]
+
+
+class Counting(JudgeEndpoint):
+    """A judge that tells of each call the usage that comes next in a list."""
+
+    def __init__(self, usages: Sequence[dict[str, Any] | None]) -> None:
+        super().__init__()
+        self.usages = usages
+
+    def envelope(self, question: Question, text: str, finish_reason: str) -> dict[str, Any]:
+        return super().envelope(question, text, finish_reason) | {"usage": self.usages[question.number]}
+
+
+@pytest.mark.slow
+def test_a_servers_count_of_tokens_is_believed_only_if_it_can_be_true() -> None:
+    told = {
+        (100, 20): (100, 20),
+        (100, 0): (100, 0),
+        (-100, 20): (None, 20),
+        (10**30, 20): (None, 20),
+        (100, -(10**30)): (100, None),
+        (0, 0): (None, None),
+    }
+    usages = [{"prompt_tokens": sent, "completion_tokens": said, "total_tokens": 1} for sent, said in told]
+
+    async def ask(url: str) -> list[Reply]:
+        transport, config = LiteLLMTransport(), JudgeConfig(model="openai/gpt-4o-mini", api_base=url)
+        return [await transport.send(config, MESSAGES, None, 8) for _ in endpoint.usages]
+
+    with serving(Counting([*usages, None])) as endpoint:
+        replies = asyncio.run(ask(endpoint.url))
+    assert [(reply.input_tokens, reply.output_tokens) for reply in replies] == [*told.values(), (None, None)]
+    costs = [reply.cost_usd for reply in replies]
+    assert costs[:2] == pytest.approx([100 * 0.15e-6 + 20 * 0.6e-6, 100 * 0.15e-6])
+    assert costs[2:] == [None] * 5
+
+
+@given(st.one_of(st.integers(), st.floats(), st.booleans(), st.none(), st.text()))
+def test_figures_that_cannot_be_true_are_unknown(figure: Any) -> None:
+    reply = plausible(Reply("yes", "stop", figure, figure, figure))
+    for tokens in (reply.input_tokens, reply.output_tokens):
+        assert tokens is None or (type(tokens) is int and 0 <= tokens <= MOST_TOKENS)
+    assert reply.cost_usd is None or (type(reply.cost_usd) is float and 0 <= reply.cost_usd < math.inf)
+
+
+def test_what_can_be_true_stays_as_it_is() -> None:
+    reply = Reply("yes", "length", 0, MOST_TOKENS, 0.25, 1.5, 3)
+    assert plausible(reply) == reply
+
+
+def test_the_reason_for_an_end_is_a_short_text_that_can_be_kept() -> None:
+    assert plausible(Reply("yes", "a lone \ud800")).finish_reason == "a lone \ufffd"
+    assert len(plausible(Reply("yes", "x" * 10_000)).finish_reason) == LONGEST

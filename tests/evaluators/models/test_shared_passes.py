@@ -1,0 +1,93 @@
+"""Embedding for coroutines: those that wait share a pass, and one's failure is not the others'."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
+from leadline.evaluators.models.shared_passes import Passes
+
+
+class Model:
+    def __init__(self) -> None:
+        self.passes: list[list[str]] = []
+        self.at_once = 0
+
+    def __call__(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        self.at_once += 1
+        assert self.at_once == 1
+        self.passes.append(list(texts))
+        time.sleep(0.02)
+        self.at_once -= 1
+        if any(len(text) > 50 for text in texts):
+            raise OutOfMemory("too long")
+        return np.array([[len(text), ord(text[0])] for text in texts], dtype=np.float32)
+
+
+def test_those_that_ask_while_the_model_is_busy_share_its_next_pass() -> None:
+    model = Model()
+
+    async def main() -> None:
+        passes = Passes(model)
+        first = asyncio.create_task(passes.of(["a"]))
+        await asyncio.sleep(0.005)
+        others = await asyncio.gather(*(passes.of([f"row {n}", "shared"]) for n in range(100)))
+        assert (await first).tolist() == [[1, 97]]
+        assert [vectors[0, 0] for vectors in others] == [5.0] * 10 + [6.0] * 90
+        assert (await passes.of(["later"])).tolist() == [[5, 108]]
+
+    asyncio.run(main())
+    assert [len(texts) for texts in model.passes] == [1, 101, 1]
+
+
+def test_one_text_that_does_not_fit_costs_no_other_its_vectors() -> None:
+    async def main() -> list[object]:
+        passes = Passes(Model())
+        return await asyncio.gather(passes.of(["a"]), passes.of(["x" * 60]), passes.of(["b"]), return_exceptions=True)
+
+    first, second, third = asyncio.run(main())
+    assert isinstance(second, OutOfMemory)
+    assert np.array_equal(first, [[1, 97]])  # type: ignore[call-overload]
+    assert np.array_equal(third, [[1, 98]])  # type: ignore[call-overload]
+
+
+def test_a_caller_that_gives_up_does_not_disturb_the_others() -> None:
+    async def main() -> npt.NDArray[np.float32]:
+        passes = Passes(Model())
+        impatient = asyncio.create_task(passes.of(["a"]))
+        patient = asyncio.create_task(passes.of(["b"]))
+        await asyncio.sleep(0.005)
+        impatient.cancel()
+        return await patient
+
+    assert asyncio.run(main()).tolist() == [[1, 98]]
+
+
+def test_without_its_weights_everybody_is_told() -> None:
+    def missing(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        raise ModelUnavailable("not here")
+
+    async def main() -> list[object]:
+        passes = Passes(missing)
+        return await asyncio.gather(passes.of(["a"]), passes.of(["b"]), return_exceptions=True)
+
+    assert all(isinstance(result, ModelUnavailable) for result in asyncio.run(main()))
+
+
+def test_another_event_loop_starts_afresh() -> None:
+    passes = Passes(Model())
+    for _ in range(2):
+        assert asyncio.run(passes.of(["a"])).shape == (1, 2)
+
+
+@pytest.mark.parametrize("texts", [["a", "a", "b"]])
+def test_repeated_texts_are_encoded_once(texts: list[str]) -> None:
+    model = Model()
+    assert asyncio.run(Passes(model).of(texts)).tolist() == [[1, 97], [1, 97], [1, 98]]
+    assert model.passes == [["a", "b"]]

@@ -1,0 +1,192 @@
+"""The command line as a whole: help, versions, exit codes, and what goes to which stream."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from leadline.evaluators.core.errors import DatasetError, Fault, StoreError, UsageError
+from leadline.flows.cli import main as program
+from leadline.flows.cli.main import COMMANDS, cli, run
+
+HEAVY = {"prefect", "duckdb", "pandas", "pyarrow", "torch", "transformers", "nltk", "numpy", "pydantic", "rich"}
+
+
+@pytest.fixture(autouse=True)
+def _own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("LEADLINE_STORE", str(tmp_path / "store"))
+
+
+def raising(error: BaseException) -> click.Command:
+    @click.command()
+    def boom() -> None:
+        raise error
+
+    return boom
+
+
+def run_raising(monkeypatch: pytest.MonkeyPatch, error: BaseException, *options: str) -> int:
+    monkeypatch.setattr(program.LazyGroup, "get_command", lambda *_: raising(error))
+    return run([*options, "runs"])
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["evaluate", "--help"], ["sql", "--help"], ["server", "start", "-h"]]
+)
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    script = (
+        "import sys\n"
+        "from leadline.flows.cli.main import run\n"
+        f"code = run({arguments!r})\n"
+        "print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)\n"
+        "sys.exit(code)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "Usage: leadline" in done.stdout
+    assert set(done.stderr.split()) & HEAVY == set()
+
+
+def test_every_command_of_the_help_exists_and_explains_itself() -> None:
+    for name, (_, text) in COMMANDS.items():
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        assert command.help, name
+        assert text.endswith("."), name
+
+
+def test_the_help_of_every_command_names_its_options(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in COMMANDS:
+        assert run([name, "--help"]) == 0
+        assert "--store" in capsys.readouterr().out, name
+
+
+def test_no_command_shows_the_help_and_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 2
+    assert "Usage: leadline" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["evaluat"], "Did you mean evaluate?"),
+        (["zzz"], "leadline --help"),
+        (["show"], "Missing argument"),
+        (["runs", "--nonsense"], "No such option"),
+        (["evaluators", "--family", "x"], "Families:"),
+        (["evaluators", "show", "bleau"], "bleu"),
+        (["show", "nothing"], "leadline runs"),
+        (["sql", "SELEC"], "syntax error"),
+    ],
+)
+def test_wrong_usage_is_said_in_a_line_on_standard_error(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert said in streams.err
+    assert "Traceback" not in streams.err
+
+
+def test_versions_are_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["version", "--json"]) == 0
+    versions = json.loads(capsys.readouterr().out)
+    assert versions["python"].startswith("3.")
+    assert versions["prefect"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(UsageError("No.", hint="Yes."), 2), (StoreError("Locked."), 3), (KeyboardInterrupt(), 130)],
+)
+def test_errors_on_purpose_end_in_their_own_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException, code: int
+) -> None:
+    assert run_raising(monkeypatch, error) == code
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert len(streams.err.splitlines()) == 1
+
+
+def test_a_refused_dataset_lists_its_faults(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    faults = [Fault("a.json", 3, "question", "missing"), Fault("a.json", None, "", "not JSON")]
+    assert run_raising(monkeypatch, DatasetError(faults)) == 2
+    error = capsys.readouterr().err
+    assert "a.json, row 3, question: missing" in error
+    assert "Traceback" not in error
+
+
+def test_an_error_of_its_own_is_one_line_that_names_a_log_with_the_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert run_raising(monkeypatch, ZeroDivisionError("odd\nthing")) == 3
+    error = capsys.readouterr().err
+    assert error.startswith("leadline hit an error of its own: ZeroDivisionError: odd thing, see ")
+    assert len(error.splitlines()) == 1
+    log = Path(error.split("see ")[1].strip())
+    assert tmp_path in log.parents
+    assert "Traceback" in log.read_text()
+
+
+def test_where_no_log_can_be_written_the_line_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    assert run_raising(monkeypatch, ZeroDivisionError("odd")) == 3
+    assert "no log could be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [["--debug", "runs"], ["runs", "--debug"]])
+def test_debug_shows_the_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    from leadline.tasks.store.store import Store
+
+    def fail(_: Store) -> list[Any]:
+        raise StoreError("Broken.")
+
+    monkeypatch.setattr(Store, "runs", fail)
+    assert run(options) == 3
+    error = capsys.readouterr().err
+    assert "Traceback" in error
+    assert error.rstrip().endswith("Error: Broken.")
+
+
+def test_a_reader_that_has_enough_is_no_failed_gate(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "leadline.flows.cli.main", "sql", "FROM range(200_000)", "--format", "csv"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "range\n"
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 141
+
+
+def test_what_the_terminal_cannot_show_is_escaped_not_an_error(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "leadline.flows.cli.main",
+        "sql",
+        "SELECT '\u2713 \U0001f600' AS x",
+        "--format",
+        "csv",
+    ]
+    import os
+
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, check=True, env=environment)
+    assert done.stdout == b"x\n\\u2713 \\U0001f600\n"

@@ -1,0 +1,153 @@
+"""The scoring flow as a worker runs it, without a server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prefect.client.schemas.objects import StateType
+
+from leadline.evaluators.core.context import Settings
+from leadline.evaluators.summarization.rouge import Rouge
+from leadline.flows.dispatch import score_chunk as module
+from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, UNFIT, read_result
+from leadline.tasks import pipeline
+from leadline.tasks.db.connection import open_run
+from leadline.tasks.load import load_dataset
+from leadline.tasks.plan.configured import choose
+from leadline.tasks.score.chunk import Chunk, ChunkResult, JudgeDown
+from leadline.tasks.store.store import JOBS, Store
+from tests.support.models.fake_hub import model_files, write_folder
+
+ROWS = 2_100
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> tuple[Store, pipeline.Planned]:
+    lines = [
+        {"case": f"c{n}", "model": "m", "expected_answer": f"It is {n} m.", "actual_answer": f"It is {n} metres."}
+        for n in range(ROWS)
+    ]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    store, settings = Store.open(tmp_path / "store"), Settings()
+    choice = choose(None, ("rouge", "encoding_guardrail"), {}, settings)
+    return store, pipeline.begin(
+        store, load_dataset(store, tmp_path / "rows.jsonl"), choice, settings,
+        model_keys=(), processes=2, config={}, workers={"cpu": 1},
+    )  # fmt: skip
+
+
+def score(chunk: Chunk) -> Any:
+    return module.score_chunk.fn(chunk)
+
+
+@pytest.mark.slow
+def test_a_large_chunk_is_scored_in_parts_and_says_how_much_it_scored(planned: tuple[Store, pipeline.Planned]) -> None:
+    store, plan = planned
+    (chunk,) = plan.chunks
+    assert chunk.scores == 2 * ROWS
+    state = score(chunk)
+    assert state.type == StateType.COMPLETED
+    result = read_result(chunk, state.message)
+    assert (result.chunk, result.scored, result.unscored) == ("cpu-0000", 2 * ROWS, 0)
+    segments = sorted(store.root.glob("scores/rouge/*/*.parquet"))
+    assert len(segments) == 16
+    before = [path.read_bytes() for path in segments]
+    score(chunk)
+    assert [path.read_bytes() for path in sorted(store.root.glob("scores/rouge/*/*.parquet"))] == before
+    run = store.run(plan.run)
+    pipeline.gather_scores(store, run)
+    with open_run(store, run, read_only=True) as connection:
+        assert connection.execute("SELECT count(*) FROM scores WHERE status = 'unscored'").fetchall() == [(0,)]
+        assert connection.execute("SELECT count(DISTINCT row_id) FROM scores").fetchall() == [(ROWS,)]
+
+
+def test_a_chunk_of_a_run_that_has_ended_is_not_scored(planned: tuple[Store, pipeline.Planned]) -> None:
+    store, plan = planned
+    store.run(plan.run).update({"status": "failed"})
+    state = score(plan.chunks[0])
+    assert state.type == StateType.CANCELLED
+    assert not list(store.root.glob("scores/rouge/*/*.parquet"))
+
+
+def test_a_worker_that_does_not_see_the_store_says_so(planned: tuple[Store, pipeline.Planned], tmp_path: Path) -> None:
+    state = score(replace(planned[1].chunks[0], store=str(tmp_path / "elsewhere")))
+    assert (state.type, state.name) == (StateType.FAILED, UNFIT)
+    assert "does not see the run" in state.message
+
+
+def test_a_worker_with_another_version_of_an_evaluator_scores_nothing(
+    planned: tuple[Store, pipeline.Planned], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, plan = planned
+    monkeypatch.setattr(Rouge, "spec", replace(Rouge.spec, version="another"))
+    state = score(plan.chunks[0])
+    assert (state.type, state.name) == (StateType.FAILED, UNFIT)
+    assert "rouge is not the same on this worker as where the run was planned: its version differs" in state.message
+    assert not list(store.root.glob("scores/*/*/*.parquet"))
+
+
+def test_a_worker_without_the_folder_of_a_model_scores_nothing(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "embedder", model_files())
+    state = score(planned_with(tmp_path, folder))
+    assert (state.type, state.name) == (StateType.FAILED, UNFIT)
+    assert f"does not have what groundedness needs: '{folder}' names no model" in state.message
+
+
+def test_a_worker_with_an_empty_folder_of_a_model_scores_nothing(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "embedder", model_files())
+    chunk = planned_with(tmp_path, folder)
+    folder.mkdir()
+    state = score(chunk)
+    assert (state.type, state.name) == (StateType.FAILED, UNFIT)
+
+
+def test_a_worker_without_the_users_evaluators_scores_nothing(
+    planned: tuple[Store, pipeline.Planned], tmp_path: Path
+) -> None:
+    store, plan = planned
+    jobs = store.run(plan.run).plan / JOBS
+    document = json.loads(jobs.read_text(encoding="utf-8"))
+    document["settings"]["evaluators_dir"] = str(tmp_path / "nowhere")
+    jobs.write_text(json.dumps(document), encoding="utf-8")
+    state = score(plan.chunks[0])
+    assert (state.type, state.name) == (StateType.FAILED, UNFIT)
+    assert "does not have what the run was planned with: There is no folder" in state.message
+
+
+def planned_with(folder: Path, embedder: Path) -> Chunk:
+    """Plan one row with a model in a folder, and take that away."""
+    settings = Settings(embedder=str(embedder))
+    line = {
+        "case": "c", "model": "m", "expected_answer": "5 m.", "actual_answer": "It is 5 m.",
+        "retrieved_context": ["The quay is 5 m deep."],
+    }  # fmt: skip
+    (folder / "row.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    store = Store.open(folder / "store")
+    plan = pipeline.begin(
+        store, load_dataset(store, folder / "row.jsonl"), choose(None, ("groundedness",), {}, settings), settings,
+        model_keys=(), processes=1, config={}, workers={"gpu": 1},
+    )  # fmt: skip
+    shutil.rmtree(embedder)
+    return plan.chunks[0]
+
+
+def test_a_judge_that_is_down_is_the_name_of_the_state(
+    planned: tuple[Store, pipeline.Planned], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def down(chunk: Chunk) -> ChunkResult:
+        raise JudgeDown("no verdict for some rows")
+
+    monkeypatch.setattr(module, "score_on_all_cores", down)
+    state = score(planned[1].chunks[0])
+    assert (state.type, state.name, state.message) == (StateType.FAILED, JUDGE_DOWN, "no verdict for some rows")
+
+
+@pytest.mark.parametrize("message", [None, "", "{", "[]", '{"chunk": "x"}', "null"])
+def test_counts_that_were_lost_cost_nothing(planned: tuple[Store, pipeline.Planned], message: str | None) -> None:
+    chunk = planned[1].chunks[0]
+    assert read_result(chunk, message) == ChunkResult(chunk.name, chunk.scores, 0)

@@ -1,0 +1,187 @@
+"""Runs whose chunks go to workers: real server, real workers, real kills."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from leadline.tasks.db.connection import open_run
+from leadline.tasks.store.store import Store
+from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
+from tests.support.processes.worker_farm import Farm, wait_for
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+RULES: Final = ("bleu", "encoding_guardrail", "pii_leakage", "rouge", "sensitive_data_leakage", "valor.bleu")
+JUDGED: Final = ("databricks.correctness", "databricks.relevance_to_query")
+IN_FLIGHT: Final = 8
+
+
+@pytest.fixture(scope="module")
+def farm(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Farm]:
+    folder = tmp_path_factory.mktemp("farm")
+    with Farm(folder, Path(shutil.copytree(migrated, folder / "prefect"))) as farm:
+        yield farm
+
+
+@pytest.fixture(autouse=True)
+def _no_workers_left(farm: Farm) -> Iterator[None]:
+    yield
+    farm.stop_workers()
+
+
+def reply(question: Question) -> str:
+    rating = "yes" if hashlib.sha256(question.text.encode()).digest()[0] % 3 else "no"
+    return json.dumps({"rationale": "Because of the harbour.", "rating": rating})
+
+
+def write_rows(path: Path, rows: int, asked: int | None = None) -> Path:
+    """Write answers; those after the first ``asked`` have no question, so that no judge can be asked of them."""
+    lines = []
+    for n in range(rows):
+        line = {"case": f"c{n}", "model": f"m{n % 2}", "expected_answer": f"Berth {n} is {n} metres deep.",
+                "actual_answer": f"Berth {n} has a depth of {n % 7} metres."}  # fmt: skip
+        lines.append(line | ({"question": f"How deep is berth {n}?"} if asked is None or n < asked else {}))
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+class Bench:
+    """``leadline evaluate`` against the farm, in a folder with a judge's configuration."""
+
+    def __init__(self, farm: Farm, folder: Path, endpoint: JudgeEndpoint | None = None) -> None:
+        self.farm, self.folder = farm, folder
+        if endpoint is not None:
+            (folder / "leadline.toml").write_text(
+                f'[judges.scripted]\nmodel = "openai/judge"\napi_base = "{endpoint.url}"\n'
+                f"max_in_flight = {IN_FLIGHT}\nstart_in_flight = {IN_FLIGHT}\ndown_after_s = 1.0\n"
+            )
+
+    def command(self, dataset: Path, evaluators: tuple[str, ...], dispatch: str, store: str) -> list[str]:
+        chosen = [part for name in evaluators for part in ("-e", name)]
+        return [sys.executable, "-m", "leadline.flows.cli.main", "--store", str(self.folder / store), "evaluate",
+                str(dataset), *chosen, "--dispatch", dispatch, "--json"]  # fmt: skip
+
+    def start(
+        self, dataset: Path, evaluators: tuple[str, ...], dispatch: str = "workers", store: str = "store"
+    ) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(dataset, evaluators, dispatch, store), cwd=self.folder, env=self.farm.environment,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+
+    def run(self, dataset: Path, evaluators: tuple[str, ...], dispatch: str = "workers", store: str = "store") -> Any:
+        return finish(self.start(dataset, evaluators, dispatch, store))
+
+    def outcome(self, store: str = "store") -> dict[str, list[tuple[Any, ...]]]:
+        """Return what the latest run found."""
+        opened = Store.open(self.folder / store)
+        with open_run(opened, opened.runs()[-1], read_only=True) as connection:
+            return {
+                table: connection.execute(f"SELECT * FROM {table} ORDER BY ALL").fetchall()
+                for table in ("scores", "aggregates", "problems")
+            }
+
+    def latest(self, store: str = "store") -> str:
+        runs = Store.open(self.folder / store).runs()
+        return runs[-1].id if runs else ""
+
+
+def finish(process: subprocess.Popen[str]) -> Any:
+    out, err = process.communicate(timeout=150)
+    assert process.returncode == 0, err
+    return json.loads(out)
+
+
+def test_without_workers_auto_scores_here_and_workers_is_refused_in_a_line(farm: Farm, tmp_path: Path) -> None:
+    bench, dataset = Bench(farm, tmp_path), write_rows(tmp_path / "rows.jsonl", 20)
+    result = bench.run(dataset, ("rouge",), "auto")
+    assert result["scored"] > 0
+    assert farm.shards(result["run"]) == []
+    refused = bench.start(dataset, ("rouge",), "workers")
+    _, err = refused.communicate(timeout=60)
+    assert refused.returncode == 3
+    assert "no worker is online in the work pool 'cpu'" in err.splitlines()[-1]
+    assert "leadline worker --pool cpu" in err.splitlines()[-1]
+    assert "Traceback" not in err
+
+
+def test_a_run_on_workers_finds_what_the_same_run_finds_here_even_if_the_judge_is_away_for_a_while(
+    farm: Farm, tmp_path: Path
+) -> None:
+    dataset = write_rows(tmp_path / "rows.jsonl", 250, asked=110)
+    farm.start_workers("cpu", "judge", limit=2)
+    with serving(JudgeEndpoint(reply)) as endpoint:
+        bench = Bench(farm, tmp_path, endpoint)
+        here = bench.run(dataset, RULES + JUDGED, "inline", "here")
+        asked = len(endpoint.log)
+        endpoint.down_from = asked + 40
+        process = bench.start(dataset, RULES + JUDGED, "workers", "there")
+        wait_for(lambda: farm.shards_in("FAILED", bench.latest("there")), 90, "a shard whose judge is down")
+        down = farm.shards_in("FAILED", bench.latest("there"))[0]
+        endpoint.down_from = None
+        there = finish(process)
+        counts = Counter(endpoint.answered)
+    assert farm.shards(here["run"]) == []
+    assert down["state_name"] == "JudgeDown"
+    assert "the judge gave no verdict" in down["state"]["message"]
+    completed = [one["name"].split()[1] for one in farm.shards_in("COMPLETED", there["run"])]
+    assert sorted(completed) == ["cpu-0000", "judge-0000", "judge-0001"]
+    assert bench.outcome("there") == bench.outcome("here")
+    assert len(bench.outcome("there")["scores"]) > 4_000
+    assert set(counts.values()) == {2}, "each question was answered once for each store"
+    assert sum(counts.values()) == 2 * asked
+
+
+def test_killed_shards_and_workers_are_replaced_and_nothing_is_lost_or_asked_twice(farm: Farm, tmp_path: Path) -> None:
+    dataset = write_rows(tmp_path / "rows.jsonl", 210)
+    with serving(JudgeEndpoint(reply, latency=0.2)) as endpoint:
+        bench = Bench(farm, tmp_path, endpoint)
+        first, second = farm.start_workers("judge", "judge")
+        process = bench.start(dataset, JUDGED)
+        wait_for(lambda: len(endpoint.answered) > 100, 60, "some answers")
+        wait_for(lambda: len(farm.shards_in("RUNNING", bench.latest())) == 2, 30, "two shards at work")
+        farm.kill_shards(first)
+        wait_for(lambda: farm.shards_in("CRASHED", bench.latest()), 30, "a crash that is noticed")
+        farm.kill_worker(second)
+        result = finish(process)
+        counts = Counter(endpoint.answered)
+        shards = farm.shards(result["run"])
+        shown = farm.artifacts("leadline-shards")[-1]
+    assert (result["scored"], result["unscored"]) == (420, 0)
+    assert len(counts) == 420
+    assert sum(counts.values()) - len(counts) <= IN_FLIGHT, "more was asked again than was in flight"
+    assert result["judge_made_again"] <= IN_FLIGHT
+    states = Counter(one["state_type"] for one in shards)
+    assert states == {"CRASHED": 1, "COMPLETED": 3}
+    assert len({one["name"] for one in shards}) == 4, "the replacement says which attempt it is"
+    assert "4 shards: 1 crashed, 3 completed" in shown
+    assert all(one["id"] in shown for one in shards)
+
+
+def test_ctrl_c_ends_the_shards_too(farm: Farm, tmp_path: Path) -> None:
+    dataset = write_rows(tmp_path / "rows.jsonl", 480)
+    with serving(JudgeEndpoint(reply, latency=0.5)) as endpoint:
+        bench = Bench(farm, tmp_path, endpoint)
+        farm.start_workers("judge")
+        process = bench.start(dataset, JUDGED)
+        wait_for(lambda: len(endpoint.log) > 20, 60, "questions")
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=60)
+        assert process.returncode == 130
+        run = bench.latest()
+        wait_for(lambda: len(farm.shards_in("CANCELLED", run)) == len(farm.shards(run)), 60, "the shards' end")
+        asked = len(endpoint.log)
+    assert asked < 900
+    assert Store.open(tmp_path / "store").run(run).read()["status"] == "failed"

@@ -1,0 +1,79 @@
+"""What ``kill -9`` costs: the chunks in work, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.tasks.db.connection import open_run
+from leadline.tasks.store.store import Store
+
+EVALUATORS = ("bleu", "rouge", "valor.rouge", "looping_detection")
+ROWS = 3000
+WORDS = "tide berth pilot mooring channel lighthouse cargo vessel harbour anchor quay depth sounding lead line".split()
+
+
+def write_answers(path: Path, count: int) -> None:
+    draw = random.Random(3)
+    lines = []
+    for number in range(count):
+        expected = " ".join(draw.choice(WORDS) for _ in range(60))
+        actual = " ".join(draw.choice(WORDS) for _ in range(60))
+        lines.append({"case": f"c{number}", "model": "m", "question": "?", "expected_answer": expected,
+                      "actual_answer": f"{actual}. {expected[:150]}."})  # fmt: skip
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def command(dataset: Path, store: Path) -> list[str]:
+    chosen = [part for name in EVALUATORS for part in ("-e", name)]
+    return [sys.executable, "-m", "leadline.flows.cli.main", "--store", str(store), "evaluate", str(dataset), *chosen]
+
+
+def scores(store: Path) -> list[tuple[Any, ...]]:
+    """Return all scores of the latest run."""
+    opened = Store.open(store)
+    with open_run(opened, opened.runs()[-1], read_only=True) as connection:
+        return connection.execute(
+            "SELECT metric, case_key, status, value FROM scores JOIN metrics USING (metric_id) "
+            "JOIN rows USING (row_id) JOIN cases USING (case_id) ORDER BY ALL"
+        ).fetchall()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_killed_run_is_finished_by_the_same_command_and_repeats_no_finished_chunk(tmp_path: Path, home: Path) -> None:
+    dataset = tmp_path / "answers.jsonl"
+    write_answers(dataset, ROWS)
+    environment = os.environ | {"PREFECT_HOME": str(home), "XDG_STATE_HOME": str(tmp_path / "state")}
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+
+    process = subprocess.Popen(
+        command(dataset, killed), env=environment, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while len(list(killed.glob("scores/*/*/[!.]*.parquet"))) < len(EVALUATORS):
+        assert process.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < deadline, "no segment appeared"
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    finished = {path: path.stat().st_mtime_ns for path in killed.glob("scores/*/*/[!.]*.parquet")}
+
+    for store in (killed, whole):
+        subprocess.run(command(dataset, store), env=environment, check=True, capture_output=True, timeout=200)
+
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished
+    last = Store.open(killed).runs()[-1].read()
+    assert 0 < last["computed"] < last["computed"] + last["reused"] == ROWS * len(EVALUATORS)
+    assert last["reused"] >= 500
+    assert scores(killed) == scores(whole)

@@ -1,0 +1,70 @@
+"""One host evaluates into a bucket; on another, every command that reads shows the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from leadline.flows.cli.main import run
+from tests.support.stores.s3 import S3, SECRET, environment
+
+pytestmark = pytest.mark.slow
+
+LEADLINE = [sys.executable, "-P", "-m", "leadline.flows.cli.main"]
+
+
+def test_a_run_in_a_bucket_is_evaluated_here_and_read_there(
+    s3: S3, api: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = tmp_path / "answers.jsonl"
+    lines = [
+        {
+            "case": f"c{n}",
+            "model": "m",
+            "question": "?",
+            "expected_answer": f"tide {n}",
+            "actual_answer": f"tide {n % 7}",
+        }
+        for n in range(10)
+    ]
+    dataset.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "LEADLINE_"))}
+    here = kept | api | environment(s3.endpoint, tmp_path / "here") | {"LEADLINE_STORE": s3.url}
+    here["XDG_STATE_HOME"] = str(tmp_path / "state")
+    done = subprocess.run(
+        [*LEADLINE, "evaluate", str(dataset), "-e", "bleu,rouge", "--json"],
+        env=here, capture_output=True, text=True, timeout=110,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    outcome = json.loads(done.stdout)
+    assert outcome["computed"] == 20
+    results = f"runs/{outcome['run']}/results"
+    assert outcome["report_url"] == f"{s3.endpoint}/{s3.bucket}/a/store/{results}/report.html"
+    assert outcome["report_uri"] == outcome["report_url"]
+
+    monkeypatch.setenv("LEADLINE_STORE", s3.url)
+    monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "there"))
+
+    def said(*arguments: str) -> str:
+        assert run(arguments) == 0
+        return capsys.readouterr().out
+
+    (listed,) = json.loads(said("runs", "--json"))
+    assert (listed["run"], listed["status"], listed["report"]) == (outcome["run"], "completed", outcome["report_url"])
+    assert "bleu_1" in said("show", "latest")
+    assert "tide 3" in said("show", "latest", "--case", "c3")
+    assert said("sql", "SELECT count(*) AS n FROM cases", "--format", "csv").split() == ["n", "10"]
+    assert int(said("sql", "SELECT count(*) FROM scores", "--format", "csv").split()[1]) == outcome["scored"]
+    said("export", "latest", "--format", "all", "-o", str(tmp_path / "out"))
+    exported = [path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*")]
+    assert {f"{results}/{name}" for name in exported if (tmp_path / "out" / name).is_file()} == set(s3.names(results))
+    assert "20 row scores are reused, 0 are to compute" in said("plan", str(dataset), "-e", "bleu,rouge")
+
+    for name in s3.names():
+        body = s3.client().get_object(Bucket=s3.bucket, Key=f"a/store/{name}")["Body"].read()
+        assert SECRET.encode() not in body, name

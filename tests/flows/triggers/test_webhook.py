@@ -1,0 +1,276 @@
+"""Webhooks of model registries: whom they come from, what they tell, and what the sender is answered."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from starlette.testclient import TestClient
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.flows.model_version.config import ModelVersionConfig
+from leadline.flows.triggers.prefect_events import EventNotSent, Sent
+from leadline.flows.triggers.webhook_payloads import (
+    Ignored,
+    ModelChoice,
+    ModelVersion,
+    NotAuthentic,
+    NotUnderstood,
+    check_mlflow,
+    of_huggingface,
+    of_mlflow,
+    read_choice,
+)
+from leadline.flows.triggers.webhook_server import MAX_BODY, Webhook
+
+SECRET = "a shared secret"
+EVENT = UUID("5fcc0143-566f-5aa6-b00a-747e786fe854")
+
+# The shapes that MLflow's and Hugging Face's documentation of their webhooks shows.
+MLFLOW: dict[str, Any] = {
+    "entity": "model_version",
+    "action": "created",
+    "timestamp": "2026-11-21T04:00:00+00:00",
+    "data": {
+        "name": "harbour-rag",
+        "version": "7",
+        "source": "models:/123",
+        "run_id": "abcd1234abcd5678",
+        "tags": {"example_key": "example_value"},
+        "description": "An example model version",
+    },
+}
+COMMIT = "575db8b7a51b6f85eb06eee540738584589f131c"
+HUGGINGFACE: dict[str, Any] = {
+    "event": {"action": "update", "scope": "repo.content"},
+    "repo": {
+        "type": "model",
+        "name": "some-user/some-repo",
+        "id": "6366c000a2abcdf2fd69a080",
+        "private": False,
+        "url": {
+            "web": "https://huggingface.co/some-user/some-repo",
+            "api": "https://huggingface.co/api/models/some-user/some-repo",
+        },
+        "headSha": "c379e821c9c95d613899e8c4343e4bfee2b0c600",
+        "owner": {"id": "61d2000c3c2083e1c08af22d"},
+    },
+    "updatedRefs": [
+        {"ref": "refs/pr/5", "oldSha": None, "newSha": "227c78346870a85e5de4fff8a585db68df975406"},
+        {"ref": "refs/heads/main", "oldSha": "ce9a4674fa833a68d5a73ec355f0ea95eedd60b7", "newSha": COMMIT},
+        {"ref": "refs/tags/v2", "oldSha": None, "newSha": "ffff8b7a51b6f85eb06eee540738584589f1ffff"},
+    ],
+    "webhook": {"id": "6390e855e30d9209411de93b", "version": 3},
+}
+
+
+def signed(body: bytes, secret: str = SECRET, stamp: float | None = None, delivery: str = "d-1") -> dict[str, str]:
+    """Sign as MLflow does (mlflow/webhooks/delivery.py)."""
+    at = str(int(time.time() if stamp is None else stamp))
+    digest = hmac.new(secret.encode(), f"{delivery}.{at}.{body.decode()}".encode(), hashlib.sha256).digest()
+    signature = "v1," + base64.b64encode(digest).decode()
+    return {"X-MLflow-Delivery-Id": delivery, "X-MLflow-Timestamp": at, "X-MLflow-Signature": signature}
+
+
+class Sending:
+    """Stands for Prefect's server."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.sent: list[ModelVersionConfig] = []
+        self.error = error
+
+    def __call__(self, config: ModelVersionConfig) -> Sent:
+        if self.error:
+            raise self.error
+        self.sent.append(config)
+        return Sent(EVENT, len(self.sent) == 1, "2026-11-21T04:00:00+00:00", None)
+
+
+CHOICE = ModelChoice(
+    defaults={"suite": "suites/harbour.json"},
+    models={"harbour-rag": {"model": "harbour"}, "some-user/*": None, "unfit": {"suite": 7}},
+)
+
+
+def client(sending: Sending, choice: ModelChoice = CHOICE) -> TestClient:
+    return TestClient(Webhook(SECRET, choice, send=sending).app())
+
+
+def test_a_delivery_of_mlflow_becomes_the_event() -> None:
+    sending, body = Sending(), json.dumps(MLFLOW).encode()
+    reply = client(sending).post("/mlflow", content=body, headers=signed(body))
+    assert (reply.status_code, reply.json()) == (202, {"event": str(EVENT), "new": True})
+    [config] = sending.sent
+    assert (config.model, config.version, config.suite) == ("harbour", "7", "suites/harbour.json")
+
+
+def test_a_delivery_of_hugging_face_becomes_the_event() -> None:
+    sending = Sending()
+    reply = client(sending).post("/huggingface", json=HUGGINGFACE, headers={"X-Webhook-Secret": SECRET})
+    assert reply.status_code == 202
+    [config] = sending.sent
+    assert (config.model, config.version) == ("some-user/some-repo", COMMIT)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        signed(b"another body"),
+        signed(json.dumps(MLFLOW).encode(), secret="another secret"),
+        signed(json.dumps(MLFLOW).encode(), stamp=time.time() - 3600),
+        signed(json.dumps(MLFLOW).encode(), stamp=time.time() + 3600),
+        signed(json.dumps(MLFLOW).encode()) | {"X-MLflow-Delivery-Id": "d-2"},
+        signed(json.dumps(MLFLOW).encode()) | {"X-MLflow-Signature": "v1,é".encode("latin-1").decode("latin-1")},
+        {"X-Webhook-Secret": SECRET},
+    ],
+)
+def test_what_mlflow_did_not_sign_is_refused(headers: dict[str, str]) -> None:
+    sending = Sending()
+    coded = {name: value.encode("latin-1") for name, value in headers.items()}
+    reply = client(sending).post("/mlflow", content=json.dumps(MLFLOW).encode(), headers=coded)  # type: ignore[arg-type]
+    assert reply.status_code == 401
+    assert sending.sent == []
+    assert SECRET not in reply.text
+
+
+@pytest.mark.parametrize("headers", [{}, {"X-Webhook-Secret": SECRET[:-1]}, {"X-Webhook-Secret": ""}])
+def test_what_hugging_face_did_not_send_is_refused(headers: dict[str, str]) -> None:
+    sending = Sending()
+    assert client(sending).post("/huggingface", json=HUGGINGFACE, headers=headers).status_code == 401
+    assert sending.sent == []
+
+
+def test_a_timestamp_that_is_none_is_refused() -> None:
+    body = b"{}"
+    digest = hmac.new(SECRET.encode(), b"d.now." + body, hashlib.sha256).digest()
+    headers = {
+        "x-mlflow-delivery-id": "d",
+        "x-mlflow-timestamp": "now",
+        "x-mlflow-signature": "v1," + base64.b64encode(digest).decode(),
+    }
+    with pytest.raises(NotAuthentic):
+        check_mlflow(SECRET, headers, body)
+
+
+@pytest.mark.parametrize("body", [b"", b"no json", b"[]", b"1", b"[" * 30_000, b'{"entity": "model_version"'])
+def test_what_is_no_json_object_is_refused_with_a_reason(body: bytes) -> None:
+    reply = client(Sending()).post("/mlflow", content=body, headers=signed(body))
+    assert reply.status_code == 400
+    assert "JSON" in reply.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"data": None}, {"data": {}}, {"data": {"name": "n"}}, {"data": {"name": "n", "version": 7}}, {"data": ["n"]}],
+)
+def test_a_delivery_of_another_shape_is_refused(change: dict[str, Any]) -> None:
+    body = json.dumps(MLFLOW | change).encode()
+    assert client(Sending()).post("/mlflow", content=body, headers=signed(body)).status_code == 400
+
+
+def test_a_body_without_end_is_cut_off() -> None:
+    reply = client(Sending()).post("/huggingface", content=b" " * (MAX_BODY + 1), headers={"X-Webhook-Secret": SECRET})
+    assert reply.status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("entity", "action"), [("registered_model", "created"), ("model_version_tag", "set"), ("prompt_version", "created")]
+)
+def test_other_events_of_mlflow_are_taken_and_ignored(entity: str, action: str) -> None:
+    sending, body = Sending(), json.dumps(MLFLOW | {"entity": entity, "action": action}).encode()
+    reply = client(sending).post("/mlflow", content=body, headers=signed(body))
+    assert reply.status_code == 200
+    assert "no new model version" in reply.json()["ignored"]
+    assert sending.sent == []
+
+
+def test_a_model_that_nobody_asked_for_is_ignored() -> None:
+    body = json.dumps(MLFLOW | {"data": {"name": "example_model", "version": "1"}}).encode()
+    reply = client(Sending()).post("/mlflow", content=body, headers=signed(body))
+    assert (reply.status_code, reply.json()) == (200, {"ignored": "nobody asked for this model"})
+
+
+def test_a_payload_that_does_not_fit_is_answered_with_the_fault() -> None:
+    body = json.dumps(MLFLOW | {"data": {"name": "unfit", "version": "1"}}).encode()
+    reply = client(Sending()).post("/mlflow", content=body, headers=signed(body))
+    assert reply.status_code == 422
+    assert "suite" in reply.json()["error"]
+
+
+def test_an_event_that_does_not_arrive_is_asked_for_again() -> None:
+    body = json.dumps(MLFLOW).encode()
+    reply = client(Sending(EventNotSent("Prefect's server does not answer."))).post(
+        "/mlflow", content=body, headers=signed(body)
+    )
+    assert reply.status_code == 503
+    assert reply.headers["retry-after"] == "10"
+    assert "does not answer" in reply.json()["error"]
+
+
+def test_only_post_is_taken_and_health_is_told() -> None:
+    web = client(Sending())
+    assert web.get("/mlflow").status_code == 405
+    assert web.get("/health").json() == {"ok": True}
+    assert web.post("/other").status_code == 404
+
+
+def test_the_branch_or_tag_that_counts_can_be_chosen() -> None:
+    assert of_huggingface(HUGGINGFACE) == ModelVersion("some-user/some-repo", COMMIT)
+    assert of_huggingface(HUGGINGFACE, ["refs/tags/*"]) == ModelVersion(
+        "some-user/some-repo", "ffff8b7a51b6f85eb06eee540738584589f1ffff"
+    )
+    assert isinstance(of_huggingface(HUGGINGFACE, ["refs/heads/release"]), Ignored)
+
+
+def test_a_deleted_branch_is_no_version() -> None:
+    gone = [{"ref": "refs/heads/main", "oldSha": COMMIT, "newSha": None}]
+    assert isinstance(of_huggingface(HUGGINGFACE | {"updatedRefs": gone}), Ignored)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"event": {"action": "create", "scope": "discussion.comment"}},
+        {"repo": HUGGINGFACE["repo"] | {"type": "dataset"}},
+        {"event": {"action": "update", "scope": "repo.config"}, "updatedRefs": None},
+    ],
+)
+def test_other_events_of_hugging_face_are_no_version(change: dict[str, Any]) -> None:
+    assert isinstance(of_huggingface(HUGGINGFACE | change), Ignored)
+
+
+def test_a_new_repository_is_a_version() -> None:
+    new = HUGGINGFACE | {"event": {"action": "create", "scope": "repo"}, "updatedRefs": None}
+    assert of_huggingface(new) == ModelVersion("some-user/some-repo", HUGGINGFACE["repo"]["headSha"])
+
+
+@pytest.mark.parametrize("refs", ["main", [1], [{"ref": 1}], [None]])
+def test_refs_of_another_shape_are_refused(refs: object) -> None:
+    with pytest.raises(NotUnderstood):
+        of_huggingface(HUGGINGFACE | {"updatedRefs": refs})
+
+
+def test_mlflow_names_the_model_and_its_version() -> None:
+    assert of_mlflow(MLFLOW) == ModelVersion("harbour-rag", "7")
+
+
+def test_the_file_with_the_models_is_checked(tmp_path: Path) -> None:
+    file = tmp_path / "models.yaml"
+    file.write_text("models:\n  harbour-rag: {suite: s.json}\n  'team/*':\n")
+    choice = read_choice(file)
+    assert choice.payload(ModelVersion("team/x", "1")) == {"model": "team/x", "version": "1"}
+    assert choice.payload(ModelVersion("other", "1")) is None
+    for text in ("models: 7", "model: {}", "[", "7"):
+        file.write_text(text)
+        with pytest.raises(UsageError):
+            read_choice(file)
+    with pytest.raises(UsageError):
+        read_choice(tmp_path / "none.yaml")

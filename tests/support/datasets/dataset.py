@@ -1,0 +1,90 @@
+"""A loaded dataset made in memory, for tests of the steps behind loading."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from leadline.evaluators.core.row import Field
+from leadline.tasks.db.connection import DATASET_TABLES, literal, sql
+from leadline.tasks.store.store import Store, publish_folder
+
+
+def make_dataset(store: Store, answers: list[dict[str, Any]]) -> str:
+    """Write the Parquet files of a dataset and return its digest.
+
+    Each answer is a flat record: case, model, question, expected (list), context (list of strings or of pairs with a
+    document), answer, condition, categories, error, duration_s, cost_usd, original (key of the original case),
+    expected_annotations, predicted_annotations.
+    """
+    name = hashlib.sha256(json.dumps(answers, sort_keys=True).encode()).hexdigest()[:32]
+    publish_folder(store.dataset(name), lambda folder: _write(folder, answers))
+    return name
+
+
+def _dumped(value: Any) -> str | None:
+    return None if value is None else json.dumps(value)
+
+
+def _write(folder: Path, answers: list[dict[str, Any]]) -> None:
+    cases = {record["case"]: number for number, record in reversed(list(enumerate(answers)))}
+    cases = {case: number for number, case in enumerate(sorted(cases, key=cases.__getitem__))}
+    models = {model: n for n, model in enumerate(dict.fromkeys(record["model"] for record in answers))}
+    with duckdb.connect() as connection:
+        connection.execute(sql("dataset"))
+        for model, number in models.items():
+            rag = any(r.get("context") for r in answers if r["model"] == model)
+            connection.execute("INSERT INTO models VALUES (?, ?, ?, NULL, ?)", [number, model, model, rag])
+        seen = set()
+        for row_id, record in enumerate(answers):
+            case_id = cases[record["case"]]
+            if case_id not in seen:
+                seen.add(case_id)
+                connection.execute(
+                    "INSERT INTO cases VALUES (?, ?, ?, ?, ?, ?, ?, '{}', ?)",
+                    [case_id, record["case"], record.get("question"), record.get("expected", []),
+                     record.get("documents", []), record.get("condition"), record.get("categories", []),
+                     _dumped(record.get("expected_annotations"))],
+                )  # fmt: skip
+                if "original" in record:
+                    connection.execute(
+                        "INSERT INTO relationships VALUES (?, ?, 'perturbation_source', ?)",
+                        [case_id, cases[record["original"]], record.get("perturbation", "")],
+                    )
+            context = [
+                {"content": chunk, "doc_uri": None}
+                if isinstance(chunk, str)
+                else {"content": chunk[0], "doc_uri": chunk[1]}
+                for chunk in record.get("context", [])
+            ]
+            connection.execute(
+                "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, '{}', ?)",
+                [row_id, case_id, models[record["model"]], record.get("answer"), context, record.get("error"),
+                 record.get("duration_s"), record.get("cost_usd"), _dumped(record.get("predicted_annotations"))],
+            )  # fmt: skip
+            values = {
+                Field.QUESTION: record.get("question"),
+                Field.EXPECTED_ANSWER: record.get("expected") or None,
+                Field.RETRIEVED_CONTEXT: context or None,
+                Field.ACTUAL_ANSWER: None if record.get("error") else record.get("answer"),
+                Field.CONDITION: record.get("condition"),
+                Field.CATEGORIES: record.get("categories", []),
+                Field.EXPECTED_DOCUMENTS: record.get("documents"),
+                Field.RETRIEVED_DOCUMENTS: [c["doc_uri"] for c in context if c["doc_uri"]] or None,
+                Field.METADATA: {},
+                Field.EXPECTED_ANNOTATIONS: record.get("expected_annotations"),
+                Field.PREDICTED_ANNOTATIONS: record.get("predicted_annotations"),
+            }
+            digests = [
+                None if values[field] is None else hashlib.sha256(json.dumps(values[field]).encode()).digest()[:16]
+                for field in Field
+            ]
+            columns = ", ".join(field.value for field in Field)
+            marks = ", ".join("?" for _ in Field)
+            connection.execute(f"INSERT INTO digests (row_id, {columns}) VALUES (?, {marks})", [row_id, *digests])
+        for table in DATASET_TABLES:
+            connection.execute(f"COPY {table} TO {literal(folder / f'{table}.parquet')} (FORMAT parquet)")

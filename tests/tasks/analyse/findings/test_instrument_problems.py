@@ -1,0 +1,126 @@
+"""Problems of the instrument: rows without a score, crashes, thresholds out of reach, flags."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import leadline
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.row import Reason
+from leadline.tasks.analyse.findings.instrument_problems import _REASONS
+from tests.support.stores.problem_factory import even, of_type, problems
+from tests.support.stores.run_factory import Basis, Given, Toy
+
+
+def test_unscored_rows_are_told_by_evaluator_and_reason(tmp_path: Path) -> None:
+    scores = [*even(8, 0.9), Given("x", "a", "timeout"), Given("y", "a", "judge_unparseable"), Given("z", "b", 0.9)]
+    found = of_type(problems(tmp_path, scores=scores), "evaluation")
+    assert [problem["attrs"]["reason"] for problem in found] == ["judge_unparseable", "timeout"]
+    assert all(problem["instrument"] for problem in found)
+    assert found[0]["severity"] == "medium"
+    assert found[0]["attrs"]["coverage"] == 0.8
+    assert "Coverage is down to 80 %" in found[0]["description"]
+    assert found[0]["attrs"]["test_case_keys"] == ["y"]
+
+
+@pytest.mark.parametrize(("lost", "severity"), [(5, "low"), (6, "medium"), (20, "medium"), (21, "high")])
+def test_unscored_rows_weigh_by_what_they_do_to_coverage(tmp_path: Path, lost: int, severity: str) -> None:
+    scores = even(100 - lost, 0.9) + [Given(f"x{i}", "a", "timeout") for i in range(lost)]
+    (problem,) = problems(tmp_path, scores=scores)
+    assert problem["severity"] == severity
+
+
+def test_a_missing_model_is_one_problem_for_all_evaluators_and_shows_the_command(tmp_path: Path) -> None:
+    toys = [Toy("one"), Toy("two"), Toy("three")]
+    messages = {
+        "one": "Fetch it: leadline models fetch x",
+        "two": "Fetch it: leadline models fetch x",
+        "three": "other",
+    }
+    scores = [Given("c", "a", "model_unavailable", evaluator=id_) for id_ in messages]
+    evidence = [Basis("c", "a", id_, error=message) for id_, message in messages.items()]
+    found = problems(tmp_path, scores=scores, evaluators=toys, evidence=evidence)
+    assert len(found) == 2
+    assert "One and Two could not score 2 rows (model_unavailable)" in found[0]["description"]
+    assert "leadline models fetch x" in found[0]["description"]
+    assert found[0]["severity"] == "high"
+    assert found[0]["evaluator_id"] is None
+
+
+def test_every_reason_has_its_advice_and_a_refused_call_that_which_can_help(tmp_path: Path) -> None:
+    assert set(_REASONS) == set(Reason) - {Reason.HOST_ERROR}
+    assert len(set(_REASONS.values())) == len(_REASONS)
+    (problem,) = problems(tmp_path, scores=[*even(8, 0.9), Given("x", "a", "judge_refused")])
+    assert "key, model name and context length" in problem["actions"]
+
+
+def test_no_table_gives_a_key_twice() -> None:
+    """The linter compares keys that are literals or names, not members of enumerations."""
+    root = Path(leadline.__file__).parents[1]
+    twice = []
+    for path in [path for room in ("evaluators", "tasks", "flows") for path in (root / room).rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Dict):
+                keys = Counter(ast.unparse(key) for key in node.keys if key is not None)
+                twice += [f"{path.name}:{node.lineno}: {key}" for key, count in keys.items() if count > 1]
+    assert twice == []
+
+
+def test_a_missing_device_is_not_said_to_be_a_missing_model(tmp_path: Path) -> None:
+    message = "There is no device 'cuda' on this machine."
+    scores = [Given("c", "a", "model_unavailable")]
+    evidence = [Basis("c", "a", error=message)]
+    (problem,) = problems(tmp_path, scores=scores, evidence=evidence)
+    first = problem["description"].partition(". ")[0]
+    assert "could not score 1 row (model_unavailable): what it runs on this machine is missing or does not" in first
+    assert message in problem["description"]
+    assert "--device" in problem["actions"]
+
+
+def test_a_crashed_evaluator_is_one_problem_not_two(tmp_path: Path) -> None:
+    scores = [*even(4, 0.9), *(Given(f"c{i}", "a", "evaluator_error", evaluator="bad") for i in range(4))]
+    (problem,) = problems(tmp_path, scores=scores, evaluators=[Toy(), Toy("bad", error="KeyError: 'x'")])
+    assert (problem["severity"], problem["type"], problem["instrument"]) == ("high", "evaluation", True)
+    assert "KeyError: 'x'" in problem["description"]
+
+
+def test_too_few_cases_are_told_only_when_asked(tmp_path: Path) -> None:
+    assert problems(tmp_path / "1", scores=even(4, 0.9), evaluators=[Toy(params={"min_test_cases": 4})]) == []
+    (problem,) = problems(tmp_path / "2", scores=even(4, 0.9), evaluators=[Toy(params={"min_test_cases": 5})])
+    assert problem["severity"] == "high"
+    assert problem["instrument"] is True
+    assert problem["attrs"]["min_test_cases"] == 5
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        (Metric("v", "V", higher_is_better=True, threshold=1.5, primary=True), "where no value"),
+        (Metric("v", "V", higher_is_better=True, threshold=0.0, primary=True), "where every value"),
+        (Metric("v", "V", higher_is_better=False, threshold=-0.1, primary=True), "where no value"),
+        (Metric("v", "V", higher_is_better=False, range=(0, math.inf), threshold=math.inf), "where every value"),
+        (Metric("perplexity", "P", higher_is_better=False, range=(0, math.inf), threshold=0.5), "where no value"),
+    ],
+)
+def test_a_threshold_out_of_reach_is_noted(tmp_path: Path, metric: Metric, words: str) -> None:
+    found = problems(tmp_path, scores=even(4, 0.9, metric=metric.key), evaluators=[Toy(metrics=(metric,))])
+    (problem,) = [one for one in found if words in one["description"]]
+    assert (problem["severity"], problem["instrument"]) == ("low", True)
+
+
+def test_flags_of_rows_are_told_once_by_kind(tmp_path: Path) -> None:
+    flag = {"type": "evaluation", "severity": "low", "message": "The answer is too short to be embedded."}
+    leak = {"type": "privacy", "severity": "high", "message": "A key leaked."}
+    scores = even(4, 0.9) + even(4, 0.9, "b")
+    evidence = [Basis(f"c{i}", m, flags=[flag]) for i in range(3) for m in "ab"] + [Basis("c3", "b", flags=[leak])]
+    found = problems(tmp_path, scores=scores, evidence=evidence)
+    assert [problem["description"] for problem in found] == [
+        "1 row of model b: A key leaked.", "6 rows: The answer is too short to be embedded."
+    ]  # fmt: skip
+    assert [problem["instrument"] for problem in found] == [False, True]
+    assert found[1]["attrs"]["model_names"] == ["a", "b"]

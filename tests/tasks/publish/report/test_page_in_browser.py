@@ -1,0 +1,242 @@
+"""The page in a real browser: it finds, filters and opens things, asks the network for nothing, and obeys no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from leadline.tasks.db.connection import open_run
+from leadline.tasks.publish.facts import collect
+from leadline.tasks.publish.report.html import write_html
+from leadline.tasks.publish.report.page_data import page_data
+from tests.support.processes.browser import Page, browse
+from tests.tasks.publish.sample import LONG, make_sample
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+COUNT = "#case-count"
+FIRST = "#case-list .case > button"
+
+
+def make_page(root: Path, cases: int) -> Path:
+    store, run = make_sample(root, cases=cases)
+    with open_run(store, run) as connection:
+        facts = collect(connection, run.id, run.read() | {"config": {"fail_on": "high"}})
+        write_html(connection, facts, page_data(connection, facts), root / "report.html")
+    return root / "report.html"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_page(tmp_path_factory.mktemp("report"), 40)
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Page]:
+    with browse() as tab:
+        yield tab
+
+
+@pytest.fixture
+def page(tab: Page, report: Path) -> Iterator[Page]:
+    tab.complaints.clear()
+    tab.requests.clear()
+    tab.resize(1400, 1000)
+    tab.open(report)
+    yield tab
+    assert tab.complaints == []
+    assert [url for url in tab.requests if not url.startswith(("file:", "data:"))] == []
+    assert tab.js("window.hacked") is None
+
+
+def open_case(page: Page, key: str) -> None:
+    page.fill("#case-search", key)
+    page.wait(
+        f"document.querySelectorAll('#case-list .case').length === 1 && document.querySelector('[data-case={key}]')"
+    )
+    page.press(FIRST)
+
+
+def test_it_loads_without_complaint_and_lists_the_cases(page: Page) -> None:
+    assert page.text(COUNT) == "40 cases"
+    assert page.js("document.querySelectorAll('#case-list .case').length") == 20
+    assert "FAIL" in page.text(".gate")
+
+
+def test_search_looks_into_keys_questions_and_answers(page: Page) -> None:
+    page.fill("#case-search", "CASE-0007")
+    page.wait("document.getElementById('case-count').textContent === '1 of 40 cases'")
+    page.fill("#case-search", "emoji grounded")
+    page.wait("document.querySelector('#case-list .case').dataset.case === 'case-0003'")
+    assert page.text(COUNT) == "1 of 40 cases"
+    page.fill("#case-search", "no such words")
+    page.wait("!document.getElementById('case-empty').hidden")
+    page.press("#case-clear")
+    assert page.text(COUNT) == "40 cases"
+
+
+def test_filters_narrow_by_outcome_model_and_evaluator(page: Page) -> None:
+    page.fill("#case-status", "lost")
+    assert page.text(COUNT) == "9 of 40 cases"
+    page.fill("#case-evaluator", "5")
+    both = page.text(COUNT)
+    page.fill("#case-model", "0")
+    page.fill("#case-evaluator", "0")
+    assert page.text(COUNT) == "3 of 40 cases"
+    assert both == "9 of 40 cases"
+    page.press("#case-clear")
+    page.fill("#case-status", "perturbed")
+    assert page.text(COUNT) == "8 of 40 cases"
+
+
+def test_a_case_opens_with_answers_scores_and_highlights(page: Page) -> None:
+    open_case(page, "case-0000")
+    assert page.js("document.querySelectorAll('#case-list .answer').length") == 3
+    marks = page.js(
+        "[...document.querySelector('.answer .said').querySelectorAll('mark')]"
+        ".map(m => [m.textContent, m.className, m.title])"
+    )
+    assert marks[0] == ["It was fixed in 1983.", "pass", "0.910 · sentence 1"]
+    assert marks[1][1:] == ["fail", "0.410 · sentence 2"]
+    assert "Groundedness" in page.text(".answer .scores")
+    page.press(FIRST)
+    assert page.js("document.querySelectorAll('#case-list .answer').length") == 0
+
+
+def test_highlights_count_code_points_as_the_scores_do(page: Page) -> None:
+    open_case(page, "case-0003")
+    first = "[...document.querySelectorAll('#case-list .answer')].pop().querySelector('.said mark').textContent"
+    assert page.js(first) == "😀 emoji first. Then a"
+
+
+def test_hostile_answers_are_shown_as_text(page: Page) -> None:
+    open_case(page, "case-0000")
+    assert "</script><script>window.hacked = 1</script><img src=x" in page.text("#case-list")
+    open_case(page, "case-0001")
+    assert "{{ 7 * 7 }} {% raw %} ${window.hacked = 3}" in page.text("#case-list")
+    open_case(page, "case-0002")
+    answer = page.text("#case-list .answer:last-child .said")
+    assert "U+202E" in answer
+    assert "␀" in answer
+    assert "\u202e" not in answer
+    open_case(page, "case-0004")
+    assert "The answer is empty." in page.text("#case-list")
+
+
+def test_a_very_long_answer_is_folded_and_unfolds(page: Page) -> None:
+    open_case(page, "case-0005")
+    said = "document.querySelector('#case-list .answer:last-child .said')"
+    assert page.js(f"{said}.textContent.length") < 3000
+    page.js(f"{said}.querySelector('button').click()")
+    assert page.js(f"{said}.querySelector('.text').textContent.length") == len(LONG)
+
+
+def test_a_cell_of_the_heat_map_leads_to_its_cases(page: Page) -> None:
+    page.press("[data-show-model='1'][data-show-evaluator='2']")
+    assert page.js("document.getElementById('case-model').value") == "1"
+    assert page.js("document.getElementById('case-evaluator').value") == "2"
+
+
+def test_problems_filter_and_lead_to_their_answers(page: Page) -> None:
+    assert page.js("document.querySelectorAll('#problem-list .finding').length") == 10
+    page.fill("#problem-severity", "low")
+    assert page.js("document.querySelectorAll('#problem-list .finding').length") == 1
+    page.press("#problem-list .link")
+    assert page.text(COUNT) == "7 of 40 cases"
+    assert "judge" in page.text("#case-only-label")
+    page.press("#case-only")
+    page.press("#case-clear")
+    assert page.text(COUNT) == "40 cases"
+
+
+def test_problems_of_models_and_of_the_instrument_can_be_looked_at_apart(page: Page) -> None:
+    page.fill("#problem-instrument", "true")
+    cards = page.js("document.querySelectorAll('#problem-list .finding').length")
+    assert cards == page.js("document.querySelectorAll('#problem-list .badge.instrument').length") == 1
+    page.fill("#problem-instrument", "false")
+    assert page.js("document.querySelectorAll('#problem-list .badge.instrument').length") == 0
+    assert "1 low" in page.text(".tile .apart").replace("\xa0", " ")
+
+
+def test_what_scrolls_sideways_can_be_reached_from_the_keyboard(page: Page) -> None:
+    page.resize(480, 900)
+    assert page.js(
+        "[...document.querySelectorAll('main *')].filter(node => getComputedStyle(node).overflowX === 'auto' && "
+        "node.scrollWidth > node.clientWidth + 1 && node.tabIndex < 0).map(node => node.outerHTML.slice(0, 80))"
+    ) == []  # fmt: skip
+
+
+def test_a_model_without_an_answer_keeps_its_place_among_the_marks(page: Page) -> None:
+    models = page.js("document.querySelectorAll('.heat thead th').length - 1")
+    marks = page.js("[...document.querySelectorAll('#case-list .dots')].map(marks => marks.children.length)")
+    assert set(marks) == {models}
+
+
+def test_a_flipped_pair_shows_both_questions_and_what_changed(page: Page) -> None:
+    page.press("#flip-list .case > button")
+    assert page.text("#flip-list del") == "know"
+    assert page.text("#flip-list ins") == "konw"
+    assert page.text("#flip-list .pair").count("ANSWER") + page.text("#flip-list .pair").count("Answer") >= 2
+
+
+def test_all_metrics_and_colours_can_be_switched(page: Page) -> None:
+    hidden = "getComputedStyle(document.querySelector('tr.secondary')).display"
+    assert page.js(hidden) == "none"
+    page.press(".show-all")
+    assert page.js(hidden) == "table-row"
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = page.js(background)
+    page.press("#theme")
+    page.press("#theme")
+    assert page.js("document.documentElement.dataset.theme") == "dark"
+    assert page.js(background) != light
+    page.press("#theme")
+
+
+def test_an_address_can_name_a_case(tab: Page, report: Path) -> None:
+    tab.open(report.with_name("report.html"), "?#case=case-0039")
+    assert tab.js("document.querySelector('[data-case=\"case-0039\"] .inside') !== null")
+
+
+def test_everything_works_from_the_keyboard(page: Page) -> None:
+    page.fill("#case-search", "case-0000")
+    page.wait("document.querySelectorAll('#case-list .case').length === 1")
+    page.js(f"document.querySelector('{FIRST}').focus()")
+    for kind in ("keyDown", "keyUp"):
+        page.send("Input.dispatchKeyEvent", type=kind, key="Enter", windowsVirtualKeyCode=13, text="\r")
+    assert page.js("document.querySelectorAll('#case-list .answer').length") == 3
+    controls = "[...document.querySelectorAll('button, select, input')]"
+    assert page.js(f"{controls}.filter(c => !(c.textContent || c.ariaLabel || c.labels?.length)).length") == 0
+
+
+@pytest.mark.parametrize("width", [360, 800, 1400])
+def test_nothing_is_wider_than_the_window(page: Page, width: int) -> None:
+    page.resize(width, 900)
+    page.press(".show-all")
+    open_case(page, "case-0000")
+    page.press("#flip-list .case > button")
+    assert page.js("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [1300, 1100, 800, 400])
+def test_the_gates_verdict_stays_one_word(page: Page, width: int) -> None:
+    page.resize(width, 900)
+    height, size = page.js(
+        "(() => { const one = document.querySelector('.gate .verdict');"
+        " return [one.offsetHeight, parseFloat(getComputedStyle(one).fontSize)]; })()"
+    )
+    assert 0 < height < 2 * size
+
+
+def test_a_large_run_stays_fast_and_its_page_small(tab: Page, tmp_path: Path) -> None:
+    path = make_page(tmp_path, 8000)
+    assert path.stat().st_size < 20_000_000
+    tab.open(path)
+    assert tab.js("document.querySelectorAll('*').length") < 3000
+    taken = tab.js(
+        "(() => { const t = performance.now(); const c = document.getElementById('case-status'); c.value = 'fail';"
+        "c.dispatchEvent(new Event('change')); return performance.now() - t; })()"
+    )
+    assert taken < 2000

@@ -1,0 +1,77 @@
+"""Parquet files that grow: complete under their name, or not there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from leadline.tasks.store import parquet_writer as module
+from leadline.tasks.store.parquet_writer import growing
+
+
+def numbers(first: int, count: int) -> pa.Table:
+    return pa.table({"number": pa.array(range(first, first + count), pa.int64())})
+
+
+def test_what_was_added_is_there_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "file.parquet"
+    with growing(path) as file:
+        for first in range(0, 100, 10):
+            file.add(numbers(first, 10))
+    assert file.rows == 100
+    assert pq.read_table(path)["number"].to_pylist() == list(range(100))
+    assert pq.ParquetFile(path).num_row_groups == 1
+
+
+def test_rows_do_not_wait_in_memory_for_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GROUP_BYTES", 800)
+    path = tmp_path / "file.parquet"
+    with growing(path) as file:
+        for first in range(0, 250, 50):
+            file.add(numbers(first, 50))
+        assert not path.exists()
+    assert pq.read_table(path)["number"].to_pylist() == list(range(250))
+    assert [pq.ParquetFile(path).metadata.row_group(n).num_rows for n in range(3)] == [100, 100, 50]
+
+
+def test_without_rows_there_is_no_file(tmp_path: Path) -> None:
+    with growing(tmp_path / "file.parquet") as file:
+        pass
+    assert (file.rows, list(tmp_path.iterdir())) == (0, [])
+
+
+@pytest.mark.parametrize("group", [1, 1 << 20])
+def test_a_failure_leaves_nothing_and_an_earlier_file_as_it_was(
+    group: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "GROUP_BYTES", group)
+    path = tmp_path / "file.parquet"
+    path.write_bytes(b"earlier")
+
+    def fail() -> None:
+        with growing(path) as file:
+            file.add(numbers(0, 10))
+            raise ValueError("half way")
+
+    with pytest.raises(ValueError, match="half way"):
+        fail()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file.parquet"]
+    assert path.read_bytes() == b"earlier"
+
+
+def test_a_killed_process_leaves_no_file_of_that_name(tmp_path: Path) -> None:
+    program = (
+        "import os, pathlib, signal, pyarrow as pa\n"
+        "from leadline.tasks.store.parquet_writer import growing\n"
+        f"with growing(pathlib.Path({str(tmp_path / 'file.parquet')!r})) as file:\n"
+        "    file.add(pa.table({'number': pa.array(range(1 << 18), pa.int64())}))\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode < 0
+    (left,) = tmp_path.iterdir()
+    assert left.name.endswith(".tmp")

@@ -1,0 +1,353 @@
+"""A store in a bucket: what one host finished, every other one has; what cannot be transferred is said in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+from leadline.evaluators.core.context import Settings
+from leadline.evaluators.core.errors import StoreError, UsageError
+from leadline.tasks import pipeline
+from leadline.tasks.load import load_dataset
+from leadline.tasks.plan.configured import Choice
+from leadline.tasks.score.chunk import Chunk, score_chunk
+from leadline.tasks.store import s3 as s3_module
+from leadline.tasks.store.s3 import Bucket
+from leadline.tasks.store.store import Run, Store, write_json
+from leadline.tasks.store.vectors.vectors import ParquetVectors
+from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
+from tests.support.judges.judged_run import EVALUATORS, evaluate, judge_at, register, reply, write_rows
+from tests.support.stores.s3 import S3, SECRET, environment
+
+pytestmark = pytest.mark.slow
+
+Host = Callable[[str], Store]
+
+
+@pytest.fixture
+def host(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    """Become another host, with a working copy of its own, and open the store there."""
+
+    def become(name: str) -> Store:
+        monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / name))
+        return Store.open(s3.url)
+
+    return become
+
+
+def planned(store: Store, rows: Path, url: str) -> pipeline.Planned:
+    register()
+    loaded = load_dataset(store, rows)
+    choice = Choice(tuple(kind() for kind in EVALUATORS), {})
+    settings = Settings(judges=(judge_at(url),))
+    return pipeline.begin(store, loaded, choice, settings, model_keys=(), processes=1, config={})
+
+
+def test_a_run_that_cannot_be_planned_is_failed_on_all_hosts(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise StoreError("The network is down.")
+
+    store = host("one")
+    monkeypatch.setattr(Store, "share_plan", fails)
+    with pytest.raises(StoreError, match="network is down"):
+        planned(store, write_rows(tmp_path / "rows.jsonl", 2), "http://127.0.0.1:9/v1")
+    (run,) = store.runs()
+    assert not run.own
+    (seen,) = host("two").runs()
+    assert seen.read()["status"] == "failed"
+
+
+def test_a_run_equals_that_of_a_local_store_and_another_host_computes_nothing(
+    host: Host, s3: S3, tmp_path: Path
+) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", 20)
+    with serving(JudgeEndpoint(reply)) as endpoint:
+        local = evaluate(Store.open(tmp_path / "local"), rows, [judge_at(endpoint.url)])
+        first = evaluate(host("one"), rows, [judge_at(endpoint.url)])
+        asked = len(endpoint.log)
+        other = evaluate(host("two"), rows, [judge_at(endpoint.url)])
+        assert len(endpoint.log) == asked
+    assert first["to_compute"] == local["to_compute"] == 40
+    assert other["to_compute"] == 0
+    assert first["scores"] == other["scores"] == local["scores"]
+    assert first["evidence"] == other["evidence"]
+    names = s3.names()
+    assert not any("/." in name or name.endswith((".tmp", ".sqlite")) for name in names)
+    assert sum(name.startswith("scores/") for name in names) == 2 * 2, "one segment and one config.json each"
+
+
+def test_two_hosts_score_the_chunks_of_one_run(host: Host, tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", 120)
+    with serving(JudgeEndpoint(reply)) as endpoint:
+        plan = planned(host("parent"), rows, endpoint.url)
+        assert len(plan.chunks) == 3
+        for number, chunk in enumerate(plan.chunks):
+            store = host(f"worker{number % 2}")
+            travelled = Chunk(**json.loads(json.dumps({name: getattr(chunk, name) for name in Chunk.__slots__})))
+            assert score_chunk(travelled).scored == chunk.scores
+            assert not store.run(plan.run).database.exists()
+        store = host("parent")
+        run = store.run(plan.run)
+        assert pipeline.gather_scores(store, run) == 240
+        assert pipeline.count_scores(store, run)["scored"] == 240
+        assert planned(host("later"), rows, endpoint.url).chunks == ()
+
+
+def test_what_a_retry_could_score_is_unscored_nowhere(host: Host, s3: S3, tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", 10)
+    with serving(JudgeEndpoint(lambda question: "neither of the words")) as endpoint:
+        plan = planned(host("parent"), rows, endpoint.url)
+        (chunk,) = plan.chunks
+        host("worker")
+        assert score_chunk(chunk).unscored == 20
+        assert any("/unscored/" in name for name in s3.names())
+        parent = host("parent")
+        pipeline.gather_scores(parent, parent.run(plan.run))
+        assert pipeline.count_scores(parent, parent.run(plan.run))["unscored"] == 20
+        endpoint.reply = reply
+        host("another worker")
+        score_chunk(chunk)
+    assert not any("/unscored/" in name for name in s3.names())
+    parent = host("parent")
+    pipeline.gather_scores(parent, parent.run(plan.run))
+    assert pipeline.count_scores(parent, parent.run(plan.run))["scored"] == 20
+
+
+def test_kill_9_loses_nothing_that_was_finished(s3: S3, tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", 120)
+    variables = os.environ | environment(s3.endpoint, tmp_path / "killed")
+    with serving(JudgeEndpoint(reply, latency=0.02)) as endpoint:
+        command = [sys.executable, "-m", "tests.support.judges.judged_run", s3.url, str(rows), endpoint.url]
+        process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while not any(name.endswith(".parquet") for name in s3.names("scores/")):
+            assert process.poll() is None, "it ended before it was killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        finished = [name for name in s3.names("scores/") if name.endswith(".parquet")]
+        variables |= environment(s3.endpoint, tmp_path / "elsewhere")
+        done = subprocess.run(command, env=variables, stdout=subprocess.PIPE, check=True, timeout=100)
+        result = json.loads(done.stdout)
+        whole = evaluate(Store.open(tmp_path / "local"), rows, [judge_at(endpoint.url)])
+    assert result["scores"] == whole["scores"]
+    kept = sum(
+        parquet.read_metadata(path).num_rows
+        for path in (tmp_path / "killed").rglob("*.parquet")
+        if any(name.endswith(f"/{path.parent.name}/{path.name}") for name in finished)
+    )
+    assert 0 < kept < 240
+    assert result["to_compute"] == 240 - kept
+    assert set(finished) <= set(s3.names("scores/"))
+
+
+def test_what_was_not_uploaded_before_a_kill_is_uploaded_by_the_next_look(host: Host, s3: S3) -> None:
+    store = host("one")
+    folder = store.scores("bleu", "0" * 32)
+    write_json(folder / "orphan.json", 1)
+    (folder / ".half.tmp").write_text("never finished")
+    store.sync([folder])
+    assert s3.names("scores/") == [f"scores/bleu/{'0' * 32}/orphan.json"]
+    other = host("two")
+    other.sync([other.scores("bleu", "0" * 32)])
+    assert (other.scores("bleu", "0" * 32) / "orphan.json").read_text() == "1\n"
+
+
+def test_embeddings_are_shared(host: Host) -> None:
+    text, vector = b"0123456789abcdef", np.ones((1, 3), dtype=np.float32)
+    ParquetVectors(host("one")).put("model", [text], vector)
+    assert ParquetVectors(host("two")).get("model", [text])[text].tolist() == [1, 1, 1]
+
+
+def finished_run(store: Store, answers: str) -> Run:
+    run = store.new_run()
+    run.update({"status": "running"})
+    run.database.write_text(f"tables of {answers}")
+    (run.results / "evaluator").mkdir(parents=True)
+    (run.results / "report.html").write_text(f"<p>{answers}")
+    (run.results / "evaluator" / f"{answers}.json").write_text("{}")
+    store.share_results(run)
+    run.update({"status": "completed"})
+    return run
+
+
+def test_a_finished_run_is_read_on_another_host_as_it_is_now(host: Host, s3: S3) -> None:
+    store = host("one")
+    run = finished_run(store, "first")
+    other = host("two")
+    (found,) = other.runs()
+    assert found.read()["status"] == "completed"
+    other.fetch_database(found)
+    other.fetch_results(found)
+    assert found.database.read_text() == "tables of first"
+    inode = found.database.stat().st_ino
+    other.fetch_database(found)
+    assert found.database.stat().st_ino == inode, "what did not change is not downloaded again"
+
+    run.database.write_text("tables of othe2")  # as long as before
+    (run.results / "evaluator" / "first.json").rename(run.results / "evaluator" / "second.json")
+    store.share_results(run)
+    run.update({"status": "failed"})
+    (found,) = other.runs()
+    assert found.read()["status"] == "failed"
+    other.fetch_database(found)
+    other.fetch_results(found)
+    assert found.database.read_text() == "tables of othe2"
+    assert sorted(path.name for path in found.results.rglob("*.*")) == ["report.html", "second.json"]
+    assert f"{run.results.relative_to(store.root)}/evaluator/first.json" not in s3.names()
+
+
+def test_a_run_is_not_overwritten_where_it_was_made(host: Host) -> None:
+    store = host("one")
+    run = store.new_run()
+    run.update({"status": "running"})
+    run.database.write_text("not yet pushed")
+    write_json(run.path / "run.json", {"id": run.id, "status": "newer"})
+    (found,) = store.runs()
+    store.fetch_database(found)
+    assert found.read()["status"] == "newer"
+    assert found.database.read_text() == "not yet pushed"
+
+
+def test_a_run_that_has_ended_can_be_changed_by_any_host(host: Host) -> None:
+    store = host("one")
+    run = finished_run(store, "first")
+    inode = run.database.stat().st_ino
+    store.fetch_database(run)
+    assert run.database.stat().st_ino == inode, "where it was made it is not downloaded"
+    other = host("two")
+    other.runs()[0].update({"tags": {"a": "1"}})
+    run.update({"note": "b"})
+    record = host("three").runs()[0].read()
+    assert (record["tags"], record["note"], record["status"]) == ({"a": "1"}, "b", "completed")
+    assert store.runs()[0].read() == record
+
+
+def test_the_report_can_be_opened_from_the_bucket(host: Host, s3: S3) -> None:
+    run = finished_run(host("one"), "first")
+    name = f"a/store/runs/{run.id}/results/report.html"
+    assert run.report == f"{s3.endpoint}/{s3.bucket}/{name}"
+    head = s3.client().head_object(Bucket=s3.bucket, Key=name)
+    assert head["ContentType"] == "text/html; charset=utf-8"
+    for file, kind in (("run.duckdb", "application/octet-stream"), ("run.json", "application/json")):
+        key = f"a/store/runs/{run.id}/{file}"
+        assert s3.client().head_object(Bucket=s3.bucket, Key=key)["ContentType"] == kind
+
+
+@pytest.mark.parametrize("size", [0, 1, 11_000_000])
+def test_files_of_any_size_arrive_as_they_were(s3: S3, tmp_path: Path, size: int) -> None:
+    path, back = tmp_path / "file.gz", tmp_path / "back"
+    path.write_bytes(os.urandom(size))
+    bucket = Bucket.at(s3.url)
+    bucket.put(path, "some/file.gz")
+    assert bucket.get("some/file.gz", back) == bucket.version("some/file.gz")
+    assert back.read_bytes() == path.read_bytes()
+    assert bucket.objects("some") == {"some/file.gz": size}
+    bucket.delete("some/file.gz")
+    bucket.delete("some/file.gz")
+    assert bucket.get("some/file.gz", back) is None
+
+
+def test_names_that_would_leave_the_folder_are_not_taken(s3: S3) -> None:
+    for key in ("a/store/scores/../../evil", "a/store/scores/ok", "a/store/scores/.hidden"):
+        s3.client().put_object(Bucket=s3.bucket, Key=key, Body=b"x")
+    assert set(Bucket.at(s3.url).objects("scores")) == {"scores/ok"}
+
+
+def failing(url: str) -> str:
+    with pytest.raises((StoreError, UsageError)) as error:
+        Store.open(url)
+    said = str(error.value)
+    assert "\n" not in said
+    assert SECRET not in said
+    return said
+
+
+@pytest.mark.parametrize(
+    ("url", "what"),
+    [
+        ("s3://key:hunter2@bucket/store", "credentials"),
+        ("s3://bucket/store?secret_key=hunter2", "secret_key"),
+        ("s3://bucket/store?endpoint_override=http://key:hunter2@host:1", "AWS_ENDPOINT_URL"),
+        ("s3://bucket/a/../b", "s3://BUCKET/PREFIX"),
+        ("s3:///store", "s3://BUCKET/PREFIX"),
+        ("gs://bucket/store", "gs://"),
+        ("https://user:hunter2@host/store", "https://"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_without_repeating_secrets(s3: S3, url: str, what: str) -> None:
+    said = failing(url)
+    assert what in said
+    assert "hunter2" not in said
+
+
+def test_a_bucket_that_does_not_exist_is_said_at_once(s3: S3) -> None:
+    assert "no bucket 'not-there'" in failing("s3://not-there/store")
+
+
+def test_a_server_that_does_not_answer_is_given_up(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_module, "TRY_S", 1.0)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        began = time.monotonic()
+        said = failing(f"s3://{s3.bucket}/store?endpoint_override={address}&scheme=http")
+    assert f"s3://{s3.bucket}" in said
+    assert address in said
+    assert time.monotonic() - began < 20
+
+
+def test_a_server_that_falls_silent_is_given_up(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_module, "TRY_S", 0.1)
+    monkeypatch.setattr(s3_module, "STALL_S", 1.0)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        began = time.monotonic()
+        failing(f"s3://{s3.bucket}/store?endpoint_override=http://127.0.0.1:{listening.getsockname()[1]}")
+    assert time.monotonic() - began < 15
+
+
+def test_a_transfer_that_fails_at_first_is_tried_again(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = Bucket.at(s3.url)
+    real, failures = s3_module._connected(bucket), [OSError("AWS Error SLOW_DOWN during PutObject")] * 2
+
+    def connected(_: Bucket) -> Any:
+        if failures:
+            raise failures.pop()
+        return real
+
+    monkeypatch.setattr(s3_module, "_connected", connected)
+    path = tmp_path / "file"
+    path.write_text("x")
+    bucket.put(path, "file")
+    assert not failures
+    assert bucket.objects("") == {"file": 1}
+
+
+def test_a_store_that_may_not_be_read_is_not_asked_again(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def connected(_: Bucket) -> Any:
+        asked.append(1)
+        raise OSError(f"AWS Error ACCESS_DENIED during HeadObject with {SECRET} (Request ID: 1)")
+
+    monkeypatch.setattr(s3_module, "_connected", connected)
+    with pytest.raises(StoreError, match="ACCESS_DENIED") as error:
+        Bucket.at(s3.url).version("file")
+    assert (len(asked), SECRET in str(error.value)) == (1, False)
