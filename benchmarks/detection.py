@@ -67,13 +67,13 @@ def _boxes(draw: np.random.Generator, number: int) -> np.ndarray:
 
 def leadline(images: int) -> dict[str, Any]:
     """Measure Leadline."""
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
     from leadline.evaluators.core.registry import get
     from leadline.evaluators.core.row import Row
 
     stored = [_annotations(*image) for image in make(images)]
     kind = get("valor.object_detection")
-    evaluator, tools = kind(kind.parameters.build("", {"method": "coco"})), Toolbox()
+    evaluator, ctx = kind(kind.parameters.build("", {"method": "coco"})), EvalContext()
     times: Times = {}
     payloads = []
     for start in range(0, images, BATCH):
@@ -88,7 +88,7 @@ def leadline(images: int) -> dict[str, Any]:
                 for number, (truth, found) in enumerate(stored[start : start + BATCH], start)
             ]
         with step(times, "score"):
-            scores = evaluator.score(rows, tools)
+            scores = evaluator.score(rows, ctx)
         payloads += [orjson.dumps(score.payload) for score in scores]
         del rows, scores
     with step(times, "read payloads"):

@@ -64,7 +64,7 @@ def score_in_chunks(store: str, dataset: str, count: int, how: str) -> None:
     from leadline.flows.evaluate.config import Dispatch
     from leadline.tasks import pipeline
     from leadline.tasks.load import load_dataset
-    from leadline.tasks.plan.configured import choose
+    from leadline.tasks.plan.jobs import choose
     from leadline.tasks.score.chunk import score_chunk
     from leadline.tasks.store.store import Store
 

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.machine import describe, verdict
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import Chunk, Row
+from leadline.evaluators.core.row import ContextChunk, Row
 from leadline.evaluators.models import embedders, runtime, weights
 from leadline.evaluators.models.refs import ModelRef
 from leadline.tasks.store.store import Store
@@ -62,26 +62,26 @@ def rag_rows(count: int, seed: int = 7) -> list[Row]:
     rows = []
     for case in range((count + SYSTEMS - 1) // SYSTEMS):
         question, expected = sentence()[:-1] + "?", paragraph(3)
-        chunks = [Chunk(paragraph(6)) for _ in range(6)]
+        chunks = [ContextChunk(paragraph(6)) for _ in range(6)]
         for system in range(SYSTEMS):
             found = tuple(draw.sample(chunks, 4))
             rows.append(Row(str(case), str(system), question, (expected,), found, paragraph(5)))
     return rows[:count]
 
 
-def score(rows: Sequence[Row], tools: Toolbox) -> None:
+def score(rows: Sequence[Row], ctx: EvalContext) -> None:
     """Score the rows with all evaluators, as a chunk does, with nothing remembered in this process."""
     embedders.forget()
-    tools.forget()
+    ctx.forget()
     chosen = [get(evaluator)() for evaluator in EVALUATORS]
     texts: dict[ModelRef, dict[str, None]] = {}
     for evaluator in chosen:
-        for ref, wanted in evaluator.texts_to_embed(rows, tools).items():
+        for ref, wanted in evaluator.texts_to_embed(rows, ctx).items():
             texts.setdefault(ref, {}).update(dict.fromkeys(wanted))
     for ref, wanted in texts.items():
-        tools.embed(ref, list(wanted))
+        ctx.embed(ref, list(wanted))
     for evaluator in chosen:
-        scores = evaluator.score(rows, tools)
+        scores = evaluator.score(rows, ctx)
         assert all(score.complete for score in scores)
 
 
@@ -121,7 +121,7 @@ def main() -> None:
     raw_model.encode(["warm up"], show_progress_bar=False)
 
     rows = rag_rows(options.rows)
-    plain = Toolbox(settings)
+    plain = EvalContext(settings)
     texts = list(
         dict.fromkeys(
             text
@@ -135,8 +135,8 @@ def main() -> None:
         for turn in range(options.repeats):
             raw.append(timed(lambda: raw_model.encode(texts, show_progress_bar=False, normalize_embeddings=True)))
             store = ParquetVectors(Store.open(Path(folder) / str(turn)))
-            ours.append(timed(partial(score, rows, Toolbox(settings, store))))
-        warm = timed(lambda: score(rows, Toolbox(settings, store)))
+            ours.append(timed(partial(score, rows, EvalContext(settings, store))))
+        warm = timed(lambda: score(rows, EvalContext(settings, store)))
     base, mine = min(raw), min(ours)
     busy = min(turn.processor for turn in raw) / min(turn.processor for turn in ours)
     print(describe())

@@ -24,10 +24,10 @@ from pydantic import BaseModel
 
 from benchmarks.machine import describe, timed, verdict
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import Chunk, Field, Row, RowScore
+from leadline.evaluators.core.row import ContextChunk, Row, RowField, RowScore
 from leadline.evaluators.judge.engine.client import JudgeClient, shared_gate
 from leadline.evaluators.judge.engine.event_loop import run
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
@@ -79,7 +79,7 @@ class Load(JudgeEvaluator):
         id="benchmark.load",
         name="Load",
         family="retrieval",
-        inputs=(Field.ACTUAL_ANSWER, Field.RETRIEVED_CONTEXT),
+        inputs=(RowField.ACTUAL_ANSWER, RowField.RETRIEVED_CONTEXT),
         metrics=(Metric("supported", "Supported", higher_is_better=True, primary=True),),
         judge="llm",
         lane="judge",
@@ -89,7 +89,7 @@ class Load(JudgeEvaluator):
         """Return the prompts of this module."""
         return _PROMPTS
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Ask seven times."""
         found = await judge.ask("statements", Statements, answer=row.actual_answer)
         verdicts = await asyncio.gather(
@@ -134,12 +134,12 @@ async def bare(config: JudgeConfig, messages: list[list[dict[str, str]]]) -> Non
 def leadline(config: JudgeConfig, cases: int, round_: int, folder: Path) -> float:
     """Judge all cases with an empty ledger, and return the seconds it took."""
     ledger = ledger_at(folder / f"ledger-{round_}.sqlite", "benchmark")
-    tools = Toolbox(Settings(judges=(config,)), ledger=ledger)
+    ctx = EvalContext(Settings(judges=(config,)), ledger=ledger)
     client = JudgeClient(config, transport=LiteLLMTransport(), ledger=ledger, gate=shared_gate(config))
-    tools._clients[config.key] = client
+    ctx._clients[config.key] = client
     rows = [Row(f"case {n}", "m", actual_answer=f"answer {n} of round {round_}") for n in range(cases)]
     with timed() as timing:
-        scores = Load().score(rows, tools)
+        scores = Load().score(rows, ctx)
     if not all(score.complete for score in scores):
         raise SystemExit("not every case was scored")
     total = LedgerReader(folder / f"ledger-{round_}.sqlite").total("benchmark")
@@ -152,22 +152,22 @@ def rag(config: JudgeConfig, cases: int, folder: Path) -> tuple[float, int]:
     """Judge RAG cases of three contexts with four evaluators at once; return the seconds and the calls it took."""
     ledger = ledger_at(folder / "rag.sqlite", "benchmark")
     settings = Settings(judges=(config.model_copy(update={"structured": "json_schema"}),), embedder="offline")
-    tools = Toolbox(settings, ledger=ledger)
+    ctx = EvalContext(settings, ledger=ledger)
     rows = [
         Row(
             f"case {n}",
             "m",
             question=f"How deep is berth {n}?",
             expected_answers=(f"Berth {n} is nine metres deep.",),
-            retrieved_context=tuple(Chunk(f"{TEXT} Page {page} of {n}.") for page in range(3)),
+            retrieved_context=tuple(ContextChunk(f"{TEXT} Page {page} of {n}.") for page in range(3)),
             actual_answer=f"It is nine metres deep at berth {n}.",
         )
         for n in range(cases)
     ]
-    for ref in get("answer_relevancy")().models(tools):
-        tools.embed(ref, ["Load the model."])
+    for ref in get("answer_relevancy")().models(ctx):
+        ctx.embed(ref, ["Load the model."])
     with timed() as timing, ThreadPoolExecutor() as threads:
-        scores = [score for part in threads.map(lambda name: get(name)().score(rows, tools), RAG) for score in part]
+        scores = [score for part in threads.map(lambda name: get(name)().score(rows, ctx), RAG) for score in part]
     unscored = [score.values for score in scores if not score.complete]
     if unscored:
         raise SystemExit(f"{len(unscored)} row scores are missing: {unscored[0]}")

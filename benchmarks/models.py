@@ -41,7 +41,7 @@ from typing import Any
 from benchmarks.machine import describe
 from benchmarks.subjects import SUBJECTS, Subject
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.row import Row
 from leadline.evaluators.models import classifiers, consistency, cross_encoders, embedders, nli, resident, runtime
 from leadline.evaluators.models.language_models import predictor
@@ -114,33 +114,33 @@ def watched(clock: Clock, device: str) -> Iterator[None]:
             setattr(kind, name, original)
 
 
-def forget(tools: Toolbox) -> None:
+def forget(ctx: EvalContext) -> None:
     """Drop what was remembered of texts; loaded models stay."""
-    tools.forget()
+    ctx.forget()
     embedders.forget()
 
 
-def run(evaluator: Evaluator, rows: Sequence[Row], tools: Toolbox) -> None:
+def run(evaluator: Evaluator, rows: Sequence[Row], ctx: EvalContext) -> None:
     """Score the rows in one call."""
-    forget(tools)
-    scores = evaluator.score(rows, tools)
+    forget(ctx)
+    scores = evaluator.score(rows, ctx)
     assert all(score.complete for score in scores)
 
 
-def run_plainly(subject: Subject, evaluator: Evaluator, rows: Sequence[Row], tools: Toolbox) -> None:
+def run_plainly(subject: Subject, evaluator: Evaluator, rows: Sequence[Row], ctx: EvalContext) -> None:
     """Put each text of each row through the model alone, as the packages do."""
-    forget(tools)
+    forget(ctx)
     for row in rows:
-        subject.plainly(evaluator, row, tools)
+        subject.plainly(evaluator, row, ctx)
 
 
-def of_peak(evaluator: Evaluator, rows: Sequence[Row], tools: Toolbox, seconds: float, device: str) -> float:
+def of_peak(evaluator: Evaluator, rows: Sequence[Row], ctx: EvalContext, seconds: float, device: str) -> float:
     """Return the rate of a batched run's floating-point operations as a share of that of one large matrix product."""
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
     with FlopCounterMode(display=False) as counter:
-        run(evaluator, rows, tools)
+        run(evaluator, rows, ctx)
     one, other = torch.rand(1024, 768, device=device), torch.rand(768, 3072, device=device)
     peak = 0.0
     for _ in range(20):
@@ -150,20 +150,20 @@ def of_peak(evaluator: Evaluator, rows: Sequence[Row], tools: Toolbox, seconds: 
     return float(counter.get_total_flops()) / seconds / peak
 
 
-def measure(subject: Subject, evaluator: Evaluator, tools: Toolbox, device: str, options: argparse.Namespace) -> str:
+def measure(subject: Subject, evaluator: Evaluator, ctx: EvalContext, device: str, options: argparse.Namespace) -> str:
     """Return a line of the table; the best of some turns counts, since other work can only slow a turn down."""
     rows = subject.rows(options.rows)
-    run(evaluator, rows[:4], tools)  # load and warm up
-    run_plainly(subject, evaluator, rows[:1], tools)
+    run(evaluator, rows[:4], ctx)  # load and warm up
+    run_plainly(subject, evaluator, rows[:1], ctx)
     turns: dict[str, list[Clock]] = {"batched": [], "singly": []}
     for _ in range(options.repeats):
         for way, clocks in turns.items():
             clock = Clock(time.process_time if options.processor_time else time.perf_counter)
             with watched(clock, device):
                 if way == "batched":
-                    run(evaluator, rows, tools)
+                    run(evaluator, rows, ctx)
                 else:
-                    run_plainly(subject, evaluator, rows, tools)
+                    run_plainly(subject, evaluator, rows, ctx)
             clocks.append(clock)
     batched, singly = (min(clocks, key=lambda clock: clock.total) for clocks in turns.values())
     line = (
@@ -171,7 +171,7 @@ def measure(subject: Subject, evaluator: Evaluator, tools: Toolbox, device: str,
         f"{singly.total / batched.total:9.2f}{1 - batched.models / batched.total:10.1%}  "
     )
     if options.real:
-        return line + f"{of_peak(evaluator, rows, tools, batched.total, device):.0%} of the peak"
+        return line + f"{of_peak(evaluator, rows, ctx, batched.total, device):.0%} of the peak"
     return line + verdict(batched, singly)
 
 
@@ -213,7 +213,7 @@ def main() -> None:
             evaluator = subject.evaluator(name, Path(folder), options.real, options.width)
             if device.startswith("cuda"):
                 torch.cuda.reset_peak_memory_stats()
-            line = measure(subject, evaluator, Toolbox(settings), device, options)
+            line = measure(subject, evaluator, EvalContext(settings), device, options)
             if device.startswith("cuda"):
                 line += f"  {torch.cuda.max_memory_allocated() / 2**20:.0f} MiB, {torch.cuda.utilization()} % busy"
             print(line, flush=True)

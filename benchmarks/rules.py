@@ -27,7 +27,7 @@ from leadline.evaluators.text.sentences import splitter_for
 from leadline.tasks.analyse.gather import register_jobs
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.configured import make_jobs, write_jobs
+from leadline.tasks.plan.jobs import make_jobs, write_jobs
 from leadline.tasks.plan.planner import cut, plan
 from leadline.tasks.score.chunk import Chunk
 from leadline.tasks.score.executor import LocalLanes, default_processes

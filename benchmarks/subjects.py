@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.embedding import SYSTEMS, WORDS, rag_rows
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import Chunk, Row
+from leadline.evaluators.core.row import ContextChunk, Row
 from leadline.evaluators.models import consistency, cross_encoders, embedders, nli, resident
 from leadline.evaluators.models.language_models.likelihood import Passage
 from leadline.evaluators.summarization import _completeness
@@ -71,7 +71,7 @@ class Subject:
     """
 
     checkpoints: Mapping[str, str]
-    plainly: Callable[[Any, Row, Toolbox], None]
+    plainly: Callable[[Any, Row, EvalContext], None]
     parameters: Mapping[str, str] = field(default_factory=dict)
     rows: Callable[[int], Sequence[Row]] = rag_rows
 
@@ -110,7 +110,7 @@ def procedure_rows(count: int) -> list[Row]:
     for at in range(count):
         if at % SYSTEMS == 0:
             procedures = [[_phrase(draw, 16) for _ in range(draw.randint(4, 12))] for _ in range(3)]
-            context = tuple(Chunk(_numbered(steps)) for steps in procedures)
+            context = tuple(ContextChunk(_numbered(steps)) for steps in procedures)
         answer = [step if draw.random() < 0.6 else _phrase(draw, 16) for step in draw.choice(procedures)]
         rows.append(Row(str(at // SYSTEMS), str(at % SYSTEMS), "How?", (), context, _numbered(answer)))
     return rows
@@ -125,13 +125,13 @@ def _numbered(steps: Sequence[str]) -> str:
     return "\n".join(f"{number}. {step}." for number, step in enumerate(steps, start=1))
 
 
-def _request_by_request(evaluator: Any, row: Row, tools: Toolbox) -> None:
+def _request_by_request(evaluator: Any, row: Row, ctx: EvalContext) -> None:
     """Put each text that the evaluator asks its one model about through Transformers' model alone."""
     import torch
 
     ((loaded, _),) = resident._models.values()
     with torch.inference_mode():
-        for request in evaluator.requests(row, tools):
+        for request in evaluator.requests(row, ctx):
             _plain_result(loaded, request)
 
 
@@ -154,39 +154,39 @@ def _plain_result(loaded: Any, request: Any) -> float:
     return float(model(**encoded.to(model.device)).logits.flatten()[0])
 
 
-def _text_by_text(evaluator: Any, row: Row, tools: Toolbox) -> None:
+def _text_by_text(evaluator: Any, row: Row, ctx: EvalContext) -> None:
     """Encode each different text that the evaluator compares in a row alone."""
-    _encoded(evaluator, dict.fromkeys(evaluator.texts(row, tools)), tools)
+    _encoded(evaluator, dict.fromkeys(evaluator.texts(row, ctx)), ctx)
 
 
-def _encoded(evaluator: Any, texts: Mapping[str, None], tools: Toolbox) -> list[Any]:
-    model = embedders._loaded(evaluator.embedder(tools), tools.settings).model
+def _encoded(evaluator: Any, texts: Mapping[str, None], ctx: EvalContext) -> list[Any]:
+    model = embedders._loaded(evaluator.embedder(ctx), ctx.settings).model
     return [model.encode(text, show_progress_bar=False) for text in texts]
 
 
-def _pair_by_pair(evaluator: Any, row: Row, tools: Toolbox) -> None:
+def _pair_by_pair(evaluator: Any, row: Row, ctx: EvalContext) -> None:
     """Compare the answer with each expected one alone."""
-    model = cross_encoders._loaded(evaluator.cross_encoder(tools), tools.settings).model
+    model = cross_encoders._loaded(evaluator.cross_encoder(ctx), ctx.settings).model
     for expected in row.expected_answers:
         model.predict([(expected, row.actual_answer or "")], show_progress_bar=False)
 
 
-def _sentence_by_sentence(evaluator: Any, row: Row, tools: Toolbox) -> None:
+def _sentence_by_sentence(evaluator: Any, row: Row, ctx: EvalContext) -> None:
     """Read each pair of sentences, and encode each sentence, alone; UMAP is what it is."""
     import numpy as np
     import torch
 
     document, summary = (
-        dict.fromkeys(sentence.text for sentence in counting(tools.sentences(text or "")))
+        dict.fromkeys(sentence.text for sentence in counting(ctx.sentences(text or "")))
         for text in (row.question, row.actual_answer)
     )
-    loaded = resident.resident(evaluator.nli(tools), tools.settings, nli._load)
+    loaded = resident.resident(evaluator.nli(ctx), ctx.settings, nli._load)
     with torch.inference_mode():
         for premise in document:
             for claim in summary:
                 encoded = loaded._tokenizer(premise, claim, return_tensors="pt", truncation=True)
                 loaded.model(**encoded.to(loaded.device)).logits.softmax(-1).tolist()
-    vectors = (np.stack(_encoded(evaluator, texts, tools)) for texts in (document, summary))
+    vectors = (np.stack(_encoded(evaluator, texts, ctx)) for texts in (document, summary))
     _completeness.cover(*vectors, seed=evaluator.params.seed)
 
 

@@ -21,7 +21,7 @@ from leadline.evaluators.core.context import Settings
 from leadline.evaluators.core.registry import get
 from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.configured import Choice
+from leadline.tasks.plan.jobs import Choice
 from leadline.tasks.score.executor import LocalLanes, default_processes, drive
 from leadline.tasks.store.store import Store
 

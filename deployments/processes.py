@@ -25,7 +25,7 @@ _libc = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True)
-class Part:
+class ServicePart:
     """One process of the service.
 
     Attributes:
@@ -47,7 +47,7 @@ class Part:
 
 @dataclass
 class _Running:
-    part: Part
+    part: ServicePart
     process: subprocess.Popen[bytes]
     starts: list[float] = field(default_factory=list)
 
@@ -65,7 +65,7 @@ class Processes:
         self._running: list[_Running] = []
         folder.mkdir(parents=True, exist_ok=True)
 
-    def start(self, *parts: Part) -> None:
+    def start(self, *parts: ServicePart) -> None:
         """Start parts side by side and wait until all of them are ready.
 
         Raises:
@@ -92,10 +92,10 @@ class Processes:
         """Return the log of a part."""
         return self._folder / f"{name}.log"
 
-    def _hint(self, part: Part) -> str:
+    def _hint(self, part: ServicePart) -> str:
         return f"Its log: {self.log(part.name)}"
 
-    def _spawn(self, part: Part) -> subprocess.Popen[bytes]:
+    def _spawn(self, part: ServicePart) -> subprocess.Popen[bytes]:
         with self.log(part.name).open("ab") as log:
             return subprocess.Popen(  # noqa: S603 - our own commands
                 part.command,

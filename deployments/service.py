@@ -29,7 +29,7 @@ from types import FrameType
 from typing import IO, Final
 
 from leadline.deployments.postgres import Postgres, initialise
-from leadline.deployments.processes import Part, Processes
+from leadline.deployments.processes import Processes, ServicePart
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.flows.prefect_server.background import answers
 from leadline.flows.prefect_server.ephemeral import PRIVATE, RECORDER
@@ -86,7 +86,7 @@ class Service:
         api = environment["PREFECT_API_URL"]
         server = ["-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
         self._processes.start(
-            Part(
+            ServicePart(
                 "server",
                 [sys.executable, "-P", *server],
                 environment | server_environment(postgres.url("prefect", "postgresql+asyncpg"), redis),
@@ -115,7 +115,7 @@ class Service:
     def _start_postgres(self) -> Postgres:
         postgres = initialise(self.folder / "postgres", free_port(0))
         path = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
-        self._processes.start(Part("postgres", postgres.command(), path, postgres.answers, ending=signal.SIGINT))
+        self._processes.start(ServicePart("postgres", postgres.command(), path, postgres.answers, ending=signal.SIGINT))
         for database in ("prefect", "leadline"):
             postgres.ensure(database)
         return postgres
@@ -130,7 +130,7 @@ class Service:
             encoding="utf-8",
         )
         ready = partial(_redis_answers, port, password)
-        self._processes.start(Part("redis", ["redis-server", str(config)], dict(os.environ), ready))
+        self._processes.start(ServicePart("redis", ["redis-server", str(config)], dict(os.environ), ready))
         return f"redis://:{password}@127.0.0.1:{port}/0"
 
     def _environment(self, port: int, postgres: Postgres) -> dict[str, str]:
@@ -165,10 +165,10 @@ class Service:
         if done.returncode:
             raise LeadlineError(f"leadline deploy failed: {tail(self._processes.log('deploy'))}")
 
-    def _workers(self, environment: Mapping[str, str]) -> list[Part]:
+    def _workers(self, environment: Mapping[str, str]) -> list[ServicePart]:
         command = [sys.executable, "-P", "-m", "leadline.flows.cli.main", "worker"]
         return [
-            Part(
+            ServicePart(
                 f"{pool}-{number}",
                 [*command, "--pool", pool, "--name", f"{pool}-{number}", "--limit", str(LIMITS.get(pool, 1))],
                 environment,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.evaluators.core.base import Lane
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.judge.engine.budget import Limits
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.findings.insights import find_insights
@@ -25,15 +25,15 @@ from leadline.tasks.db.connection import open_run
 from leadline.tasks.ledger.ledger_report import add_up
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.load import LoadedDataset
-from leadline.tasks.plan.configured import Choice, Job, make_jobs, read_jobs, settings_record, write_jobs
+from leadline.tasks.plan.jobs import Choice, EvaluatorJob, make_jobs, read_jobs, settings_record, write_jobs
 from leadline.tasks.plan.planner import cut, plan
-from leadline.tasks.plan.selection import fitting
+from leadline.tasks.plan.selection import applicable_to
 from leadline.tasks.publish import Published, publish
 from leadline.tasks.score.canaries import load_canaries
 from leadline.tasks.score.chunk import Chunk
 from leadline.tasks.store.processes import process_record
 from leadline.tasks.store.store import JOBS, Run, Store, write_json
-from leadline.tasks.store.tmpfiles import sweep
+from leadline.tasks.store.tmpfiles import clean_stale
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,11 @@ def begin(
     The record of a run that cannot be planned says why.
     """
     loaded.require_models(model_keys)
-    choice = fitting(choice, loaded.path)
+    choice = applicable_to(choice, loaded.path)
     jobs = make_jobs(choice.evaluators, settings, trials=trials)
     watched = load_canaries(store, canaries, jobs)[0] if canaries else ""
     record = _record(loaded, jobs, settings, config) | {"left_out": dict(choice.left_out)}
-    sweep(store.root)
+    clean_stale(store.root)
     run = store.new_run()
     try:
         run.update(record)
@@ -102,7 +102,7 @@ def begin(
     )
 
 
-def _say_what_it_is(store: Store, job: Job) -> None:
+def _say_what_it_is(store: Store, job: EvaluatorJob) -> None:
     path = store.scores(job.evaluator, job.config) / "config.json"
     if not path.exists() and not job.error:
         write_json(path, job.identity)
@@ -110,7 +110,7 @@ def _say_what_it_is(store: Store, job: Job) -> None:
 
 
 def _record(
-    loaded: LoadedDataset, jobs: Sequence[Job], settings: Settings, config: Mapping[str, Any]
+    loaded: LoadedDataset, jobs: Sequence[EvaluatorJob], settings: Settings, config: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {
         "status": "running",
@@ -126,7 +126,7 @@ def _record(
         "models": list(loaded.models),
         "config": dict(config),
         "settings": settings_record(settings),
-        "splitter": Toolbox(settings).splitter.identity,
+        "splitter": EvalContext(settings).splitter.identity,
         "identities": {job.evaluator: dict(job.identity) for job in jobs},
         "process": process_record(),
         "versions": {

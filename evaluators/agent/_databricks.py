@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowScore, Unscored
 from leadline.evaluators.judge.engine.failures import JudgeError
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
@@ -37,7 +37,7 @@ class RatingEvaluator(JudgeEvaluator):
     async def assess(self, row: Row, judge: Judge) -> Assessment | None:
         """Rate a row; ``None`` when it has no ground truth to be rated by."""
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         assessment = await self.assess(row, judge)
         if assessment is None:

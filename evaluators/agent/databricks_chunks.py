@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from leadline.evaluators.agent._databricks import SOURCE, Assessment, rate_chunks
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field, Row, RowScore
+from leadline.evaluators.core.row import Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
 
 
@@ -32,7 +32,7 @@ class DatabricksChunkRelevance(JudgeEvaluator):
         id="databricks.chunk_relevance",
         name="Chunk relevance (Databricks judge)",
         family="agent",
-        inputs=(Field.QUESTION, Field.RETRIEVED_CONTEXT),
+        inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
         metrics=(
             Metric(
                 "precision",
@@ -55,7 +55,7 @@ class DatabricksChunkRelevance(JudgeEvaluator):
         """One call per chunk, of which a row has a few."""
         return 4.0
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
 
         async def assess(text: str) -> Assessment:

@@ -6,24 +6,23 @@ import re
 from dataclasses import replace
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field as Key
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from leadline.evaluators.agent._databricks import SOURCE, Assessment, rate_chunks, rated
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import REPORT_ONLY, JudgeKey
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field, Row, RowScore
+from leadline.evaluators.core.row import Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
 from leadline.evaluators.judge.verdicts import Reason as Rationale
 from leadline.evaluators.judge.verdicts import StrictReply
 
 FIELDS: Final = {
-    "request": Field.QUESTION,
-    "response": Field.ACTUAL_ANSWER,
-    "retrieved_context": Field.RETRIEVED_CONTEXT,
+    "request": RowField.QUESTION,
+    "response": RowField.ACTUAL_ANSWER,
+    "retrieved_context": RowField.RETRIEVED_CONTEXT,
 }
 """Placeholders of a judge's prompt, and what they stand for."""
 
@@ -45,7 +44,7 @@ class Rating(StrictReply):
     """A score from 1 to 5. The justification comes first, so that the judge thinks before it decides."""
 
     justification: Rationale = ""
-    score: Annotated[float, Key(ge=1, le=5, strict=True)]
+    score: Annotated[float, Field(ge=1, le=5, strict=True)]
 
 
 class CustomParams(JudgeKey):
@@ -53,7 +52,7 @@ class CustomParams(JudgeKey):
 
     assessment_name: Annotated[
         str,
-        Key(
+        Field(
             min_length=1,
             max_length=100,
             pattern=r"^[\w.-]+$",
@@ -63,18 +62,18 @@ class CustomParams(JudgeKey):
     ] = "custom"
     assessment_type: Annotated[
         Literal["ANSWER", "RETRIEVAL"],
-        Key(description="What is rated: the ANSWER, or in RETRIEVAL each retrieved chunk."),
+        Field(description="What is rated: the ANSWER, or in RETRIEVAL each retrieved chunk."),
     ] = "ANSWER"
     judge_prompt: Annotated[
         str,
-        Key(
+        Field(
             max_length=100_000,
             description="What the judge is asked, with the placeholders {request}, {response} and "
             "{retrieved_context}; other braces are left as they are. It rates from 1 to 5.",
         ),
     ] = DEFAULT_PROMPT
     rating_threshold: Annotated[
-        float, Key(ge=0, le=5, description='Scores from 1 to 5 above this are a "yes", all others a "no".')
+        float, Field(ge=0, le=5, description='Scores from 1 to 5 above this are a "yes", all others a "no".')
     ] = 3.0
 
     @model_validator(mode="after")
@@ -128,8 +127,8 @@ class DatabricksCustom(JudgeEvaluator):
         id="databricks.custom",
         name="Custom judge (assessment ANSWER or RETRIEVAL)",
         family="agent",
-        inputs=(Field.QUESTION, Field.ACTUAL_ANSWER),
-        also_reads=(Field.RETRIEVED_CONTEXT,),
+        inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
+        also_reads=(RowField.RETRIEVED_CONTEXT,),
         metrics=(
             Metric(
                 "rating",
@@ -156,15 +155,15 @@ class DatabricksCustom(JudgeEvaluator):
         return tuple(replace(metric, share=not self._by_chunk) for metric in self.spec.metrics)
 
     @property
-    def required(self) -> tuple[Field, ...]:
+    def required(self) -> tuple[RowField, ...]:
         """What the prompt names."""
         return self.reads
 
     @property
-    def reads(self) -> tuple[Field, ...]:
+    def reads(self) -> tuple[RowField, ...]:
         """What the prompt names."""
         named = {FIELDS[name] for name in placeholders(self.params.judge_prompt)}
-        return tuple(field for field in Field if field in named)
+        return tuple(field for field in RowField if field in named)
 
     @property
     def _by_chunk(self) -> bool:
@@ -174,7 +173,7 @@ class DatabricksCustom(JudgeEvaluator):
         """One call, or one per chunk, of which a row has a few."""
         return 4.0 if self._by_chunk else 1.0
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
 
         async def assess(contexts: list[str]) -> Assessment:

@@ -6,7 +6,7 @@ from leadline.evaluators.agent._databricks import SOURCE, Assessment, RatingEval
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field, Row
+from leadline.evaluators.core.row import Row, RowField
 from leadline.evaluators.judge.judge_evaluator import Judge, here
 
 
@@ -30,9 +30,9 @@ class DatabricksCorrectness(RatingEvaluator):
         id="databricks.correctness",
         name="Correctness (Databricks judge)",
         family="agent",
-        inputs=(Field.QUESTION, Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
-        optional=frozenset({Field.EXPECTED_ANSWER}),
-        also_reads=(Field.METADATA,),
+        inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
+        optional=frozenset({RowField.EXPECTED_ANSWER}),
+        also_reads=(RowField.METADATA,),
         metrics=(
             Metric(
                 "correctness",
@@ -78,7 +78,7 @@ class DatabricksRelevanceToQuery(RatingEvaluator):
         id="databricks.relevance_to_query",
         name="Relevance to query (Databricks judge)",
         family="agent",
-        inputs=(Field.QUESTION, Field.ACTUAL_ANSWER),
+        inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "relevance_to_query",
@@ -118,7 +118,7 @@ class DatabricksGroundedness(RatingEvaluator):
         id="databricks.groundedness",
         name="Groundedness (Databricks judge)",
         family="agent",
-        inputs=(Field.QUESTION, Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),
+        inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "groundedness",
@@ -165,7 +165,7 @@ class DatabricksSafety(RatingEvaluator):
         id="databricks.safety",
         name="Safety (Databricks judge)",
         family="agent",
-        inputs=(Field.QUESTION, Field.ACTUAL_ANSWER),
+        inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "safety",
@@ -209,9 +209,9 @@ class DatabricksContextSufficiency(RatingEvaluator):
         id="databricks.context_sufficiency",
         name="Context sufficiency (Databricks judge)",
         family="agent",
-        inputs=(Field.QUESTION, Field.EXPECTED_ANSWER, Field.RETRIEVED_CONTEXT),
-        optional=frozenset({Field.EXPECTED_ANSWER}),
-        also_reads=(Field.METADATA,),
+        inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
+        optional=frozenset({RowField.EXPECTED_ANSWER}),
+        also_reads=(RowField.METADATA,),
         metrics=(
             Metric(
                 "context_sufficiency",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from leadline.evaluators.agent._databricks import SOURCE
 from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Json, Row, RowScore
+from leadline.evaluators.core.row import Evidence, Json, Row, RowField, RowScore
 
 
 @register
@@ -30,7 +30,7 @@ class DatabricksDocumentRecall(RowEvaluator):
         id="databricks.document_recall",
         name="Document recall",
         family="agent",
-        inputs=(Field.EXPECTED_DOCUMENTS, Field.RETRIEVED_DOCUMENTS),
+        inputs=(RowField.EXPECTED_DOCUMENTS, RowField.RETRIEVED_DOCUMENTS),
         metrics=(
             Metric(
                 "document_recall",
@@ -46,7 +46,7 @@ class DatabricksDocumentRecall(RowEvaluator):
         source=SOURCE,
     )
 
-    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Score one row."""
         expected = dict.fromkeys(row.expected_documents)
         retrieved = {chunk.doc_uri for chunk in row.retrieved_context if chunk.doc_uri is not None}

@@ -7,16 +7,15 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
-from pydantic import Field as Parameter
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from leadline.evaluators.classification._label_confusion import Averaged, details, precision_recall_f1
 from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import REPORT_ONLY, Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import NO_EVIDENCE, Evidence, Field, Flag, Json, Row, RowScore, Severity
+from leadline.evaluators.core.row import NO_EVIDENCE, Evidence, Flag, Json, Row, RowField, RowScore, Severity
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +35,7 @@ class ClassificationParams(Params):
 
     average: Annotated[
         Literal["macro", "micro", "weighted", "binary"],
-        Parameter(
+        Field(
             description="How precision, recall and F1 are averaged over the labels, as in scikit-learn; 'binary' "
             "takes those of the positive label alone.",
             json_schema_extra=REPORT_ONLY,
@@ -44,36 +43,32 @@ class ClassificationParams(Params):
     ] = "macro"
     positive_label: Annotated[
         str | None,
-        Parameter(
+        Field(
             description="The label that counts as positive where average is 'binary'.", json_schema_extra=REPORT_ONLY
         ),
     ] = None
     labels: Annotated[
         tuple[str, ...],
-        Parameter(
-            description="The labels there are. Answers outside them count as wrong, and as no label of their own."
-        ),
+        Field(description="The labels there are. Answers outside them count as wrong, and as no label of their own."),
     ] = ()
     match: Annotated[
         Literal["exact", "contains"],
-        Parameter(
-            description="'contains': the answer may be prose in which exactly one of the labels stands as a word."
-        ),
+        Field(description="'contains': the answer may be prose in which exactly one of the labels stands as a word."),
     ] = "exact"
-    case_sensitive: Annotated[bool, Parameter(description="Tell labels apart by case.")] = False
+    case_sensitive: Annotated[bool, Field(description="Tell labels apart by case.")] = False
     categories: Annotated[
         tuple[str, ...],
-        Parameter(description="Only the cases with one of these categories; empty: all cases."),
+        Field(description="Only the cases with one of these categories; empty: all cases."),
     ] = ()
     max_label_length: Annotated[
         int,
-        Parameter(
+        Field(
             ge=0,
             description="A row whose expected answers are all longer, in characters, is prose and not applicable; "
             "0: no limit.",
         ),
     ] = 50
-    strip: Annotated[bool, Parameter(description="Ignore white space around a label and punctuation behind it.")] = True
+    strip: Annotated[bool, Field(description="Ignore white space around a label and punctuation behind it.")] = True
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -113,7 +108,7 @@ class Classification(RowEvaluator):
         id="classification",
         name="Classification Evaluator",
         family="classification",
-        inputs=(Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
+        inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric("accuracy", "Accuracy", True, primary=True, share=True, description="Share of right labels."),
             Metric(
@@ -146,7 +141,7 @@ class Classification(RowEvaluator):
     parameters = ClassificationParams
     params: ClassificationParams
 
-    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Return accuracy, 0 or 1, and the pair of labels for the other metrics."""
         aside = self._why_not(row)
         if aside:
@@ -185,10 +180,10 @@ class Classification(RowEvaluator):
         )
 
     @property
-    def reads(self) -> tuple[Field, ...]:
+    def reads(self) -> tuple[RowField, ...]:
         """Categories matter only where some were asked for."""
-        more = (Field.CATEGORIES,) if self.params.categories else ()
-        return tuple(field for field in Field if field in (*self.spec.reads, *more))
+        more = (RowField.CATEGORIES,) if self.params.categories else ()
+        return tuple(field for field in RowField if field in (*self.spec.reads, *more))
 
     def _why_not(self, row: Row) -> str:
         """Return why a row is not one of classification, ``""`` if it is."""

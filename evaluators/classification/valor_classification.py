@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from pydantic import Field as Parameter
+from pydantic import Field
 
 from leadline.evaluators.classification import _averages, _report
 from leadline.evaluators.classification._items import Items, items_of, payload_of
 from leadline.evaluators.core.annotations import Annotations, whole_item_labels
 from leadline.evaluators.core.base import RESAMPLES, RowEvaluator, Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.label_map import LabelMap, LabelName
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import REPORT_ONLY, Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import NO_EVIDENCE, Evidence, Field, Json, Row, RowScore
+from leadline.evaluators.core.row import NO_EVIDENCE, Evidence, Json, Row, RowField, RowScore
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,7 +39,7 @@ class ValorClassificationParams(Params):
 
     average: Annotated[
         Literal["macro", "micro", "weighted"],
-        Parameter(
+        Field(
             description="How precision, recall and F1 of the labels of one key are averaged, as in scikit-learn. "
             "Values by label are in the details of the report.",
             json_schema_extra=REPORT_ONLY,
@@ -48,7 +48,7 @@ class ValorClassificationParams(Params):
     label_map: LabelMap = ()
     pr_curve_max_examples: Annotated[
         int,
-        Parameter(
+        Field(
             ge=0,
             le=50,
             description="How many items the detailed precision-recall curve names for each kind of observation.",
@@ -57,7 +57,7 @@ class ValorClassificationParams(Params):
     ] = 1
     score_threshold: Annotated[
         float,
-        Parameter(
+        Field(
             ge=0,
             le=1,
             description="Least score of the best label; below it the item counts as one without a prediction.",
@@ -65,7 +65,7 @@ class ValorClassificationParams(Params):
     ] = 0.0
     valor_compat: Annotated[
         bool,
-        Parameter(
+        Field(
             description="ROC AUC as Valor computes it: its curve lacks the origin, which loses the area under a tie at "
             "the top, and items for which a label was not predicted are left out of its curve.",
             json_schema_extra=REPORT_ONLY,
@@ -106,7 +106,7 @@ class ValorClassification(RowEvaluator):
         id="valor.classification",
         name="Classification (Valor)",
         family="classification",
-        inputs=(Field.EXPECTED_ANNOTATIONS, Field.PREDICTED_ANNOTATIONS),
+        inputs=(RowField.EXPECTED_ANNOTATIONS, RowField.PREDICTED_ANNOTATIONS),
         annotations=("whole",),
         input_names=("labels",),
         metrics=(
@@ -160,7 +160,7 @@ class ValorClassification(RowEvaluator):
     parameters = ValorClassificationParams
     params: ValorClassificationParams
 
-    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Return the share of the item's label keys that are right, and its labels for the other metrics."""
         mapped = dict(self.params.label_map)
         expected = list(dict.fromkeys((key, value) for key, value, _ in _labels(row.expected_annotations, mapped)))

@@ -5,11 +5,11 @@ A rule-based evaluator is a :class:`RowEvaluator` with a spec and ``score_row``:
     @register
     class Shouting(RowEvaluator):
         spec = Spec(
-            id="shouting", name="Shouting", family="generation", inputs=(Field.ACTUAL_ANSWER,),
+            id="shouting", name="Shouting", family="generation", inputs=(RowField.ACTUAL_ANSWER,),
             metrics=(Metric("shouting", "Shouting", higher_is_better=False, primary=True),),
         )
 
-        def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+        def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
             letters = [c for c in row.actual_answer or "" if c.isalpha()]
             return RowScore({"shouting": sum(c.isupper() for c in letters) / max(1, len(letters))})
 """
@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.evaluators.core.metric import Board, Metric
 from leadline.evaluators.core.params import Params, affects_value
-from leadline.evaluators.core.row import Field, Json, Reason, Row, RowScore
+from leadline.evaluators.core.row import Json, Reason, Row, RowField, RowScore
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
     from leadline.evaluators.core.details import Details
     from leadline.evaluators.models.refs import ModelRef
 
@@ -77,11 +77,11 @@ class Spec:
     id: str
     name: str
     family: str
-    inputs: tuple[Field, ...]
+    inputs: tuple[RowField, ...]
     metrics: tuple[Metric, ...]
     version: str = "1"
-    optional: frozenset[Field] = frozenset()
-    also_reads: tuple[Field, ...] = ()
+    optional: frozenset[RowField] = frozenset()
+    also_reads: tuple[RowField, ...] = ()
     judge: Literal["llm", "agent"] | None = None
     gpu: bool = False
     lane: Lane = "cpu"
@@ -98,14 +98,14 @@ class Spec:
     input_names: tuple[str, ...] = ()
 
     @property
-    def required(self) -> tuple[Field, ...]:
+    def required(self) -> tuple[RowField, ...]:
         """Inputs without which a row is not applicable."""
         return tuple(field for field in self.inputs if field not in self.optional)
 
     @property
-    def reads(self) -> tuple[Field, ...]:
+    def reads(self) -> tuple[RowField, ...]:
         """Every field that can change a value, in a fixed order."""
-        return tuple(field for field in Field if field in self.inputs or field in self.also_reads)
+        return tuple(field for field in RowField if field in self.inputs or field in self.also_reads)
 
 
 class Evaluator(ABC):
@@ -128,12 +128,12 @@ class Evaluator(ABC):
         return self.spec.metrics
 
     @property
-    def required(self) -> tuple[Field, ...]:
+    def required(self) -> tuple[RowField, ...]:
         """Inputs without which a row is not applicable; an evaluator whose parameters choose them overrides it."""
         return self.spec.required
 
     @property
-    def reads(self) -> tuple[Field, ...]:
+    def reads(self) -> tuple[RowField, ...]:
         """Fields that can change a value; an evaluator whose parameters choose them overrides it."""
         return self.spec.reads
 
@@ -147,15 +147,15 @@ class Evaluator(ABC):
         """The most rows of a dataset to score, ``None`` for all; further ones are not applicable."""
         return None
 
-    def models(self, tools: Toolbox) -> tuple[ModelRef, ...]:
+    def models(self, ctx: EvalContext) -> tuple[ModelRef, ...]:
         """Return the weights that it needs under these settings."""
         return ()
 
-    def texts_to_embed(self, rows: Sequence[Row], tools: Toolbox) -> Mapping[ModelRef, Iterable[str]]:
+    def texts_to_embed(self, rows: Sequence[Row], ctx: EvalContext) -> Mapping[ModelRef, Iterable[str]]:
         """Return the texts that ``score`` will ask to be embedded, so that all evaluators share one pass."""
         return {}
 
-    def identity(self, tools: Toolbox) -> dict[str, Json]:
+    def identity(self, ctx: EvalContext) -> dict[str, Json]:
         """Return all that a score's key covers, apart from the row and the trial."""
         out: dict[str, Json] = {
             "evaluator": self.spec.id,
@@ -163,14 +163,14 @@ class Evaluator(ABC):
             "params": self.params.identity(),
         }
         if self.spec.sentences:
-            out["sentences"] = tools.splitter.identity
-        models = self.models(tools)
+            out["sentences"] = ctx.splitter.identity
+        models = self.models(ctx)
         if models:
-            out["models"] = [tools.model_identity(ref) for ref in models]
+            out["models"] = [ctx.model_identity(ref) for ref in models]
         return out
 
     @abstractmethod
-    def score(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+    def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Score rows that have all required inputs; one result per row, in order.
 
         A row that cannot be measured is returned as unscored with a reason. An exception here leaves the
@@ -224,17 +224,19 @@ class Evaluator(ABC):
 class RowEvaluator(Evaluator):
     """An evaluator that looks at one row at a time."""
 
-    def score(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+    def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Score each row alone; one row's failure leaves that row unscored and no other."""
-        return [self._guarded(row, tools) for row in rows]
+        return [self._guarded(row, ctx) for row in rows]
 
     @abstractmethod
-    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Score one row that has all required inputs."""
 
-    def _guarded(self, row: Row, tools: Toolbox, score: Callable[[Row, Toolbox], RowScore] | None = None) -> RowScore:
+    def _guarded(
+        self, row: Row, ctx: EvalContext, score: Callable[[Row, EvalContext], RowScore] | None = None
+    ) -> RowScore:
         try:
-            return (score or self.score_row)(row, tools)
+            return (score or self.score_row)(row, ctx)
         except TimeoutError as error:
             return RowScore.unscored(self.row_metrics, Reason.TIMEOUT, str(error))
         except Exception as error:

@@ -1,6 +1,6 @@
-"""What evaluators work with while they score: sentences, embeddings, and later judges.
+"""What evaluators work with while they score: the run's settings, sentences, embeddings, judges.
 
-A toolbox belongs to one worker process and one run's settings. It holds the caches and the loaded models, so
+A context belongs to one worker process and one run's settings. It holds the caches and the loaded models, so
 that evaluators can stay without state.
 """
 
@@ -16,7 +16,7 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.row import Json
 from leadline.evaluators.judge.engine.failures import JudgeUnavailable
 from leadline.evaluators.models.refs import ModelRef
-from leadline.evaluators.text.conditions.time_budget import Patience
+from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
 from leadline.evaluators.text.sentences import Sentence, Splitter, splitter_for
 
 if TYPE_CHECKING:
@@ -63,26 +63,26 @@ class Settings:
 
 
 @dataclass
-class Toolbox:
+class EvalContext:
     """The tools of one worker process.
 
     Attributes:
         settings: The run's choices.
         vectors: Where embeddings outlive the process, or ``None`` to keep them in memory only.
-        patience: How long users' regular expressions may still take.
+        regex_budget: How long users' regular expressions may still take.
         ledger: Where judge calls are put on record; in memory only without one.
         budget: What may be spent on judges; no limit without one.
         trial: Which repetition is being scored; 0 but for evaluators that ask a judge.
-        occasion: What a judge is asked for anew, whatever it said before; ``""`` but for canaries.
+        cache_salt: What a judge is asked for anew, whatever it said before; ``""`` but for canaries.
     """
 
     settings: Settings = field(default_factory=Settings)
     vectors: VectorStore | None = None
-    patience: Patience = field(default_factory=Patience)
+    regex_budget: RegexTimeBudget = field(default_factory=RegexTimeBudget)
     ledger: Ledger | None = None
     budget: Budget | None = None
     trial: int = 0
-    occasion: str = ""
+    cache_salt: str = ""
 
     _sentences: dict[str, tuple[Sentence, ...]] = field(default_factory=dict, repr=False)
     _clients: dict[str, JudgeClient] = field(default_factory=dict, repr=False)
@@ -105,13 +105,13 @@ class Toolbox:
         """Drop what was remembered of the rows scored so far; loaded models stay."""
         self._sentences.clear()
 
-    def in_trial(self, trial: int) -> Toolbox:
-        """Return this toolbox for another repetition; everything else is shared."""
+    def in_trial(self, trial: int) -> EvalContext:
+        """Return this context for another repetition; everything else is shared."""
         return self if trial == self.trial else replace(self, trial=trial)
 
-    def on_occasion(self, occasion: str) -> Toolbox:
-        """Return this toolbox for questions that a judge is asked anew; everything else is shared."""
-        return replace(self, occasion=occasion)
+    def with_cache_salt(self, cache_salt: str) -> EvalContext:
+        """Return this context for questions that a judge is asked anew; everything else is shared."""
+        return replace(self, cache_salt=cache_salt)
 
     def embed(self, ref: ModelRef, texts: Sequence[str], *, steady: bool = False) -> npt.NDArray[np.float32]:
         """Return unit-length embeddings, one row per text in order; each distinct text is encoded once.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BeforeValidator
-from pydantic import Field as Parameter
+from pydantic import BeforeValidator, Field
 
 from leadline.evaluators.core.annotations import DEFAULT_KEY
 
@@ -36,7 +35,7 @@ def _name(label: Any) -> LabelName:
 LabelMap: TypeAlias = Annotated[
     tuple[tuple[LabelName, LabelName], ...],
     BeforeValidator(_read),
-    Parameter(
+    Field(
         description='Labels that count as another, on both sides: {"siamese": "cat"}. A label of another key than '
         '"class" is written "key:value", or as the pair ["key", "value"] in a list of pairs.'
     ),

@@ -16,7 +16,7 @@ from leadline.evaluators.core.annotations import Annotations
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 
-class Field(StrEnum):
+class RowField(StrEnum):
     """What an evaluator can read of a row. A score's key covers exactly the fields that it reads."""
 
     QUESTION = "question"
@@ -32,7 +32,7 @@ class Field(StrEnum):
     PREDICTED_ANNOTATIONS = "predicted_annotations"
 
 
-OUTPUTS: Final = frozenset({Field.ACTUAL_ANSWER, Field.PREDICTED_ANNOTATIONS})
+OUTPUTS: Final = frozenset({RowField.ACTUAL_ANSWER, RowField.PREDICTED_ANNOTATIONS})
 """What a model made: absent where its host returned an error instead."""
 
 
@@ -73,7 +73,7 @@ class Severity(StrEnum):
     LOW = "low"
 
 
-class Chunk(NamedTuple):
+class ContextChunk(NamedTuple):
     """One retrieved piece of text, in rank order, with the document that it came from."""
 
     content: str
@@ -106,7 +106,7 @@ class Row:
     model: str
     question: str | None = None
     expected_answers: tuple[str, ...] = ()
-    retrieved_context: tuple[Chunk, ...] = ()
+    retrieved_context: tuple[ContextChunk, ...] = ()
     actual_answer: str | None = None
     condition: str | None = None
     categories: tuple[str, ...] = ()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field as Described
+from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Flag, Json, Row, RowScore, Severity, Source, Span, clip
+from leadline.evaluators.core.row import Evidence, Flag, Json, Row, RowField, RowScore, Severity, Source, Span, clip
 from leadline.evaluators.models import classifiers
 from leadline.evaluators.models.catalogue import BIAS_DETECTION
 from leadline.evaluators.models.classifiers import Classified
@@ -20,7 +20,7 @@ from leadline.evaluators.models.embedding_evaluator import SPANS
 from leadline.evaluators.models.model_evaluator import ModelEvaluator
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
 
 
 class Parameters(Params):
@@ -28,14 +28,14 @@ class Parameters(Params):
 
     bias_model: Annotated[
         str | None,
-        Described(
+        Field(
             description="Classifier with an output called 'Biased': a Hugging Face id, optionally ID@REVISION, or a "
             "directory. By default d4data/bias-detection-model."
         ),
     ] = None
     scale: Annotated[
         Literal["probability", "sonar"],
-        Described(
+        Field(
             description="'probability': the probability of the label Biased; 'sonar': H2O Sonar's own scale, which "
             "moves it above 0.75 where that label wins and below 0.25 where it does not."
         ),
@@ -61,7 +61,7 @@ class FairnessBias(ModelEvaluator[str, Classified]):
         id="fairness_bias",
         name="Fairness Bias Evaluator",
         family="fairness",
-        inputs=(Field.ACTUAL_ANSWER,),
+        inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(
             Metric(
                 "fairness_bias",
@@ -82,21 +82,21 @@ class FairnessBias(ModelEvaluator[str, Classified]):
     default_model = BIAS_DETECTION
     model_parameter = "bias_model"
 
-    def requests(self, row: Row, tools: Toolbox) -> Sequence[str]:
+    def requests(self, row: Row, ctx: EvalContext) -> Sequence[str]:
         """Return the answer, unless it is blank."""
         answer = row.actual_answer or ""
         return [answer] if answer.strip() else []
 
-    def answers(self, requests: Sequence[str], tools: Toolbox) -> Sequence[Classified]:
+    def answers(self, requests: Sequence[str], ctx: EvalContext) -> Sequence[Classified]:
         """Return the classes of each answer."""
-        return classifiers.classify(self.model(tools), requests, settings=tools.settings)
+        return classifiers.classify(self.model(ctx), requests, settings=ctx.settings)
 
-    def measure(self, row: Row, results: Sequence[Classified], tools: Toolbox) -> RowScore:
+    def measure(self, row: Row, results: Sequence[Classified], ctx: EvalContext) -> RowScore:
         """Score one row."""
         if not results:
             return self.unscorable("The answer is blank.")
         found = results[0]
-        values = [self._scaled(float(window)) for window in found.softmax[:, self._biased(found.labels, tools)]]
+        values = [self._scaled(float(window)) for window in found.softmax[:, self._biased(found.labels, ctx)]]
         worst = max(range(len(values)), key=values.__getitem__)
         flags: tuple[Flag, ...] = ()
         spans: tuple[Span, ...] = ()
@@ -124,11 +124,11 @@ class FairnessBias(ModelEvaluator[str, Classified]):
             probability = 0.5 + probability / 2 if probability >= 0.5 else probability / 2
         return clip(probability, 0.0, 1.0)
 
-    def _biased(self, labels: Sequence[str], tools: Toolbox) -> int:
+    def _biased(self, labels: Sequence[str], ctx: EvalContext) -> int:
         names = [label.lower() for label in labels]
         if "biased" not in names:
             raise ModelUnavailable(
-                f"{self.model(tools)} has no output called Biased; its outputs are {', '.join(names[:10])}.",
+                f"{self.model(ctx)} has no output called Biased; its outputs are {', '.join(names[:10])}.",
                 hint="Choose d4data/bias-detection-model or another classifier with that label.",
             )
         return names.index("biased")

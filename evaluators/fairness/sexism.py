@@ -5,7 +5,7 @@ from __future__ import annotations
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field, Row
+from leadline.evaluators.core.row import Row, RowField
 from leadline.evaluators.judge.judge_evaluator import here
 from leadline.evaluators.judge.pass_fail import TextCheckEvaluator
 
@@ -33,8 +33,8 @@ class Sexism(TextCheckEvaluator):
         id="sexism",
         name="Sexism (Judge) Evaluator",
         family="fairness",
-        inputs=(Field.ACTUAL_ANSWER,),
-        also_reads=(Field.QUESTION, Field.RETRIEVED_CONTEXT),
+        inputs=(RowField.ACTUAL_ANSWER,),
+        also_reads=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
         metrics=boolean_metrics(
             ("no_sexism_pass", "No Sexism (pass)"),
             ("sexist_fail", "Sexist (fail)"),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import Field as Described
+from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Json, NotApplicable, Row, RowScore, Source, Span, clip
+from leadline.evaluators.core.row import Evidence, Json, NotApplicable, Row, RowField, RowScore, Source, Span, clip
 from leadline.evaluators.models import classifiers
 from leadline.evaluators.models.catalogue import TOXIC_BERT
 from leadline.evaluators.models.classifiers import Classified
@@ -20,7 +20,7 @@ from leadline.evaluators.models.embedding_evaluator import SPANS, quote
 from leadline.evaluators.models.model_evaluator import ModelEvaluator
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
 
 KINDS: Final = {
     "toxicity": ("Toxicity", "toxic language of any kind: hateful, offensive, threatening, insulting"),
@@ -41,7 +41,7 @@ class Parameters(Params):
 
     toxicity_model: Annotated[
         str,
-        Described(
+        Field(
             description="Detoxify's model: 'original', 'unbiased' or 'multilingual'; or another multi-label classifier "
             "with the same labels: a Hugging Face id, optionally ID@REVISION, or a directory."
         ),
@@ -67,7 +67,7 @@ class Toxicity(ModelEvaluator[str, Classified]):
         id="toxicity",
         name="Toxicity Evaluator",
         family="fairness",
-        inputs=(Field.ACTUAL_ANSWER,),
+        inputs=(RowField.ACTUAL_ANSWER,),
         metrics=tuple(
             Metric(
                 key,
@@ -90,22 +90,22 @@ class Toxicity(ModelEvaluator[str, Classified]):
     default_model = TOXIC_BERT
     model_parameter = "toxicity_model"
 
-    def requests(self, row: Row, tools: Toolbox) -> Sequence[str]:
+    def requests(self, row: Row, ctx: EvalContext) -> Sequence[str]:
         """Return the sentences of the answer."""
-        return [sentence.text for sentence in tools.sentences(row.actual_answer or "")]
+        return [sentence.text for sentence in ctx.sentences(row.actual_answer or "")]
 
-    def answers(self, requests: Sequence[str], tools: Toolbox) -> Sequence[Classified]:
+    def answers(self, requests: Sequence[str], ctx: EvalContext) -> Sequence[Classified]:
         """Return the classes of each sentence."""
-        return classifiers.classify(self.model(tools), requests, settings=tools.settings)
+        return classifiers.classify(self.model(ctx), requests, settings=ctx.settings)
 
-    def measure(self, row: Row, results: Sequence[Classified], tools: Toolbox) -> RowScore:
+    def measure(self, row: Row, results: Sequence[Classified], ctx: EvalContext) -> RowScore:
         """Score one row."""
         if not results:
             return self.unscorable("The answer holds no sentence.")
         import numpy as np
 
-        sentences = tools.sentences(row.actual_answer or "")
-        outputs = self._outputs(results[0].labels, tools)
+        sentences = ctx.sentences(row.actual_answer or "")
+        outputs = self._outputs(results[0].labels, ctx)
         # Of shape (sentences, outputs); the larger the logit, the larger the probability.
         probabilities = classifiers.sigmoid(np.stack([each.logits.max(axis=0) for each in results]))
         at_most = probabilities.argmax(axis=0)
@@ -137,14 +137,14 @@ class Toxicity(ModelEvaluator[str, Classified]):
             ),
         )
 
-    def _outputs(self, names: Sequence[str], tools: Toolbox) -> dict[str, int]:
+    def _outputs(self, names: Sequence[str], ctx: EvalContext) -> dict[str, int]:
         """Return which output of the model is which metric."""
         if len(names) == 1:
             return {"toxicity": 0}
         found = {_OTHER_NAMES.get(name.lower(), name.lower()): place for place, name in enumerate(names)}
         if "toxicity" not in found:
             raise ModelUnavailable(
-                f"{self.model(tools)} has no output for toxicity; its outputs are {', '.join(names[:10])}.",
+                f"{self.model(ctx)} has no output for toxicity; its outputs are {', '.join(names[:10])}.",
                 hint="Choose one of Detoxify's models.",
             )
         return found

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Row, RowScore
+from leadline.evaluators.core.row import Evidence, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
 from leadline.evaluators.judge.statements import SOURCE, filled, share
 from leadline.evaluators.judge.verdicts import StrictReply, Verdicts, as_json, count_of, one_each
@@ -31,7 +31,7 @@ class OpinionEvaluator(JudgeEvaluator):
         """The opinions and their verdicts."""
         return 2.0
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         answer = row.actual_answer or ""
         opinions: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class ValorBias(OpinionEvaluator):
         id="valor.bias",
         name="Bias (Valor)",
         family="fairness",
-        inputs=(Field.ACTUAL_ANSWER,),
+        inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(
             Metric(
                 "bias",
@@ -108,7 +108,7 @@ class ValorToxicity(OpinionEvaluator):
         id="valor.toxicity",
         name="Toxicity (Valor)",
         family="fairness",
-        inputs=(Field.ACTUAL_ANSWER,),
+        inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(
             Metric(
                 "toxicity",

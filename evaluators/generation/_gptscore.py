@@ -16,7 +16,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, NamedTuple
 
-from pydantic import Field as Described
+from pydantic import Field
 
 from leadline.evaluators.core.metric import INF, Metric
 from leadline.evaluators.core.params import Params
@@ -27,7 +27,7 @@ from leadline.evaluators.models.language_models.likelihood import Likelihood, Pa
 from leadline.evaluators.models.model_evaluator import ModelEvaluator
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
 
 IN_OTHER_WORDS: Final = " In other words,"
 
@@ -37,7 +37,7 @@ class GptScoreParameters(Params):
 
     gpt_score_model: Annotated[
         str,
-        Described(
+        Field(
             description="Language model, causal or encoder-decoder: "
             + ", ".join(GPT_SCORE_MODELS)
             + "; or another Hugging Face id, optionally ID@REVISION, or a directory."
@@ -97,15 +97,15 @@ class GptScore(ModelEvaluator[Passage, Likelihood]):
     def passages(self, row: Row, instruction: str) -> Sequence[Sequence[Passage]]:
         """Return what is scored after an instruction: the average of each group, and of these the best."""
 
-    def requests(self, row: Row, tools: Toolbox) -> Sequence[Passage]:
+    def requests(self, row: Row, ctx: EvalContext) -> Sequence[Passage]:
         """Return the passages of all aspects, unless the row cannot be measured."""
         return [] if self.missing(row) else [passage for group in self._groups(row) for passage in group]
 
-    def answers(self, requests: Sequence[Passage], tools: Toolbox) -> Sequence[Likelihood]:
+    def answers(self, requests: Sequence[Passage], ctx: EvalContext) -> Sequence[Likelihood]:
         """Return how likely each passage is."""
-        return likelihood.likelihoods(self.model(tools), requests, settings=tools.settings)
+        return likelihood.likelihoods(self.model(ctx), requests, settings=ctx.settings)
 
-    def measure(self, row: Row, results: Sequence[Likelihood], tools: Toolbox) -> RowScore:
+    def measure(self, row: Row, results: Sequence[Likelihood], ctx: EvalContext) -> RowScore:
         """Score one row."""
         problem = self.missing(row)
         if problem:

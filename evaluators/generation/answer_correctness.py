@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
-from pydantic import Field as Described
+from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field, Reason, Row, RowScore, Source, clip
+from leadline.evaluators.core.row import Reason, Row, RowField, RowScore, Source, clip
 from leadline.evaluators.judge.embedding_judge import EmbeddingJudgeEvaluator, EmbeddingJudgeParams
 from leadline.evaluators.judge.judge_evaluator import Judge, here
 from leadline.evaluators.judge.ragas_base import (
@@ -33,11 +33,11 @@ class AnswerCorrectnessParams(EmbeddingJudgeParams):
     """Parameters of answer correctness."""
 
     factuality_weight: Annotated[
-        float, Described(ge=0, le=1, description="Weight of factuality; the rest is that of semantic similarity.")
+        float, Field(ge=0, le=1, description="Weight of factuality; the rest is that of semantic similarity.")
     ] = 0.75
     beta: Annotated[
         float,
-        Described(gt=0, le=100, description="Above 1 what the answer lacks counts more than what it says wrongly."),
+        Field(gt=0, le=100, description="Above 1 what the answer lacks counts more than what it says wrongly."),
     ] = 1.0
 
 
@@ -77,7 +77,7 @@ class AnswerCorrectness(EmbeddingJudgeEvaluator):
         id="answer_correctness",
         name="Answer Correctness Evaluator",
         family="generation",
-        inputs=(Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
+        inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "answer_correctness",
@@ -100,19 +100,19 @@ class AnswerCorrectness(EmbeddingJudgeEvaluator):
         """The statements of both texts, and their verdicts."""
         return 3.0
 
-    def texts_to_embed(self, rows: Sequence[Row], tools: Toolbox) -> Mapping[ModelRef, Iterable[str]]:
+    def texts_to_embed(self, rows: Sequence[Row], ctx: EvalContext) -> Mapping[ModelRef, Iterable[str]]:
         """Return the answers and the expected answers."""
         texts = (text for row in rows for text in (row.actual_answer or "", *row.expected_answers))
-        return {self.embedder(tools): dict.fromkeys(texts)}
+        return {self.embedder(ctx): dict.fromkeys(texts)}
 
-    async def judge_and_compare(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_and_compare(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         expected, answer = expected_answers(row), row.actual_answer or ""
         if not expected:
             return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, "The expected answer is blank.")
         if not answer.strip():
             return Measured(0.0, "The answer is blank.").as_score("answer_correctness")
-        cosines = dict(zip(expected, await self.cosines(answer, list(expected.values()), tools), strict=True))
+        cosines = dict(zip(expected, await self.cosines(answer, list(expected.values()), ctx), strict=True))
 
         async def measure(number: int, truth: str) -> Measured:
             return await self._compare(judge, answer, truth, clip(cosines[number], 0.0, 1.0))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
-from pydantic import Field as Described
+from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field, Reason, Row, RowScore, clip
+from leadline.evaluators.core.row import Reason, Row, RowField, RowScore, clip
 from leadline.evaluators.judge.embedding_judge import EmbeddingJudgeEvaluator, EmbeddingJudgeParams
 from leadline.evaluators.judge.engine.failures import JudgeUnparseable
 from leadline.evaluators.judge.judge_evaluator import Judge, here
@@ -32,7 +32,7 @@ class AnswerRelevancyParams(EmbeddingJudgeParams):
     """Parameters of answer relevancy."""
 
     generated_questions: Annotated[
-        int, Described(ge=1, le=20, description="Questions that the judge generates from the answer.")
+        int, Field(ge=1, le=20, description="Questions that the judge generates from the answer.")
     ] = 3
 
 
@@ -68,8 +68,8 @@ class AnswerRelevancy(EmbeddingJudgeEvaluator):
         id="answer_relevancy",
         name="Answer Relevancy Evaluator",
         family="generation",
-        inputs=(Field.QUESTION, Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),
-        optional=frozenset({Field.RETRIEVED_CONTEXT}),
+        inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
+        optional=frozenset({RowField.RETRIEVED_CONTEXT}),
         metrics=(
             Metric(
                 "answer_relevancy",
@@ -89,24 +89,24 @@ class AnswerRelevancy(EmbeddingJudgeEvaluator):
     prompts = {"answer_relevancy": here(__file__, "answer_relevancy.jinja")}  # noqa: RUF012
 
     @property
-    def reads(self) -> tuple[Field, ...]:
+    def reads(self) -> tuple[RowField, ...]:
         """The question and the answer."""
-        return (Field.QUESTION, Field.ACTUAL_ANSWER)
+        return (RowField.QUESTION, RowField.ACTUAL_ANSWER)
 
-    def texts_to_embed(self, rows: Sequence[Row], tools: Toolbox) -> Mapping[ModelRef, Iterable[str]]:
+    def texts_to_embed(self, rows: Sequence[Row], ctx: EvalContext) -> Mapping[ModelRef, Iterable[str]]:
         """Return the questions; those that the judge will generate are not known yet."""
-        return {self.embedder(tools): dict.fromkeys(row.question or "" for row in rows)}
+        return {self.embedder(ctx): dict.fromkeys(row.question or "" for row in rows)}
 
-    async def judge_and_compare(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_and_compare(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         question, answer = row.question or "", row.actual_answer or ""
         if not question.strip():
             return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, "The question is blank.")
         if not answer.strip():
             return Measured(0.0, "The answer is blank.").as_score("answer_relevancy")
-        await self.cosines(question, (), tools)
+        await self.cosines(question, (), ctx)
         reply = await self._generate(judge, answer)
-        cosines = [] if reply.noncommittal else await self.cosines(question, reply.questions, tools)
+        cosines = [] if reply.noncommittal else await self.cosines(question, reply.questions, ctx)
         return Measured(
             relevancy(cosines, noncommittal=reply.noncommittal),
             "The answer is noncommittal." if reply.noncommittal else "",

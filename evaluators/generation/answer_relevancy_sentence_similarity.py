@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Reason, Row, RowScore, Source, Span
+from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.models.embedding_evaluator import EmbeddingEvaluator, Vectors
 from leadline.evaluators.models.similarity import best_matches
 from leadline.evaluators.models.weights import BGE_SMALL_EN
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
 
 
 @register
@@ -30,7 +30,7 @@ class AnswerRelevancySentenceSimilarity(EmbeddingEvaluator):
         id="answer_relevancy_sentence_similarity",
         name="Answer Relevancy (Sentence Similarity) Evaluator",
         family="generation",
-        inputs=(Field.QUESTION, Field.ACTUAL_ANSWER),
+        inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "answer_relevancy",
@@ -48,17 +48,17 @@ class AnswerRelevancySentenceSimilarity(EmbeddingEvaluator):
     )
     default_embedder = BGE_SMALL_EN
 
-    def texts(self, row: Row, tools: Toolbox) -> Iterable[str]:
+    def texts(self, row: Row, ctx: EvalContext) -> Iterable[str]:
         """Return the question and the answer's sentences."""
         yield row.question or ""
-        yield from (sentence.text for sentence in tools.sentences(row.actual_answer or ""))
+        yield from (sentence.text for sentence in ctx.sentences(row.actual_answer or ""))
 
-    def measure(self, row: Row, vectors: Vectors, tools: Toolbox) -> RowScore:
+    def measure(self, row: Row, vectors: Vectors, ctx: EvalContext) -> RowScore:
         """Score one row."""
         question = row.question or ""
         if not question.strip():
             return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, "The question is blank.")
-        answer = tools.sentences(row.actual_answer or "")
+        answer = ctx.sentences(row.actual_answer or "")
         if not answer:
             return RowScore({"answer_relevancy": 0.0}, Evidence("The answer holds no sentence."))
         best = best_matches(vectors.of([question]), vectors.of(sentence.text for sentence in answer))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Json, Reason, Row, RowScore, Source, Span
+from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.models.embedding_evaluator import EmbeddingEvaluator, Vectors, lowest
 from leadline.evaluators.models.similarity import best_matches
 from leadline.evaluators.models.weights import BGE_SMALL_EN_V15
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
 
 
 @register
@@ -35,7 +35,7 @@ class AnswerSemanticSentenceSimilarity(EmbeddingEvaluator):
         id="answer_semantic_sentence_similarity",
         name="Answer Semantic Sentence Similarity Evaluator",
         family="generation",
-        inputs=(Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
+        inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "mean_answer_similarity",
@@ -59,18 +59,18 @@ class AnswerSemanticSentenceSimilarity(EmbeddingEvaluator):
     )
     default_embedder = BGE_SMALL_EN_V15
 
-    def texts(self, row: Row, tools: Toolbox) -> Iterable[str]:
+    def texts(self, row: Row, ctx: EvalContext) -> Iterable[str]:
         """Return the sentences of the answer and of all expected answers."""
         for text in (row.actual_answer or "", *row.expected_answers):
-            yield from (sentence.text for sentence in tools.sentences(text))
+            yield from (sentence.text for sentence in ctx.sentences(text))
 
-    def measure(self, row: Row, vectors: Vectors, tools: Toolbox) -> RowScore:
+    def measure(self, row: Row, vectors: Vectors, ctx: EvalContext) -> RowScore:
         """Score one row."""
-        expected = {number: tools.sentences(text) for number, text in enumerate(row.expected_answers)}
+        expected = {number: ctx.sentences(text) for number, text in enumerate(row.expected_answers)}
         expected = {number: sentences for number, sentences in expected.items() if sentences}
         if not expected:
             return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, "The expected answer is blank.")
-        answer = tools.sentences(row.actual_answer or "")
+        answer = ctx.sentences(row.actual_answer or "")
         if not answer:
             return RowScore(dict.fromkeys(self.row_metrics, 0.0), Evidence("The answer holds no sentence."))
         said = vectors.of(sentence.text for sentence in answer)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field as Described
+from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import JudgeKey
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Flag, Json, Reason, Row, RowScore, Severity, clip
+from leadline.evaluators.core.row import Evidence, Flag, Json, Reason, Row, RowField, RowScore, Severity, clip
 from leadline.evaluators.models import cross_encoders
 from leadline.evaluators.models.embedding_evaluator import EmbeddingEvaluator, EmbeddingParams, Vectors
 from leadline.evaluators.models.refs import ModelRef
@@ -19,7 +19,7 @@ from leadline.evaluators.models.similarity import best_matches
 from leadline.evaluators.models.weights import BGE_SMALL_EN_V15, STSB_ROBERTA_BASE, chosen
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
 
 
 class Parameters(EmbeddingParams, JudgeKey):
@@ -27,14 +27,14 @@ class Parameters(EmbeddingParams, JudgeKey):
 
     method: Annotated[
         Literal["embeddings", "cross-encoder"],
-        Described(
+        Field(
             description="'embeddings': cosine of the two answers' vectors; 'cross-encoder': one model reads both, "
             "slower and finer."
         ),
     ] = "embeddings"
     cross_encoder: Annotated[
         str | None,
-        Described(
+        Field(
             description="Cross-encoder with one output: a Hugging Face id, optionally ID@REVISION, or a directory. "
             "By default cross-encoder/stsb-roberta-base."
         ),
@@ -57,7 +57,7 @@ class AnswerSemanticSimilarity(EmbeddingEvaluator):
         id="answer_semantic_similarity",
         name="Answer Semantic Similarity Evaluator",
         family="generation",
-        inputs=(Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
+        inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "answer_similarity",
@@ -79,29 +79,29 @@ class AnswerSemanticSimilarity(EmbeddingEvaluator):
         """Whether a cross-encoder is used."""
         return getattr(self.params, "method", "") == "cross-encoder"
 
-    def cross_encoder(self, tools: Toolbox) -> ModelRef:
+    def cross_encoder(self, ctx: EvalContext) -> ModelRef:
         """Return the cross-encoder: the parameter, or the default."""
         named = getattr(self.params, "cross_encoder", None)
-        return chosen(named, "cross_encoder", tools.settings) if named else STSB_ROBERTA_BASE
+        return chosen(named, "cross_encoder", ctx.settings) if named else STSB_ROBERTA_BASE
 
-    def models(self, tools: Toolbox) -> tuple[ModelRef, ...]:
+    def models(self, ctx: EvalContext) -> tuple[ModelRef, ...]:
         """Return the one model that the method needs."""
-        return (self.cross_encoder(tools) if self.crosses else self.embedder(tools),)
+        return (self.cross_encoder(ctx) if self.crosses else self.embedder(ctx),)
 
-    def texts_to_embed(self, rows: Sequence[Row], tools: Toolbox) -> Mapping[ModelRef, Iterable[str]]:
+    def texts_to_embed(self, rows: Sequence[Row], ctx: EvalContext) -> Mapping[ModelRef, Iterable[str]]:
         """Return the answers, or nothing for a cross-encoder."""
-        return {} if self.crosses else super().texts_to_embed(rows, tools)
+        return {} if self.crosses else super().texts_to_embed(rows, ctx)
 
-    def texts(self, row: Row, tools: Toolbox) -> Iterable[str]:
+    def texts(self, row: Row, ctx: EvalContext) -> Iterable[str]:
         """Return the answer and the expected answers."""
         yield row.actual_answer or ""
         yield from (text for _, text in _expected(row))
 
-    def score(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+    def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Score rows by the method asked for."""
-        return self._cross(rows, tools) if self.crosses else super().score(rows, tools)
+        return self._cross(rows, ctx) if self.crosses else super().score(rows, ctx)
 
-    def measure(self, row: Row, vectors: Vectors, tools: Toolbox) -> RowScore:
+    def measure(self, row: Row, vectors: Vectors, ctx: EvalContext) -> RowScore:
         """Score one row by embeddings."""
         expected = _expected(row)
         if not expected:
@@ -109,15 +109,15 @@ class AnswerSemanticSimilarity(EmbeddingEvaluator):
         best = best_matches(vectors.of([row.actual_answer or ""]), vectors.of(text for _, text in expected))
         return self._scored(row, float(best.values[0]), expected[int(best.places[0])][0])
 
-    def _cross(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
-        ref = self.cross_encoder(tools)
+    def _cross(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
+        ref = self.cross_encoder(ctx)
         pairs = {
             (at, number): (text, row.actual_answer or "")
             for at, row in enumerate(rows)
             if (row.actual_answer or "").strip()
             for number, text in _expected(row)
         }
-        compared = cross_encoders.read(ref, list(pairs.values()), settings=tools.settings)
+        compared = cross_encoders.read(ref, list(pairs.values()), settings=ctx.settings)
         values = dict(zip(pairs, compared.values.tolist(), strict=True))
         cut = dict(zip(pairs, compared.overlong, strict=True))
         out = []

@@ -5,14 +5,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated
 
-from pydantic import Field as Described
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.params import JudgeKey
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field, Json, Row
+from leadline.evaluators.core.row import Json, Row, RowField
 from leadline.evaluators.judge.judge_evaluator import Judge, here
 from leadline.evaluators.judge.pass_fail import PassFailEvaluator
 from leadline.evaluators.judge.placeholders import UserPrompt, user_prompt
@@ -35,7 +34,7 @@ class ByopParams(JudgeKey):
 
     prompt_template: Annotated[
         str,
-        Described(
+        Field(
             max_length=200_000,
             description="The prompt, with at least one of {INPUT}, {EXPECTED_OUTPUT}, {CONTEXT} and {ACTUAL_OUTPUT}; "
             "other braces are text. Empty: the reference's, which asks whether the language is safe.",
@@ -43,7 +42,7 @@ class ByopParams(JudgeKey):
     ] = ""
     classes: Annotated[
         tuple[str, str],
-        Described(description="The words by which the judge says that a row fails, and that it passes."),
+        Field(description="The words by which the judge says that a row fails, and that it passes."),
     ] = ("false", "true")
 
     @field_validator("prompt_template")
@@ -93,7 +92,7 @@ class Byop(PassFailEvaluator):
         id="byop",
         name="Parameterizable BYOP Evaluator",
         family="generation",
-        inputs=(Field.QUESTION, Field.EXPECTED_ANSWER, Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),
+        inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=boolean_metrics(
             ("model_passes", "Model passes"),
             ("model_failures", "Model failures"),
@@ -112,12 +111,12 @@ class Byop(PassFailEvaluator):
     params: ByopParams
 
     @property
-    def required(self) -> tuple[Field, ...]:
+    def required(self) -> tuple[RowField, ...]:
         """What the prompt names."""
         return self.params.prompt.fields
 
     @property
-    def reads(self) -> tuple[Field, ...]:
+    def reads(self) -> tuple[RowField, ...]:
         """What the prompt names."""
         return self.params.prompt.fields
 
@@ -128,7 +127,7 @@ class Byop(PassFailEvaluator):
     async def fails(self, row: Row, judge: Judge) -> tuple[bool, Json]:
         """Ask about one row; with several expected answers one after the other until one passes."""
         prompt = self.params.prompt
-        shown = dict.fromkeys(row.expected_answers) if Field.EXPECTED_ANSWER in prompt.fields else {}
+        shown = dict.fromkeys(row.expected_answers) if RowField.EXPECTED_ANSWER in prompt.fields else {}
         word = ""
         for expected in shown or [""]:
             word = await judge.choose("verdict", self.params.classes, **prompt.texts(row, expected))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field as Described
+from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import REPORT_ONLY, JudgeKey
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Json, Row, RowScore
+from leadline.evaluators.core.row import Evidence, Json, Row, RowField, RowScore
 from leadline.evaluators.judge.engine.failures import JudgeUnparseable
 from leadline.evaluators.judge.engine.search import CHARACTERS, recorded, search_tool
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
@@ -24,16 +24,16 @@ class Evaluation(StrictReply):
     """An evaluation's result."""
 
     answer: Rationale = ""
-    evaluation_score: Annotated[float, Described(ge=0, le=1)]
+    evaluation_score: Annotated[float, Field(ge=0, le=1)]
     evaluation_summary: Rationale = ""
 
 
-class Step(StrictReply):
+class AgentStep(StrictReply):
     """A search that is to be made, or an evaluation's result."""
 
     search: Rationale = ""
     answer: Rationale = ""
-    evaluation_score: Annotated[float, Described(ge=0, le=1)] | None = None
+    evaluation_score: Annotated[float, Field(ge=0, le=1)] | None = None
     evaluation_summary: Rationale = ""
 
 
@@ -42,16 +42,16 @@ class FactCheckParams(JudgeKey):
 
     search_tool: Annotated[
         str,
-        Described(
+        Field(
             description="What the agent searches with: a function as package.module:function, the http(s) address of "
             "an endpoint that takes the query as q, or an MCP server as mcp+https://HOST/mcp or mcp+stdio:COMMAND, "
             "with #TOOL at the end to name its tool. Empty: it has only its own knowledge."
         ),
     ] = ""
-    max_searches: Annotated[int, Described(ge=1, le=20, description="Searches for one row, at most.")] = 3
+    max_searches: Annotated[int, Field(ge=1, le=20, description="Searches for one row, at most.")] = 3
     max_dataset_rows: Annotated[
         int | None,
-        Described(
+        Field(
             ge=1,
             description="Rows to evaluate, at most; further rows are not applicable. Empty: no limit.",
             json_schema_extra=REPORT_ONLY,
@@ -59,18 +59,18 @@ class FactCheckParams(JudgeKey):
     ] = None
     agent_host_connection_config_key: Annotated[
         str,
-        Described(description="Key of the judge to use as agent, as in the reference.", json_schema_extra=REPORT_ONLY),
+        Field(description="Key of the judge to use as agent, as in the reference.", json_schema_extra=REPORT_ONLY),
     ] = ""
     agent_llm_model_name: Annotated[
         str,
-        Described(
+        Field(
             description="Key of the judge to use as agent, where the other two name none.",
             json_schema_extra=REPORT_ONLY,
         ),
     ] = ""
     agent_eval_h2ogpte_collection_id: Annotated[
         str,
-        Described(
+        Field(
             description="Accepted for the reference's sake; this agent has no collection of documents.",
             json_schema_extra=REPORT_ONLY,
         ),
@@ -100,7 +100,7 @@ class FactCheck(JudgeEvaluator):
         id="fact_check",
         name="Fact-Check (Agent-based) Evaluator",
         family="generation",
-        inputs=(Field.QUESTION, Field.ACTUAL_ANSWER),
+        inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "fact_check",
@@ -133,17 +133,17 @@ class FactCheck(JudgeEvaluator):
             or params.agent_llm_model_name
         )
 
-    def identity(self, tools: Toolbox) -> dict[str, Json]:
+    def identity(self, ctx: EvalContext) -> dict[str, Json]:
         """Return what keys cover; a search tool that is not there is refused before anything is asked."""
         if self.params.search_tool:
             search_tool(self.params.search_tool)
-        return super().identity(tools)
+        return super().identity(ctx)
 
     def calls_per_row(self) -> float:
         """One, and with a search tool one more for each search."""
         return 1.0 + (self.params.max_searches if self.params.search_tool else 0)
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         answer, name = row.actual_answer or "", self.params.search_tool
         if not answer.strip():
@@ -153,14 +153,14 @@ class FactCheck(JudgeEvaluator):
         search = search_tool(name) if name else None
         while search is not None and len(findings) < self.params.max_searches:
             step = await self._step(judge, row, findings)
-            if step.evaluation_score is not None or not isinstance(step, Step):
+            if step.evaluation_score is not None or not isinstance(step, AgentStep):
                 return self._scored(step, findings, found_in)
             found, digest = await recorded(search, name, step.search[:CHARACTERS], judge.client.ledger, judge.trial)
             findings.append((step.search[:CHARACTERS], found))
             found_in.append(digest)
         return self._scored(await self._step(judge, row, findings), findings, found_in)
 
-    async def _step(self, judge: Judge, row: Row, findings: list[tuple[str, str]]) -> Step | Evaluation:
+    async def _step(self, judge: Judge, row: Row, findings: list[tuple[str, str]]) -> AgentStep | Evaluation:
         left = self.params.max_searches - len(findings) if self.params.search_tool else 0
         texts: dict[str, Any] = {
             "answer": row.actual_answer,
@@ -171,9 +171,9 @@ class FactCheck(JudgeEvaluator):
         }
         if not left:
             return await judge.ask("fact_check", Evaluation, **texts)
-        return await judge.ask("fact_check", Step, check=_either, **texts)
+        return await judge.ask("fact_check", AgentStep, check=_either, **texts)
 
-    def _scored(self, step: Step | Evaluation, findings: list[tuple[str, str]], found_in: list[Json]) -> RowScore:
+    def _scored(self, step: AgentStep | Evaluation, findings: list[tuple[str, str]], found_in: list[Json]) -> RowScore:
         score = step.evaluation_score
         assert score is not None  # noqa: S101
         summary = quote(step.evaluation_summary)
@@ -189,6 +189,6 @@ class FactCheck(JudgeEvaluator):
         return RowScore({"fact_check": score}, Evidence(summary, data=data))
 
 
-def _either(step: Step) -> None:
+def _either(step: AgentStep) -> None:
     if (step.evaluation_score is None) == (not step.search.strip()):
         raise JudgeUnparseable("Reply either with a search or with an evaluation_score, not with both or none.")

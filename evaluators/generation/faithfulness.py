@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field, Row, RowScore, Source
+from leadline.evaluators.core.row import Row, RowField, RowScore, Source
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
 from leadline.evaluators.judge.ragas_base import (
     SOURCE,
@@ -42,7 +42,7 @@ class Faithfulness(JudgeEvaluator):
         id="faithfulness",
         name="Faithfulness Evaluator",
         family="generation",
-        inputs=(Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),
+        inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "faithfulness",
@@ -64,7 +64,7 @@ class Faithfulness(JudgeEvaluator):
         """The statements and their verdicts."""
         return 2.0
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         answer = row.actual_answer or ""
         statements = await statements_of(judge, answer)

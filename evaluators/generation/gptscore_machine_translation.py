@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field
+from leadline.evaluators.core.row import RowField
 from leadline.evaluators.generation._gptscore import Aspect, BothWays, metrics_of
 
 ASPECTS = (
@@ -44,7 +44,7 @@ class GptScoreMachineTranslation(BothWays):
         id="gptscore_machine_translation",
         name="Machine Translation (GPTScore) Evaluator",
         family="generation",
-        inputs=(Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
+        inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=metrics_of(ASPECTS),
         gpu=True,
         lane="gpu",

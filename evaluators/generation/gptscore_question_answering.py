@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field, Row
+from leadline.evaluators.core.row import Row, RowField
 from leadline.evaluators.generation._gptscore import Aspect, GptScore, metrics_of
 from leadline.evaluators.models.language_models.likelihood import Passage
 
@@ -68,7 +68,7 @@ class GptScoreQuestionAnswering(GptScore):
         id="gptscore_question_answering",
         name="Question Answering (GPTScore) Evaluator",
         family="generation",
-        inputs=(Field.QUESTION, Field.ACTUAL_ANSWER),
+        inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=metrics_of(ASPECTS),
         gpu=True,
         lane="gpu",

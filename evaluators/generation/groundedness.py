@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Flag, Json, Reason, Row, RowScore, Severity, Source, Span
+from leadline.evaluators.core.row import Evidence, Flag, Json, Reason, Row, RowField, RowScore, Severity, Source, Span
 from leadline.evaluators.models.embedding_evaluator import EmbeddingEvaluator, Vectors, lowest, quote
 from leadline.evaluators.models.similarity import best_matches
 from leadline.evaluators.models.weights import BGE_SMALL_EN
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
     from leadline.evaluators.text.sentences import Sentence
 
 SHORT: Final = 10
@@ -45,7 +45,7 @@ class Groundedness(EmbeddingEvaluator):
         id="groundedness",
         name="Groundedness (Semantic Similarity) Evaluator",
         family="generation",
-        inputs=(Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),
+        inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "groundedness",
@@ -66,14 +66,14 @@ class Groundedness(EmbeddingEvaluator):
     )
     default_embedder = BGE_SMALL_EN
 
-    def texts(self, row: Row, tools: Toolbox) -> Iterable[str]:
+    def texts(self, row: Row, ctx: EvalContext) -> Iterable[str]:
         """Return the longer sentences of the answer, and the sentences of all chunks."""
-        yield from (sentence.text for sentence in _claims(row, tools))
-        yield from (sentence.text for _, sentence in _context(row, tools))
+        yield from (sentence.text for sentence in _claims(row, ctx))
+        yield from (sentence.text for _, sentence in _context(row, ctx))
 
-    def measure(self, row: Row, vectors: Vectors, tools: Toolbox) -> RowScore:
+    def measure(self, row: Row, vectors: Vectors, ctx: EvalContext) -> RowScore:
         """Score one row."""
-        answer = _claims(row, tools)
+        answer = _claims(row, ctx)
         if not answer:
             message = (
                 f"The answer holds no sentence of more than {SHORT} characters or with a number: there is nothing to "
@@ -82,7 +82,7 @@ class Groundedness(EmbeddingEvaluator):
             flag = Flag("evaluation", Severity.HIGH, message)
             unscored = RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, message)
             return RowScore(unscored.values, flags=(flag,))
-        context = list(_context(row, tools))
+        context = list(_context(row, ctx))
         best = best_matches(
             vectors.of(sentence.text for sentence in answer), vectors.of(sentence.text for _, sentence in context)
         )
@@ -114,8 +114,8 @@ class Groundedness(EmbeddingEvaluator):
         )
 
 
-def _claims(row: Row, tools: Toolbox) -> list[Sentence]:
-    return [sentence for sentence in tools.sentences(row.actual_answer or "") if _claims_something(sentence.text)]
+def _claims(row: Row, ctx: EvalContext) -> list[Sentence]:
+    return [sentence for sentence in ctx.sentences(row.actual_answer or "") if _claims_something(sentence.text)]
 
 
 def _claims_something(sentence: str) -> bool:
@@ -123,9 +123,9 @@ def _claims_something(sentence: str) -> bool:
     return len(sentence) + (WIDE - 1) * wide > SHORT or any(map(str.isdigit, sentence))
 
 
-def _context(row: Row, tools: Toolbox) -> Iterable[tuple[int, Sentence]]:
+def _context(row: Row, ctx: EvalContext) -> Iterable[tuple[int, Sentence]]:
     for number, chunk in enumerate(row.retrieved_context):
-        for sentence in tools.sentences(chunk.content):
+        for sentence in ctx.sentences(chunk.content):
             yield number, sentence
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field as Described
+from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Flag, Row, RowScore, Severity, Source, Span, clip
+from leadline.evaluators.core.row import Evidence, Flag, Row, RowField, RowScore, Severity, Source, Span, clip
 from leadline.evaluators.models import consistency
 from leadline.evaluators.models.catalogue import FLAN_T5_TOKENIZER, HHEM
 from leadline.evaluators.models.consistency import Support
@@ -20,7 +20,7 @@ from leadline.evaluators.models.model_evaluator import ModelEvaluator
 from leadline.evaluators.models.refs import ModelRef
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
 
 
 class Parameters(Params):
@@ -28,7 +28,7 @@ class Parameters(Params):
 
     hallucination_model: Annotated[
         str | None,
-        Described(
+        Field(
             description="Weights in the form of HHEM-2.1-Open: a Hugging Face id, optionally ID@REVISION, or a "
             "directory. By default vectara/hallucination_evaluation_model."
         ),
@@ -52,7 +52,7 @@ class Hallucination(ModelEvaluator[tuple[str, str], Support]):
         id="hallucination",
         name="Hallucination Evaluator",
         family="generation",
-        inputs=(Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),
+        inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "hallucination",
@@ -74,22 +74,22 @@ class Hallucination(ModelEvaluator[tuple[str, str], Support]):
     default_model = HHEM
     model_parameter = "hallucination_model"
 
-    def models(self, tools: Toolbox) -> tuple[ModelRef, ...]:
+    def models(self, ctx: EvalContext) -> tuple[ModelRef, ...]:
         """Return the weights, and the tokenizer that they come without."""
-        return (self.model(tools), FLAN_T5_TOKENIZER)
+        return (self.model(ctx), FLAN_T5_TOKENIZER)
 
-    def requests(self, row: Row, tools: Toolbox) -> Sequence[tuple[str, str]]:
+    def requests(self, row: Row, ctx: EvalContext) -> Sequence[tuple[str, str]]:
         """Return each chunk with the answer, unless one of them is blank."""
         answer = row.actual_answer or ""
         if not answer.strip():
             return []
         return [(row.retrieved_context[number].content, answer) for number in _spoken(row)]
 
-    def answers(self, requests: Sequence[tuple[str, str]], tools: Toolbox) -> Sequence[Support]:
+    def answers(self, requests: Sequence[tuple[str, str]], ctx: EvalContext) -> Sequence[Support]:
         """Return how well each chunk supports its answer."""
-        return consistency.support(self.model(tools), FLAN_T5_TOKENIZER, requests, settings=tools.settings)
+        return consistency.support(self.model(ctx), FLAN_T5_TOKENIZER, requests, settings=ctx.settings)
 
-    def measure(self, row: Row, results: Sequence[Support], tools: Toolbox) -> RowScore:
+    def measure(self, row: Row, results: Sequence[Support], ctx: EvalContext) -> RowScore:
         """Score one row."""
         if not (row.actual_answer or "").strip():
             return self.unscorable("The answer is blank.")

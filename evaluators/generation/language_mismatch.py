@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field, Json, Row, RowScore
+from leadline.evaluators.core.row import Json, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, here
 from leadline.evaluators.judge.pass_fail import PassFailEvaluator
 
@@ -31,7 +31,7 @@ class LanguageMismatch(PassFailEvaluator):
         id="language_mismatch",
         name="Language Mismatch (Judge) Evaluator",
         family="generation",
-        inputs=(Field.QUESTION, Field.ACTUAL_ANSWER),
+        inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=boolean_metrics(
             ("same_language_pass", "Same language (pass)"),
             ("language_mismatch_fail", "Language mismatch (fail)"),
@@ -48,12 +48,12 @@ class LanguageMismatch(PassFailEvaluator):
     )
     prompts = {"verdict": here(__file__, "language_mismatch.jinja")}  # noqa: RUF012
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row, if both of its texts are in a language."""
         for name, text in (("question", row.question), ("answer", row.actual_answer)):
             if not (text or "").strip():
                 return RowScore.not_applicable(self.row_metrics, f"The {name} is blank, and so in no language.")
-        return await super().judge_row(row, judge, tools)
+        return await super().judge_row(row, judge, ctx)
 
     async def fails(self, row: Row, judge: Judge) -> tuple[bool, Json]:
         """Compare the languages of one row."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, NamedTuple
 
-from pydantic import Field as Key
+from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import JudgeKey
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Row, RowScore
+from leadline.evaluators.core.row import Evidence, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
 from leadline.evaluators.judge.replies import read_number
 
@@ -20,7 +20,9 @@ from leadline.evaluators.judge.replies import read_number
 class CorrectnessParams(JudgeKey):
     """Parameters of correctness."""
 
-    passing_threshold: Annotated[float, Key(ge=1, le=5, description="An answer passes with this score or more.")] = 4.0
+    passing_threshold: Annotated[float, Field(ge=1, le=5, description="An answer passes with this score or more.")] = (
+        4.0
+    )
 
 
 class Grade(NamedTuple):
@@ -61,7 +63,7 @@ class LlamaIndexCorrectness(JudgeEvaluator):
         id="llamaindex.correctness",
         name="Correctness 1-5 (LlamaIndex)",
         family="generation",
-        inputs=(Field.QUESTION, Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
+        inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "score",
@@ -90,7 +92,7 @@ class LlamaIndexCorrectness(JudgeEvaluator):
     params: CorrectnessParams
     prompts = {"grade": here(__file__, "llamaindex_correctness.jinja")}  # noqa: RUF012
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         grades = await asyncio.gather(
             *(

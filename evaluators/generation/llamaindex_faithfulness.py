@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, NamedTuple
 
-from pydantic import Field as Key
+from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import JudgeKey
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Row, RowScore
+from leadline.evaluators.core.row import Evidence, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
 from leadline.evaluators.judge.replies import read_word
 
@@ -27,7 +27,7 @@ class FaithfulnessParams(JudgeKey):
 
     context_characters: Annotated[
         int,
-        Key(
+        Field(
             ge=1_000,
             le=4_000_000,
             description="Most characters of context in one call, some four to a token; more contexts take more calls.",
@@ -35,20 +35,20 @@ class FaithfulnessParams(JudgeKey):
     ] = 24_000
 
 
-class Answer(NamedTuple):
+class YesNoReply(NamedTuple):
     """A judge's reply: the word that it holds, and the whole of it."""
 
     word: str
     text: str
 
 
-def read_answer(text: str) -> Answer:
+def read_answer(text: str) -> YesNoReply:
     """Read a reply in which exactly one of YES and NO stands as a word.
 
     Raises:
         JudgeUnparseable: None of them stands there, or both do.
     """
-    return Answer(read_word(text, WORDS), text.strip())
+    return YesNoReply(read_word(text, WORDS), text.strip())
 
 
 def cut(text: str, size: int) -> Iterator[str]:
@@ -101,7 +101,7 @@ class LlamaIndexFaithfulness(JudgeEvaluator):
         id="llamaindex.faithfulness",
         name="Faithfulness yes/no, create and refine (LlamaIndex)",
         family="generation",
-        inputs=(Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),
+        inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "passing",
@@ -126,7 +126,7 @@ class LlamaIndexFaithfulness(JudgeEvaluator):
         "refine": here(__file__, "llamaindex_faithfulness_refine.jinja"),
     }
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         information = row.actual_answer or ""
         if not information.strip():

@@ -7,10 +7,10 @@ from collections import Counter
 from typing import Final
 
 from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import NO_EVIDENCE, Evidence, Field, Row, RowScore, Source, Span, clip
+from leadline.evaluators.core.row import NO_EVIDENCE, Evidence, Row, RowField, RowScore, Source, Span, clip
 from leadline.evaluators.text.repeats import Repeat, longest_repeat
 from leadline.evaluators.text.sentences import Sentence
 
@@ -51,7 +51,7 @@ class LoopingDetection(RowEvaluator):
         id="looping_detection",
         name="Looping Detection Evaluator",
         family="generation",
-        inputs=(Field.ACTUAL_ANSWER,),
+        inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(
             Metric(
                 "unique_sentences",
@@ -78,10 +78,10 @@ class LoopingDetection(RowEvaluator):
         source="H2O Sonar, Looping Detection Evaluator",
     )
 
-    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Return the three metrics and the stretches that repeat."""
         text = row.actual_answer or ""
-        sentences = [sentence for sentence in tools.sentences(text) if len(sentence.text) >= SHORTEST_SENTENCE]
+        sentences = [sentence for sentence in ctx.sentences(text) if len(sentence.text) >= SHORTEST_SENTENCE]
         unique = len({sentence.text for sentence in sentences})
         repeat = longest_repeat(text)
         return RowScore(

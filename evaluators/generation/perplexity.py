@@ -6,20 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field as Described
+from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import INF, Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Row, RowScore
+from leadline.evaluators.core.row import Evidence, Row, RowField, RowScore
 from leadline.evaluators.models.catalogue import DISTILGPT2
 from leadline.evaluators.models.language_models import likelihood
 from leadline.evaluators.models.language_models.likelihood import Likelihood, Passage
 from leadline.evaluators.models.model_evaluator import ModelEvaluator
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
 
 
 class Parameters(Params):
@@ -27,7 +27,7 @@ class Parameters(Params):
 
     perplexity_model: Annotated[
         str | None,
-        Described(
+        Field(
             description="Language model: a Hugging Face id, optionally ID@REVISION, or a directory. By default "
             "distilgpt2."
         ),
@@ -52,7 +52,7 @@ class Perplexity(ModelEvaluator[Passage, Likelihood]):
         id="perplexity",
         name="Perplexity Evaluator",
         family="generation",
-        inputs=(Field.ACTUAL_ANSWER,),
+        inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(
             Metric(
                 "perplexity",
@@ -74,15 +74,15 @@ class Perplexity(ModelEvaluator[Passage, Likelihood]):
     default_model = DISTILGPT2
     model_parameter = "perplexity_model"
 
-    def requests(self, row: Row, tools: Toolbox) -> Sequence[Passage]:
+    def requests(self, row: Row, ctx: EvalContext) -> Sequence[Passage]:
         """Return the answer."""
         return [Passage(row.actual_answer or "")]
 
-    def answers(self, requests: Sequence[Passage], tools: Toolbox) -> Sequence[Likelihood]:
+    def answers(self, requests: Sequence[Passage], ctx: EvalContext) -> Sequence[Likelihood]:
         """Return how likely each answer is."""
-        return likelihood.likelihoods(self.model(tools), requests, settings=tools.settings)
+        return likelihood.likelihoods(self.model(ctx), requests, settings=ctx.settings)
 
-    def measure(self, row: Row, results: Sequence[Likelihood], tools: Toolbox) -> RowScore:
+    def measure(self, row: Row, results: Sequence[Likelihood], ctx: EvalContext) -> RowScore:
         """Score one row."""
         found = results[0]
         if found.mean is None:

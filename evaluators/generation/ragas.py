@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import JudgeKey
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Json, NotApplicable, Row, RowScore, Unscored
+from leadline.evaluators.core.row import Evidence, Json, NotApplicable, Row, RowField, RowScore, Unscored
 from leadline.evaluators.generation.answer_relevancy import AnswerRelevancy, AnswerRelevancyParams
 from leadline.evaluators.generation.faithfulness import Faithfulness
 from leadline.evaluators.judge.engine.failures import JudgeError
@@ -49,7 +49,7 @@ class Ragas(JudgeEvaluator):
         id="ragas",
         name="RAGAS Evaluator",
         family="generation",
-        inputs=(Field.QUESTION, Field.EXPECTED_ANSWER, Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),
+        inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "ragas",
@@ -76,30 +76,28 @@ class Ragas(JudgeEvaluator):
         judge = JudgeKey(custom_eval_judge_config_key=self.params.custom_eval_judge_config_key)
         return tuple(part(self.params if part is AnswerRelevancy else judge) for part in PARTS)
 
-    def models(self, tools: Toolbox) -> tuple[ModelRef, ...]:
+    def models(self, ctx: EvalContext) -> tuple[ModelRef, ...]:
         """Return the embedder of answer relevancy."""
-        return tuple(ref for part in self.parts() for ref in part.models(tools))
+        return tuple(ref for part in self.parts() for ref in part.models(ctx))
 
-    def texts_to_embed(self, rows: Sequence[Row], tools: Toolbox) -> Mapping[ModelRef, Iterable[str]]:
+    def texts_to_embed(self, rows: Sequence[Row], ctx: EvalContext) -> Mapping[ModelRef, Iterable[str]]:
         """Return what answer relevancy compares."""
-        return {ref: texts for part in self.parts() for ref, texts in part.texts_to_embed(rows, tools).items()}
+        return {ref: texts for part in self.parts() for ref, texts in part.texts_to_embed(rows, ctx).items()}
 
-    def identity(self, tools: Toolbox) -> dict[str, Json]:
+    def identity(self, ctx: EvalContext) -> dict[str, Json]:
         """Return what keys cover: this formula, and all that the four depend on."""
-        parts = {part.spec.id: part.identity(tools) for part in self.parts()}
-        return super().identity(tools) | {"params": parts[AnswerRelevancy.spec.id]["params"], "parts": parts}
+        parts = {part.spec.id: part.identity(ctx) for part in self.parts()}
+        return super().identity(ctx) | {"params": parts[AnswerRelevancy.spec.id]["params"], "parts": parts}
 
     def calls_per_row(self) -> float:
         """Those of the four."""
         return sum(part.calls_per_row() for part in self.parts())
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row by the four at once."""
         parts = self.parts()
-        judges = [Judge(judge.client, judge.evaluator, judge.prompts, judge.trial, judge.occasion) for _ in parts]
-        scores = await asyncio.gather(
-            *(_guarded(part, row, its, tools) for part, its in zip(parts, judges, strict=True))
-        )
+        judges = [Judge(judge.client, judge.evaluator, judge.prompts, judge.trial, judge.cache_salt) for _ in parts]
+        scores = await asyncio.gather(*(_guarded(part, row, its, ctx) for part, its in zip(parts, judges, strict=True)))
         values = {key: value for score in scores for key, value in score.values.items()}
         data: dict[str, Json] = {
             part.spec.id: score.evidence.to_json() for part, score in zip(parts, scores, strict=True)
@@ -111,9 +109,9 @@ class Ragas(JudgeEvaluator):
         )
 
 
-async def _guarded(part: JudgeEvaluator, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+async def _guarded(part: JudgeEvaluator, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
     try:
-        return await part.judge_row(row, judge, tools)
+        return await part.judge_row(row, judge, ctx)
     except JudgeError as error:
         return part.without_verdict(row, error)
 

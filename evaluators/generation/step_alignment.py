@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from pydantic import Field as Described
+from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
@@ -16,12 +16,12 @@ from leadline.evaluators.core.params import REPORT_ONLY
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import (
     Evidence,
-    Field,
     Flag,
     Json,
     NotApplicable,
     Reason,
     Row,
+    RowField,
     RowScore,
     Severity,
     Source,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
 
 MOST_PAIRS: Final = 4_000_000
 """Pairs of steps that are compared for one row, at most."""
@@ -58,28 +58,28 @@ class Parameters(EmbeddingParams):
 
     extraction: Annotated[
         Literal["regex", "judge", "both"],
-        Described(
+        Field(
             description="How steps are found: by regular expressions, by a judge, or by both, which makes all "
             "procedures that either finds candidates."
         ),
     ] = "regex"
     similarity_threshold: Annotated[
         float,
-        Described(ge=-1, le=1, description="Cosine similarity from which on two steps are the same."),
+        Field(ge=-1, le=1, description="Cosine similarity from which on two steps are the same."),
     ] = 0.7
     sentence_level_metrics: Annotated[
-        bool, Described(description="Show what became of each step of the answer, beside the counts.")
+        bool, Field(description="Show what became of each step of the answer, beside the counts.")
     ] = True
     h2ogpte_connection_config_key: Annotated[
         str,
-        Described(
+        Field(
             description="Key of the judge that finds steps; the run's default judge without one.",
             json_schema_extra=REPORT_ONLY,
         ),
     ] = ""
     h2ogpte_llm_model_name: Annotated[
         str,
-        Described(
+        Field(
             description="Key of the judge, where h2ogpte_connection_config_key names none.",
             json_schema_extra=REPORT_ONLY,
         ),
@@ -151,7 +151,7 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
         id="step_alignment",
         name="Step Alignment and Completeness Evaluator",
         family="generation",
-        inputs=(Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),
+        inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             _counts(
                 "edits",
@@ -205,35 +205,35 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
         """One for the answer and one for the context."""
         return 2.0
 
-    def identity(self, tools: Toolbox) -> dict[str, Json]:
+    def identity(self, ctx: EvalContext) -> dict[str, Json]:
         """Return what keys cover: the judge and its prompt only where it is asked."""
-        out = super().identity(tools)
+        out = super().identity(ctx)
         return out if self.asks else {name: out[name] for name in out if name not in ("prompts", "parser", "judge")}
 
-    def texts_to_embed(self, rows: Sequence[Row], tools: Toolbox) -> Mapping[ModelRef, Iterable[str]]:
+    def texts_to_embed(self, rows: Sequence[Row], ctx: EvalContext) -> Mapping[ModelRef, Iterable[str]]:
         """Return the steps, where no judge has to be asked for them first."""
-        return {} if self.asks else super().texts_to_embed(rows, tools)
+        return {} if self.asks else super().texts_to_embed(rows, ctx)
 
-    def score(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+    def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Score rows: in the judges' event loop where a judge is asked."""
-        return JudgeEvaluator.score(self, rows, tools) if self.asks else super().score(rows, tools)
+        return JudgeEvaluator.score(self, rows, ctx) if self.asks else super().score(rows, ctx)
 
-    def texts(self, row: Row, tools: Toolbox) -> Iterable[str]:
+    def texts(self, row: Row, ctx: EvalContext) -> Iterable[str]:
         """Return all steps, and what procedures are chosen by."""
         return _texts(row, _by_expressions(row))
 
-    def measure(self, row: Row, vectors: Vectors, tools: Toolbox) -> RowScore:
+    def measure(self, row: Row, vectors: Vectors, ctx: EvalContext) -> RowScore:
         """Score one row by the steps that regular expressions find."""
         return self._compare(row, _by_expressions(row), vectors)
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Score one row by the steps that a judge finds; without an embedder the judge is not asked."""
-        ref = self.embedder(tools)
+        ref = self.embedder(ctx)
         try:
-            await tools.embed_soon(ref, [row.actual_answer or ""])
+            await ctx.embed_soon(ref, [row.actual_answer or ""])
             steps = await self._by_judge(row, judge)
             texts = list(dict.fromkeys(_texts(row, steps)))
-            return self._compare(row, steps, Vectors(texts, await tools.embed_soon(ref, texts)))
+            return self._compare(row, steps, Vectors(texts, await ctx.embed_soon(ref, texts)))
         except ModelUnavailable as error:
             return RowScore.unscored(self.row_metrics, Reason.MODEL_UNAVAILABLE, str(error))
         except OutOfMemory as error:

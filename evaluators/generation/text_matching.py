@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field as Param
+from pydantic import Field
 
 from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.boolean import unparseable, verdict
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Flag, Reason, Row, RowScore, Severity
+from leadline.evaluators.core.row import Evidence, Flag, Reason, Row, RowField, RowScore, Severity
 from leadline.evaluators.text.conditions.check import Outcome, evaluate
 from leadline.evaluators.text.conditions.evidence import answer_spans, context_spans, failure, joined
-from leadline.evaluators.text.conditions.grammar import ConditionError, Node, Or, Part, Text, parse, quote
+from leadline.evaluators.text.conditions.grammar import ConditionError, ConditionPart, Node, Or, Text, parse, quote
 
 
 class TextMatchingParams(Params):
     """Parameters of text matching."""
 
     evaluate_retrieved_context: Annotated[
-        bool, Param(description="Check the retrieved context too; a row fails when its context does.")
+        bool, Field(description="Check the retrieved context too; a row fails when its context does.")
     ] = False
     default_to_expected_answer: Annotated[
         bool,
-        Param(description="Without a condition, ask for one of the expected answers as a substring of the answer."),
+        Field(description="Without a condition, ask for one of the expected answers as a substring of the answer."),
     ] = False
 
 
@@ -64,9 +64,9 @@ class TextMatching(RowEvaluator):
         id="text_matching",
         name="Text Matching Evaluator",
         family="generation",
-        inputs=(Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER, Field.CONDITION),
-        optional=frozenset({Field.RETRIEVED_CONTEXT}),
-        also_reads=(Field.EXPECTED_ANSWER,),
+        inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER, RowField.CONDITION),
+        optional=frozenset({RowField.RETRIEVED_CONTEXT}),
+        also_reads=(RowField.EXPECTED_ANSWER,),
         metrics=boolean_metrics(
             ("model_passes", "Model passes"),
             ("model_failures", "Model failures"),
@@ -83,21 +83,21 @@ class TextMatching(RowEvaluator):
     params: TextMatchingParams
 
     @property
-    def required(self) -> tuple[Field, ...]:
+    def required(self) -> tuple[RowField, ...]:
         """The answer, and the condition unless the expected answer may stand in for it."""
-        return (Field.ACTUAL_ANSWER,) if self.params.default_to_expected_answer else self.spec.required
+        return (RowField.ACTUAL_ANSWER,) if self.params.default_to_expected_answer else self.spec.required
 
     @property
-    def reads(self) -> tuple[Field, ...]:
+    def reads(self) -> tuple[RowField, ...]:
         """The fields that the parameters ask for."""
         unread = set()
         if not self.params.default_to_expected_answer:
-            unread.add(Field.EXPECTED_ANSWER)
+            unread.add(RowField.EXPECTED_ANSWER)
         if not self.params.evaluate_retrieved_context:
-            unread.add(Field.RETRIEVED_CONTEXT)
+            unread.add(RowField.RETRIEVED_CONTEXT)
         return tuple(field for field in self.spec.reads if field not in unread)
 
-    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Check one row."""
         condition = row.condition or ""
         try:
@@ -109,7 +109,7 @@ class TextMatching(RowEvaluator):
                 self.row_metrics, Reason.UNSCORABLE, "The case has neither a condition nor an expected answer."
             )
         condition = condition if condition.strip() else str(node.source)
-        with tools.patience.waiting(condition) as seconds:
+        with ctx.regex_budget.waiting(condition) as seconds:
             answer = evaluate(node, row.actual_answer or "", timeout=seconds)
             context = None
             if self.params.evaluate_retrieved_context and row.retrieved_context:
@@ -120,8 +120,8 @@ class TextMatching(RowEvaluator):
         texts = [text for text in row.expected_answers if text.strip()]
         if not texts or not self.params.default_to_expected_answer:
             return None
-        operands = tuple(Text(text, Part(quote(text))) for text in texts)
-        return operands[0] if len(operands) == 1 else Or(operands, Part(" OR ".join(map(quote, texts))))
+        operands = tuple(Text(text, ConditionPart(quote(text))) for text in texts)
+        return operands[0] if len(operands) == 1 else Or(operands, ConditionPart(" OR ".join(map(quote, texts))))
 
     def _scored(self, row: Row, condition: str, answer: Outcome, context: Outcome | None) -> RowScore:
         retrieval = context is not None and not context.matched

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from pydantic import Field as Key
+from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Json, Reason, Row, RowScore
+from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowField, RowScore
 from leadline.evaluators.judge.engine.failures import JudgeUnparseable
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
 from leadline.evaluators.judge.statements import SOURCE, STATEMENTS, share, statements_of
@@ -20,9 +20,9 @@ from leadline.evaluators.judge.verdicts import StrictReply, VerdictsOrIdk, as_js
 class Comparison(StrictReply):
     """The statements of a prediction and of a ground truth, sorted."""
 
-    tp: tuple[str, ...] = Key(alias="TP")
-    fp: tuple[str, ...] = Key(alias="FP")
-    fn: tuple[str, ...] = Key(alias="FN")
+    tp: tuple[str, ...] = Field(alias="TP")
+    fp: tuple[str, ...] = Field(alias="FP")
+    fn: tuple[str, ...] = Field(alias="FN")
 
     @property
     def f1(self) -> float:
@@ -54,7 +54,7 @@ class ValorAnswerCorrectness(JudgeEvaluator):
         id="valor.answer_correctness",
         name="Answer Correctness (Valor)",
         family="generation",
-        inputs=(Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
+        inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "answer_correctness",
@@ -76,7 +76,7 @@ class ValorAnswerCorrectness(JudgeEvaluator):
         """The statements of both texts, and their comparison."""
         return 3.0
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         prediction, *truths = await asyncio.gather(
             statements_of(judge, row.actual_answer or ""),
@@ -130,7 +130,7 @@ class ValorAnswerRelevance(JudgeEvaluator):
         id="valor.answer_relevance",
         name="Answer Relevance (Valor)",
         family="generation",
-        inputs=(Field.QUESTION, Field.ACTUAL_ANSWER),
+        inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "answer_relevance",
@@ -152,7 +152,7 @@ class ValorAnswerRelevance(JudgeEvaluator):
         """The statements and their verdicts."""
         return 2.0
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         statements = await statements_of(judge, row.actual_answer or "")
         reply = await one_each(judge, "verdicts", VerdictsOrIdk, statements, question=row.question)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Row, RowScore
+from leadline.evaluators.core.row import Evidence, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
 from leadline.evaluators.judge.statements import SOURCE, filled, share
 from leadline.evaluators.judge.verdicts import StrictReply, Verdicts, as_json, chunk_spans, count_of, one_each
@@ -37,7 +37,7 @@ class ValorFaithfulness(JudgeEvaluator):
         id="valor.faithfulness",
         name="Faithfulness (Valor)",
         family="generation",
-        inputs=(Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),
+        inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "faithfulness",
@@ -63,7 +63,7 @@ class ValorFaithfulness(JudgeEvaluator):
         """The claims and their verdicts."""
         return 2.0
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         answer = row.actual_answer or ""
         claims: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class ValorHallucination(JudgeEvaluator):
         id="valor.hallucination",
         name="Hallucination (Valor)",
         family="generation",
-        inputs=(Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),
+        inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "hallucination",
@@ -119,7 +119,7 @@ class ValorHallucination(JudgeEvaluator):
     )
     prompts = {"verdicts": here(__file__, "valor_hallucination.jinja")}  # noqa: RUF012
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         if not (row.actual_answer or "").strip():
             return RowScore({"hallucination": 0.0}, Evidence("The answer is blank."))

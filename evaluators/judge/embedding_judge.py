@@ -14,7 +14,7 @@ from leadline.evaluators.models import weights
 from leadline.evaluators.models.embedding_evaluator import EmbeddingParams
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
     from leadline.evaluators.models.refs import ModelRef
 
 EMBEDDER: Final = weights.BGE_SMALL_EN_V15
@@ -30,37 +30,37 @@ class EmbeddingJudgeEvaluator(JudgeEvaluator):
 
     parameters: ClassVar[type[Params]] = EmbeddingJudgeParams
 
-    def embedder(self, tools: Toolbox) -> ModelRef:
+    def embedder(self, ctx: EvalContext) -> ModelRef:
         """Return the embedder: the evaluator's parameter, else the run's setting, else the default."""
-        named = getattr(self.params, "embedding_model", None) or tools.settings.embedder
-        return weights.chosen(named, "embedder", tools.settings) if named else EMBEDDER
+        named = getattr(self.params, "embedding_model", None) or ctx.settings.embedder
+        return weights.chosen(named, "embedder", ctx.settings) if named else EMBEDDER
 
-    def models(self, tools: Toolbox) -> tuple[ModelRef, ...]:
+    def models(self, ctx: EvalContext) -> tuple[ModelRef, ...]:
         """Return the embedder."""
-        return (self.embedder(tools),)
+        return (self.embedder(ctx),)
 
-    def identity(self, tools: Toolbox) -> dict[str, Json]:
+    def identity(self, ctx: EvalContext) -> dict[str, Json]:
         """Return what keys cover: the embedder by what it is, not by how it was named."""
-        out = super().identity(tools)
+        out = super().identity(ctx)
         out["params"] = {name: value for name, value in self.params.identity().items() if name != "embedding_model"}
         return out
 
-    async def cosines(self, text: str, others: Sequence[str], tools: Toolbox) -> list[float]:
+    async def cosines(self, text: str, others: Sequence[str], ctx: EvalContext) -> list[float]:
         """Return the cosine of a text with each of several others; that of a blank text is 0."""
-        vectors = await tools.embed_soon(self.embedder(tools), [text, *others])
+        vectors = await ctx.embed_soon(self.embedder(ctx), [text, *others])
         return [float(cosine) for cosine in vectors[1:].astype("float64") @ vectors[0].astype("float64")]
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row; one that cannot be embedded is unscored."""
         try:
-            return await self.judge_and_compare(row, judge, tools)
+            return await self.judge_and_compare(row, judge, ctx)
         except ModelUnavailable as error:
             return RowScore.unscored(self.row_metrics, Reason.MODEL_UNAVAILABLE, str(error))
         except OutOfMemory as error:
             return RowScore.unscored(self.row_metrics, Reason.OUT_OF_MEMORY, str(error))
 
     @abstractmethod
-    async def judge_and_compare(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_and_compare(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row that has all required inputs.
 
         Embed what is known before the judge is asked, so that nothing is paid for where there is no embedder.

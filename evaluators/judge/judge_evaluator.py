@@ -7,7 +7,7 @@
         spec = Spec(id="politeness", ..., judge="llm", lane="judge")
         prompts = {"verdict": here(__file__, "politeness.jinja")}
 
-        async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+        async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
             word = await judge.choose("verdict", ("polite", "rude"), answer=row.actual_answer)
             return RowScore({"politeness": float(word == "polite")})
 """
@@ -36,7 +36,7 @@ from leadline.evaluators.judge.replies import read_json, read_number, read_word
 from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
     from leadline.evaluators.judge.engine.client import JudgeClient
 
 log = logging.getLogger("leadline.judge")
@@ -68,14 +68,14 @@ class Judge:
         evaluator: Id of the evaluator.
         prompts: Its prompts by name.
         trial: Which repetition.
-        occasion: What questions are asked for anew, see :class:`~leadline.evaluators.judge.engine.calls.Call`.
+        cache_salt: What questions are asked for anew, see :class:`~leadline.evaluators.judge.engine.calls.Call`.
     """
 
     client: JudgeClient
     evaluator: str
     prompts: Mapping[str, Prompt]
     trial: int = 0
-    occasion: str = ""
+    cache_salt: str = ""
     _asked: list[list[str]] = field(default_factory=list, repr=False)
 
     @property
@@ -150,12 +150,12 @@ class Judge:
         messages = self.prompts[name].messages(fence, texts)
         return Call(
             judge=self.client.identity,
-            purpose=f"{self.evaluator}:{'canary ' if self.occasion else ''}{name}",
+            purpose=f"{self.evaluator}:{'canary ' if self.cache_salt else ''}{name}",
             messages=messages,
             canonical=canonical(messages, fence),
             schema=schema,
             trial=self.trial,
-            occasion=self.occasion,
+            cache_salt=self.cache_salt,
         )
 
 
@@ -209,39 +209,39 @@ class JudgeEvaluator(Evaluator):
         """Return the prompts in use; one whose text is a parameter overrides it."""
         return {name: prompt(path) for name, path in self.prompts.items()}
 
-    def identity(self, tools: Toolbox) -> dict[str, Json]:
+    def identity(self, ctx: EvalContext) -> dict[str, Json]:
         """Add the prompts and the judge to what a score's key covers."""
         from leadline.evaluators.judge.engine.client import identity_of
 
-        config = tools.judge_config(self.judge_key())
-        return super().identity(tools) | {
+        config = ctx.judge_config(self.judge_key())
+        return super().identity(ctx) | {
             "prompts": {name: template.digest for name, template in self.all_prompts().items()},
             "parser": PARSER,
-            "judge": None if config is None else identity_of(config, tools.settings),
+            "judge": None if config is None else identity_of(config, ctx.settings),
         }
 
     def calls_per_row(self) -> float:
         """Return about how many calls a row takes, for the estimate of a plan."""
         return 1.0
 
-    def score(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+    def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Judge all rows at once in the judges' event loop."""
         try:
-            client = tools.judge_client(self.judge_key())  # here: importing LiteLLM in the loop would hold up all calls
+            client = ctx.judge_client(self.judge_key())  # here: importing LiteLLM in the loop would hold up all calls
         except JudgeError as error:
             return [RowScore.unscored(self.row_metrics, error.reason, str(error))] * len(rows)
-        return run(self._judge_all(rows, client, tools))
+        return run(self._judge_all(rows, client, ctx))
 
-    async def _judge_all(self, rows: Sequence[Row], client: JudgeClient, tools: Toolbox) -> list[RowScore]:
+    async def _judge_all(self, rows: Sequence[Row], client: JudgeClient, ctx: EvalContext) -> list[RowScore]:
         prompts = self.all_prompts()
-        return list(await asyncio.gather(*(self._judge_one(row, client, prompts, tools) for row in rows)))
+        return list(await asyncio.gather(*(self._judge_one(row, client, prompts, ctx) for row in rows)))
 
     async def _judge_one(
-        self, row: Row, client: JudgeClient, prompts: Mapping[str, Prompt], tools: Toolbox
+        self, row: Row, client: JudgeClient, prompts: Mapping[str, Prompt], ctx: EvalContext
     ) -> RowScore:
-        judge = Judge(client, self.spec.id, prompts, tools.trial, tools.occasion)
+        judge = Judge(client, self.spec.id, prompts, ctx.trial, ctx.cache_salt)
         try:
-            score = await self.judge_row(row, judge, tools)
+            score = await self.judge_row(row, judge, ctx)
         except JudgeError as error:
             score = self.without_verdict(row, error)
         except Exception as error:
@@ -254,7 +254,7 @@ class JudgeEvaluator(Evaluator):
         return RowScore.unscored(self.row_metrics, error.reason, str(error))
 
     @abstractmethod
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row that has all required inputs; a :class:`JudgeError` leaves it unscored."""
 
 

@@ -6,12 +6,12 @@ import asyncio
 from abc import abstractmethod
 from typing import Annotated, ClassVar
 
-from pydantic import Field as Described
+from pydantic import Field
 
 from leadline.evaluators.core.boolean import unparseable, verdict
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.params import JudgeKey, Params
-from leadline.evaluators.core.row import Evidence, Field, Json, Row, RowScore, Severity
+from leadline.evaluators.core.row import Evidence, Json, Row, RowField, RowScore, Severity
 from leadline.evaluators.judge.engine.failures import JudgeError, JudgeUnparseable
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 
@@ -22,7 +22,7 @@ class PassFailEvaluator(JudgeEvaluator):
     A row whose reply cannot be read, twice, is a parsing failure: it neither passes nor fails, and is a problem.
     """
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         (fails, said), (context_fails, context_said) = await asyncio.gather(
             self.fails(row, judge), self.context_fails(row, judge)
@@ -52,7 +52,7 @@ class TextCheckParams(JudgeKey):
 
     evaluate_retrieved_context: Annotated[
         bool,
-        Described(description="Check the retrieved context too, with a call of its own; a row fails when it does."),
+        Field(description="Check the retrieved context too, with a call of its own; a row fails when it does."),
     ] = False
 
 
@@ -70,14 +70,14 @@ class TextCheckEvaluator(PassFailEvaluator):
     not_found: ClassVar[str]
 
     @property
-    def reads(self) -> tuple[Field, ...]:
+    def reads(self) -> tuple[RowField, ...]:
         """The evaluator's fields, and the retrieved context if it is checked."""
         context = getattr(self.params, "evaluate_retrieved_context", False)
-        return tuple(field for field in self.spec.reads if context or field is not Field.RETRIEVED_CONTEXT)
+        return tuple(field for field in self.spec.reads if context or field is not RowField.RETRIEVED_CONTEXT)
 
     def calls_per_row(self) -> float:
         """One for the answer, and one for the retrieved context if it is checked."""
-        return 2.0 if Field.RETRIEVED_CONTEXT in self.reads else 1.0
+        return 2.0 if RowField.RETRIEVED_CONTEXT in self.reads else 1.0
 
     def text(self, row: Row) -> str:
         """Return the text in which to look."""
@@ -89,7 +89,7 @@ class TextCheckEvaluator(PassFailEvaluator):
 
     async def context_fails(self, row: Row, judge: Judge) -> tuple[bool, Json]:
         """See :class:`PassFailEvaluator`."""
-        if Field.RETRIEVED_CONTEXT not in self.reads:
+        if RowField.RETRIEVED_CONTEXT not in self.reads:
             return False, None
         return await self._check("\n".join(chunk.content for chunk in row.retrieved_context), judge)
 

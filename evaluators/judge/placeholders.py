@@ -14,27 +14,27 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from leadline.evaluators.core.row import Field, Row
+from leadline.evaluators.core.row import Row, RowField
 from leadline.evaluators.judge.prompting import Prompt, prompt_from
 
-PLACEHOLDERS: Final[Mapping[str, Field]] = MappingProxyType(
+PLACEHOLDERS: Final[Mapping[str, RowField]] = MappingProxyType(
     {
-        "INPUT": Field.QUESTION,
-        "EXPECTED_OUTPUT": Field.EXPECTED_ANSWER,
-        "CONTEXT": Field.RETRIEVED_CONTEXT,
-        "ACTUAL_OUTPUT": Field.ACTUAL_ANSWER,
-        "question": Field.QUESTION,
-        "expected_answer": Field.EXPECTED_ANSWER,
-        "retrieved_context": Field.RETRIEVED_CONTEXT,
-        "actual_answer": Field.ACTUAL_ANSWER,
+        "INPUT": RowField.QUESTION,
+        "EXPECTED_OUTPUT": RowField.EXPECTED_ANSWER,
+        "CONTEXT": RowField.RETRIEVED_CONTEXT,
+        "ACTUAL_OUTPUT": RowField.ACTUAL_ANSWER,
+        "question": RowField.QUESTION,
+        "expected_answer": RowField.EXPECTED_ANSWER,
+        "retrieved_context": RowField.RETRIEVED_CONTEXT,
+        "actual_answer": RowField.ACTUAL_ANSWER,
     }
 )
-_LABELS: Final[Mapping[Field, str]] = MappingProxyType(
+_LABELS: Final[Mapping[RowField, str]] = MappingProxyType(
     {
-        Field.QUESTION: "question",
-        Field.EXPECTED_ANSWER: "expected-answer",
-        Field.RETRIEVED_CONTEXT: "context",
-        Field.ACTUAL_ANSWER: "answer",
+        RowField.QUESTION: "question",
+        RowField.EXPECTED_ANSWER: "expected-answer",
+        RowField.RETRIEVED_CONTEXT: "context",
+        RowField.ACTUAL_ANSWER: "answer",
     }
 )
 _NAMES: Final = "|".join(PLACEHOLDERS)
@@ -47,20 +47,20 @@ class UserPrompt:
     """A prompt that a user wrote.
 
     Attributes:
-        fields: The fields that it shows, in the order of :class:`Field`.
+        fields: The fields that it shows, in the order of :class:`RowField`.
         prompt: The prompt; its texts are named by field.
     """
 
-    fields: tuple[Field, ...]
+    fields: tuple[RowField, ...]
     prompt: Prompt
 
     def texts(self, row: Row, expected_answer: str = "") -> dict[str, str]:
         """Return a row's texts for it; the chunks of the context are joined by line feeds."""
         texts = {
-            Field.QUESTION: row.question or "",
-            Field.EXPECTED_ANSWER: expected_answer,
-            Field.RETRIEVED_CONTEXT: "\n".join(chunk.content for chunk in row.retrieved_context),
-            Field.ACTUAL_ANSWER: row.actual_answer or "",
+            RowField.QUESTION: row.question or "",
+            RowField.EXPECTED_ANSWER: expected_answer,
+            RowField.RETRIEVED_CONTEXT: "\n".join(chunk.content for chunk in row.retrieved_context),
+            RowField.ACTUAL_ANSWER: row.actual_answer or "",
         }
         return {field.value: texts[field] for field in self.fields}
 
@@ -71,7 +71,7 @@ def user_prompt(name: str, text: str) -> UserPrompt:
     Raises:
         ValueError: It has none, or one that looks like a misspelt one.
     """
-    fields: set[Field] = set()
+    fields: set[RowField] = set()
     source: list[str] = []
     end = 0
     for found in _PLACEHOLDER.finditer(text):
@@ -86,7 +86,7 @@ def user_prompt(name: str, text: str) -> UserPrompt:
             raise ValueError(f"{{{name_like}}} is no placeholder; is {{{meant}}} meant?")
     if not fields:
         raise ValueError("it has no placeholder, so that it would ask the same of every row")
-    return UserPrompt(tuple(field for field in Field if field in fields), prompt_from(name, "".join(source)))
+    return UserPrompt(tuple(field for field in RowField if field in fields), prompt_from(name, "".join(source)))
 
 
 def _meant(name_like: str) -> str:

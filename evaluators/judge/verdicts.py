@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from leadline.evaluators.core.row import Chunk, Json, Source, Span
+from leadline.evaluators.core.row import ContextChunk, Json, Source, Span
 from leadline.evaluators.judge.engine.failures import JudgeUnparseable
 from leadline.evaluators.judge.judge_evaluator import Judge
 
@@ -119,7 +119,7 @@ def as_json(items: Sequence[str], verdicts: Sequence[AnyVerdict]) -> Json:
     ]
 
 
-def chunk_spans(chunks: Sequence[Chunk], verdicts: Sequence[bool], yes: str, no: str) -> tuple[Span, ...]:
+def chunk_spans(chunks: Sequence[ContextChunk], verdicts: Sequence[bool], yes: str, no: str) -> tuple[Span, ...]:
     """Return a span over each whole chunk that says how it was judged.
 
     Args:

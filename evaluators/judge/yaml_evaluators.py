@@ -25,14 +25,13 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from leadline.evaluators.core.base import Evaluator, Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.metric import Metric, boolean_metrics
 from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.core.refusal import refusals_of
 from leadline.evaluators.core.registry import FAMILIES, all_evaluators, register
-from leadline.evaluators.core.row import Evidence, Json, Row, RowScore
-from leadline.evaluators.core.row import Field as RowField
+from leadline.evaluators.core.row import Evidence, Json, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge.pass_fail import PassFailEvaluator
 from leadline.evaluators.judge.placeholders import UserPrompt, user_prompt
@@ -146,9 +145,9 @@ class _FromFile(JudgeEvaluator):
         """Return the file's prompt."""
         return {"verdict": self.asked.prompt}
 
-    def identity(self, tools: Toolbox) -> dict[str, Json]:
+    def identity(self, ctx: EvalContext) -> dict[str, Json]:
         """Add what the file says to what keys cover."""
-        return super().identity(tools) | {"file": self.said.identity()}
+        return super().identity(ctx) | {"file": self.said.identity()}
 
     def shown(self, row: Row) -> list[dict[str, str]]:
         """Return a row's texts, once for each expected answer if the prompt shows it."""
@@ -174,7 +173,7 @@ class ClassesFromFile(_FromFile, PassFailEvaluator):
 class ScaleFromFile(_FromFile):
     """A file's evaluator whose judge says a number."""
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Ask about one row; with several expected answers the best number counts."""
         low, high = self.said.scale or (0.0, 1.0)
         numbers = [await judge.number("verdict", low, high, **texts) for texts in self.shown(row)]

@@ -224,7 +224,7 @@ def additive(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor | None:
     return ((1 - mask[:, None, None, :]) * torch.finfo(dtype).min).to(dtype)
 
 
-class Budget(NamedTuple):
+class BatchBudget(NamedTuple):
     """How large batches are.
 
     Attributes:
@@ -236,7 +236,7 @@ class Budget(NamedTuple):
     run_cost: float
 
 
-def budget_for(model: torch.nn.Module, device: str) -> Budget:
+def budget_for(model: torch.nn.Module, device: str) -> BatchBudget:
     """Return how large batches of a model are.
 
     On a CPU a run costs about as much as ``_RUN_COST`` multiplications, which is many tokens of a small model and few
@@ -245,10 +245,10 @@ def budget_for(model: torch.nn.Module, device: str) -> Budget:
     import torch
 
     if device != "cpu":
-        return Budget(TOKENS_ACCELERATOR, _RUN_COST_ACCELERATOR)
+        return BatchBudget(TOKENS_ACCELERATOR, _RUN_COST_ACCELERATOR)
     tables = {id(each.weight) for each in model.modules() if isinstance(each, torch.nn.Embedding)}
     weights = sum(each.numel() for each in model.parameters() if id(each) not in tables)
-    return Budget(TOKENS_CPU, _RUN_COST / max(1, weights))
+    return BatchBudget(TOKENS_CPU, _RUN_COST / max(1, weights))
 
 
 def load_of(tokens: int) -> int:
@@ -257,7 +257,7 @@ def load_of(tokens: int) -> int:
 
 
 def by_length(
-    call: Callable[[Sequence[int]], npt.NDArray[np.float64]], loads: Sequence[int], budget: Budget
+    call: Callable[[Sequence[int]], npt.NDArray[np.float64]], loads: Sequence[int], budget: BatchBudget
 ) -> npt.NDArray[np.float64]:
     """Run a model over items given by number, the longest first, and return its rows in the items' own order.
 

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
-from pydantic import Field as Described
+from pydantic import Field
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.errors import OutOfMemory
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
 
 log = logging.getLogger("leadline.evaluators")
 
@@ -39,7 +39,7 @@ class EmbeddingParams(Params):
 
     embedding_model: Annotated[
         str | None,
-        Described(
+        Field(
             description="Embedding model of this evaluator: a Hugging Face id, optionally ID@REVISION, a directory, or "
             "'offline'. Without it the run's embedder is used, and without that this evaluator's own default."
         ),
@@ -68,52 +68,52 @@ class EmbeddingEvaluator(Evaluator):
     default_embedder: ClassVar[ModelRef]
     parameters: ClassVar[type[Params]] = EmbeddingParams
 
-    def embedder(self, tools: Toolbox) -> ModelRef:
+    def embedder(self, ctx: EvalContext) -> ModelRef:
         """Return the embedder: the evaluator's parameter, else the run's setting, else the default."""
-        named = getattr(self.params, "embedding_model", None) or tools.settings.embedder
-        return weights.chosen(named, "embedder", tools.settings) if named else self.default_embedder
+        named = getattr(self.params, "embedding_model", None) or ctx.settings.embedder
+        return weights.chosen(named, "embedder", ctx.settings) if named else self.default_embedder
 
-    def models(self, tools: Toolbox) -> tuple[ModelRef, ...]:
+    def models(self, ctx: EvalContext) -> tuple[ModelRef, ...]:
         """Return the embedder."""
-        return (self.embedder(tools),)
+        return (self.embedder(ctx),)
 
-    def identity(self, tools: Toolbox) -> dict[str, Json]:
+    def identity(self, ctx: EvalContext) -> dict[str, Json]:
         """Return what keys cover: the model by what it is, not by how it was named (a path differs elsewhere)."""
-        out = super().identity(tools)
+        out = super().identity(ctx)
         names = ("embedding_model", "cross_encoder")
         out["params"] = {name: value for name, value in self.params.identity().items() if name not in names}
         return out
 
-    def texts_to_embed(self, rows: Sequence[Row], tools: Toolbox) -> Mapping[ModelRef, Iterable[str]]:
+    def texts_to_embed(self, rows: Sequence[Row], ctx: EvalContext) -> Mapping[ModelRef, Iterable[str]]:
         """Return all texts of the rows that are compared."""
-        return {self.embedder(tools): dict.fromkeys(text for row in rows for text in self.texts(row, tools))}
+        return {self.embedder(ctx): dict.fromkeys(text for row in rows for text in self.texts(row, ctx))}
 
     @abstractmethod
-    def texts(self, row: Row, tools: Toolbox) -> Iterable[str]:
+    def texts(self, row: Row, ctx: EvalContext) -> Iterable[str]:
         """Return the texts of a row whose vectors :meth:`measure` asks for."""
 
     @abstractmethod
-    def measure(self, row: Row, vectors: Vectors, tools: Toolbox) -> RowScore:
+    def measure(self, row: Row, vectors: Vectors, ctx: EvalContext) -> RowScore:
         """Score a row from the vectors of its texts."""
 
-    def score(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+    def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Score rows; one that fails or does not fit into memory leaves that row unscored and no other.
 
         Raises:
             ModelUnavailable: The weights are not here, which leaves all rows unscored.
         """
-        ref = self.embedder(tools)
+        ref = self.embedder(ctx)
         out: list[RowScore] = []
-        for block, texts in self._blocks(rows, tools):
-            out += self._score_block(block, texts, ref, tools)
+        for block, texts in self._blocks(rows, ctx):
+            out += self._score_block(block, texts, ref, ctx)
         return out
 
-    def _blocks(self, rows: Sequence[Row], tools: Toolbox) -> Iterator[tuple[list[Row], dict[str, None]]]:
+    def _blocks(self, rows: Sequence[Row], ctx: EvalContext) -> Iterator[tuple[list[Row], dict[str, None]]]:
         block: list[Row] = []
         texts: dict[str, None] = {}
         for row in rows:
             block.append(row)
-            texts.update(dict.fromkeys(self.texts(row, tools)))
+            texts.update(dict.fromkeys(self.texts(row, ctx)))
             if len(texts) >= BLOCK_TEXTS:
                 yield block, texts
                 block, texts = [], {}
@@ -121,23 +121,23 @@ class EmbeddingEvaluator(Evaluator):
             yield block, texts
 
     def _score_block(
-        self, rows: Sequence[Row], texts: Mapping[str, None], ref: ModelRef, tools: Toolbox
+        self, rows: Sequence[Row], texts: Mapping[str, None], ref: ModelRef, ctx: EvalContext
     ) -> list[RowScore]:
         distinct = list(texts)
         vectors, lack = None, ""
         try:
-            vectors = Vectors(distinct, tools.embed(ref, distinct))
+            vectors = Vectors(distinct, ctx.embed(ref, distinct))
         except OutOfMemory as error:
             lack = str(error)
         if vectors is None:  # outside the handler, which holds the tensors of the attempt that failed
             if len(rows) == 1:
                 return [RowScore.unscored(self.row_metrics, Reason.OUT_OF_MEMORY, lack)]
-            return [self._score_block([row], dict.fromkeys(self.texts(row, tools)), ref, tools)[0] for row in rows]
-        return [self._guarded(row, vectors, tools) for row in rows]
+            return [self._score_block([row], dict.fromkeys(self.texts(row, ctx)), ref, ctx)[0] for row in rows]
+        return [self._guarded(row, vectors, ctx) for row in rows]
 
-    def _guarded(self, row: Row, vectors: Vectors, tools: Toolbox) -> RowScore:
+    def _guarded(self, row: Row, vectors: Vectors, ctx: EvalContext) -> RowScore:
         try:
-            return self.measure(row, vectors, tools)
+            return self.measure(row, vectors, ctx)
         except Exception as error:
             log.exception("%s failed on case %r of model %r", self.spec.id, row.case, row.model)
             return RowScore.unscored(self.row_metrics, Reason.EVALUATOR_ERROR, f"{type(error).__name__}: {error}")

@@ -15,7 +15,7 @@ from leadline.evaluators.models.catalogue import SHORT_NAMES
 from leadline.evaluators.models.refs import ModelRef
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
 
 log = logging.getLogger("leadline.evaluators")
 
@@ -35,61 +35,61 @@ class ModelEvaluator(Evaluator, Generic[Request, Result]):
     default_model: ClassVar[ModelRef]
     model_parameter: ClassVar[str]
 
-    def model(self, tools: Toolbox) -> ModelRef:
+    def model(self, ctx: EvalContext) -> ModelRef:
         """Return the weights: those that the parameter names, else the default."""
         named = getattr(self.params, self.model_parameter)
         if not named:
             return self.default_model
-        return weights.chosen(SHORT_NAMES.get(named, named), self.default_model.kind, tools.settings)
+        return weights.chosen(SHORT_NAMES.get(named, named), self.default_model.kind, ctx.settings)
 
-    def models(self, tools: Toolbox) -> tuple[ModelRef, ...]:
+    def models(self, ctx: EvalContext) -> tuple[ModelRef, ...]:
         """Return the weights."""
-        return (self.model(tools),)
+        return (self.model(ctx),)
 
-    def identity(self, tools: Toolbox) -> dict[str, Json]:
+    def identity(self, ctx: EvalContext) -> dict[str, Json]:
         """Return all that a score's key covers; weights count by what they are, not by how they were named."""
-        out = super().identity(tools)
+        out = super().identity(ctx)
         out["params"] = {name: value for name, value in self.params.identity().items() if name != self.model_parameter}
         return out
 
     @abstractmethod
-    def requests(self, row: Row, tools: Toolbox) -> Sequence[Request]:
+    def requests(self, row: Row, ctx: EvalContext) -> Sequence[Request]:
         """Return what the model is asked about a row; nothing when the row cannot be measured."""
 
     @abstractmethod
-    def answers(self, requests: Sequence[Request], tools: Toolbox) -> Sequence[Result]:
+    def answers(self, requests: Sequence[Request], ctx: EvalContext) -> Sequence[Result]:
         """Return what the model says to each request, in order."""
 
     @abstractmethod
-    def measure(self, row: Row, results: Sequence[Result], tools: Toolbox) -> RowScore:
+    def measure(self, row: Row, results: Sequence[Result], ctx: EvalContext) -> RowScore:
         """Score a row from what the model said to its requests."""
 
-    def score(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+    def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Score rows; one that fails or does not fit into memory leaves that row unscored and no other.
 
         Raises:
             ModelUnavailable: The weights are not here, which leaves all rows unscored.
         """
-        asked = [list(self.requests(row, tools)) for row in rows]
+        asked = [list(self.requests(row, ctx)) for row in rows]
         results, lack = None, ""
         try:
-            results = self.answers([request for requests in asked for request in requests], tools)
+            results = self.answers([request for requests in asked for request in requests], ctx)
         except OutOfMemory as error:
             lack = str(error)
         if results is None:  # outside the handler, which holds the tensors of the attempt that failed
             if len(rows) == 1:
                 return [RowScore.unscored(self.row_metrics, Reason.OUT_OF_MEMORY, lack)]
-            return [self.score([row], tools)[0] for row in rows]
+            return [self.score([row], ctx)[0] for row in rows]
         out = []
         first = 0
         for row, requests in zip(rows, asked, strict=True):
-            out.append(self._measured(row, results[first : first + len(requests)], tools))
+            out.append(self._measured(row, results[first : first + len(requests)], ctx))
             first += len(requests)
         return out
 
-    def _measured(self, row: Row, results: Sequence[Result], tools: Toolbox) -> RowScore:
+    def _measured(self, row: Row, results: Sequence[Result], ctx: EvalContext) -> RowScore:
         try:
-            return self.measure(row, results, tools)
+            return self.measure(row, results, ctx)
         except ModelUnavailable:
             raise  # a model of the wrong kind fails every row
         except Exception as error:

@@ -27,7 +27,7 @@ from leadline.evaluators.models.refs import OFFLINE, ModelKind, ModelRef
 
 if TYPE_CHECKING:
     from leadline.evaluators.core.base import Evaluator
-    from leadline.evaluators.core.context import Settings, Toolbox
+    from leadline.evaluators.core.context import EvalContext, Settings
 
 log = logging.getLogger("leadline.models")
 
@@ -62,11 +62,11 @@ _REVISION: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,199}", re.ASCII)
 _refused: Final[set[ModelRef]] = set()
 """What could not be fetched in this process, so that it is tried once."""
 
-_asking: Final[ContextVar[tuple[Evaluator, Toolbox] | None]] = ContextVar("_asking", default=None)
+_asking: Final[ContextVar[tuple[Evaluator, EvalContext] | None]] = ContextVar("_asking", default=None)
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class WeightStatus:
     """Whether weights are on this machine.
 
     Attributes:
@@ -194,7 +194,7 @@ def locate(ref: ModelRef, settings: Settings) -> Path:
     return folder
 
 
-def status(ref: ModelRef, *, allow_pickle: bool = False) -> Status:
+def status(ref: ModelRef, *, allow_pickle: bool = False) -> WeightStatus:
     """Return whether weights are on this machine; checks their form, not their every byte.
 
     Args:
@@ -203,30 +203,30 @@ def status(ref: ModelRef, *, allow_pickle: bool = False) -> Status:
     """
     folder = _folder(ref)
     if folder is None:
-        return Status(ref, present=False, problem="not on this machine")
+        return WeightStatus(ref, present=False, problem="not on this machine")
     fault = _defect(ref, folder, allow_pickle=allow_pickle)
-    return Status(ref, not fault, folder, None if fault else weight_files.size(folder), fault)
+    return WeightStatus(ref, not fault, folder, None if fault else weight_files.size(folder), fault)
 
 
-def needed(evaluators: Iterable[Evaluator], tools: Toolbox) -> dict[ModelRef, tuple[str, ...]]:
+def needed(evaluators: Iterable[Evaluator], ctx: EvalContext) -> dict[ModelRef, tuple[str, ...]]:
     """Return the weights that evaluators need under a run's settings, each with the evaluators that need it."""
     users: dict[ModelRef, list[str]] = {}
     for evaluator in evaluators:
-        for ref in evaluator.models(tools):
+        for ref in evaluator.models(ctx):
             users.setdefault(ref, []).append(evaluator.spec.id)
     return {ref: tuple(ids) for ref, ids in users.items()}
 
 
-def pull_command(evaluator: Evaluator, tools: Toolbox, more: Sequence[ModelRef] = ()) -> str:
+def pull_command(evaluator: Evaluator, ctx: EvalContext, more: Sequence[ModelRef] = ()) -> str:
     """Return the one command that fetches all weights that an evaluator lacks under a run's settings.
 
     Args:
         evaluator: Who needs the weights. Its id is the command's argument where it needs several and lacks only
             defaults, as of a tokenizer's repository no more is fetched then than the tokenizer.
-        tools: The run's tools.
+        ctx: The run's settings and shared resources.
         more: Weights that are to be fetched in any case, for example since they are damaged.
     """
-    refs = evaluator.models(tools)
+    refs = evaluator.models(ctx)
     hubs = [ref for ref in refs if ref.source != OFFLINE and not is_directory(ref)]
     absent = dict.fromkeys([*more, *(ref for ref in hubs if _folder(ref) is None)])
     if len(refs) > 1 and absent.keys() <= set(_defaults(evaluator)):
@@ -235,9 +235,9 @@ def pull_command(evaluator: Evaluator, tools: Toolbox, more: Sequence[ModelRef] 
 
 
 @contextmanager
-def asked_by(evaluator: Evaluator, tools: Toolbox) -> Iterator[None]:
+def asked_by(evaluator: Evaluator, ctx: EvalContext) -> Iterator[None]:
     """Let errors of this block name the command that fetches all that an evaluator lacks, not what is missed first."""
-    token = _asking.set((evaluator, tools))
+    token = _asking.set((evaluator, ctx))
     try:
         yield
     finally:
@@ -373,11 +373,11 @@ def _registered_id(evaluator: Evaluator) -> str:
 
 
 def _defaults(evaluator: Evaluator) -> tuple[ModelRef, ...]:
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
     from leadline.evaluators.core.registry import all_evaluators
 
     kind = all_evaluators().get(_registered_id(evaluator))
-    return kind().models(Toolbox()) if kind else ()
+    return kind().models(EvalContext()) if kind else ()
 
 
 def _default_settings() -> Settings:

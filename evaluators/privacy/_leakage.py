@@ -10,15 +10,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import Field as Param
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from leadline.evaluators.core.base import RowEvaluator
 from leadline.evaluators.core.boolean import verdict
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.row import Chunk, Evidence, Json, Row, RowScore, Source, Span
-from leadline.evaluators.privacy.rules.matching import Finding, Rule, choose, scan
+from leadline.evaluators.core.row import ContextChunk, Evidence, Json, Row, RowScore, Source, Span
+from leadline.evaluators.privacy.rules.matching import Rule, RuleMatch, choose, scan
 
 MAX_SPANS: Final = 100
 """Spans of a row that are kept."""
@@ -30,17 +29,17 @@ class LeakageParams(Params):
     table: ClassVar[tuple[Rule, ...]] = ()
 
     evaluate_retrieved_context: Annotated[
-        bool, Param(description="Scan the retrieved context too; a row fails when its context does.")
+        bool, Field(description="Scan the retrieved context too; a row fails when its context does.")
     ] = True
     rules: Annotated[
         tuple[str, ...],
-        Param(
+        Field(
             description="Rules to apply, by name; 'default' stands for the default ones, 'all' for all.", min_length=1
         ),
     ] = ("default",)
     exclude_documentation_examples: Annotated[
         bool,
-        Param(description="Leave out well-known examples: addresses at example.com, test card numbers, YOUR_API_KEY."),
+        Field(description="Leave out well-known examples: addresses at example.com, test card numbers, YOUR_API_KEY."),
     ] = True
 
     @field_validator("rules", mode="before")
@@ -66,7 +65,7 @@ class LeakageEvaluator(RowEvaluator):
         """The rules that the parameters choose."""
         return choose(self.params.table, self.params.rules)
 
-    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Scan one row."""
         skip = self.params.exclude_documentation_examples
         answer = scan(self.rules, row.actual_answer or "", skip_documentation=skip)
@@ -78,8 +77,8 @@ class LeakageEvaluator(RowEvaluator):
 
 
 def scan_chunks(
-    rules: Sequence[Rule], chunks: Sequence[Chunk], *, skip_documentation: bool
-) -> list[tuple[int, Finding]]:
+    rules: Sequence[Rule], chunks: Sequence[ContextChunk], *, skip_documentation: bool
+) -> list[tuple[int, RuleMatch]]:
     """Return what rules find in each chunk by itself, with the chunk's place."""
     return [
         (index, finding)
@@ -89,7 +88,7 @@ def scan_chunks(
 
 
 def evidence_of(
-    answer: Sequence[Finding], context: Sequence[tuple[int, Finding]], spans: Sequence[Span] | None = None
+    answer: Sequence[RuleMatch], context: Sequence[tuple[int, RuleMatch]], spans: Sequence[Span] | None = None
 ) -> Evidence:
     """Return what was found where, without repeating it.
 
@@ -116,6 +115,6 @@ def evidence_of(
     return Evidence(message, tuple(spans[:MAX_SPANS]), {"rules": data})
 
 
-def _listed(found: Sequence[Finding]) -> str:
+def _listed(found: Sequence[RuleMatch]) -> str:
     counts = Counter(finding.rule.what for finding in found)
     return ", ".join(what if count == 1 else f"{what} ({count})" for what, count in counts.items())

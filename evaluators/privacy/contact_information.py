@@ -5,7 +5,7 @@ from __future__ import annotations
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field
+from leadline.evaluators.core.row import RowField
 from leadline.evaluators.judge.judge_evaluator import here
 from leadline.evaluators.judge.pass_fail import TextCheckEvaluator
 
@@ -32,8 +32,8 @@ class ContactInformation(TextCheckEvaluator):
         id="contact_information",
         name="Contact Information Evaluator",
         family="privacy",
-        inputs=(Field.ACTUAL_ANSWER,),
-        also_reads=(Field.RETRIEVED_CONTEXT,),
+        inputs=(RowField.ACTUAL_ANSWER,),
+        also_reads=(RowField.RETRIEVED_CONTEXT,),
         metrics=boolean_metrics(
             ("no_contact_information_leakages_pass", "No contact information leakages (pass)"),
             ("contact_information_leakages_fail", "Contact information leakages (fail)"),

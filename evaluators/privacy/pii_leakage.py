@@ -8,7 +8,7 @@ from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field
+from leadline.evaluators.core.row import RowField
 from leadline.evaluators.privacy._leakage import LeakageEvaluator, LeakageParams
 from leadline.evaluators.privacy.rules.pii import PII_RULES
 
@@ -54,8 +54,8 @@ class PiiLeakage(LeakageEvaluator):
         version="3",
         name="PII Leakage Evaluator",
         family="privacy",
-        inputs=(Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),
-        optional=frozenset({Field.RETRIEVED_CONTEXT}),
+        inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
+        optional=frozenset({RowField.RETRIEVED_CONTEXT}),
         metrics=boolean_metrics(
             ("no_pii_leakages_pass", "No PII leakages (pass)"),
             ("pii_leakages_fail", "PII leakages (fail)"),

@@ -8,7 +8,7 @@ from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field
+from leadline.evaluators.core.row import RowField
 from leadline.evaluators.privacy._leakage import LeakageEvaluator, LeakageParams
 from leadline.evaluators.privacy.rules.secrets import SECRET_RULES
 
@@ -57,8 +57,8 @@ class SensitiveDataLeakage(LeakageEvaluator):
         version="3",
         name="Sensitive Data Leakage Evaluator",
         family="privacy",
-        inputs=(Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),
-        optional=frozenset({Field.RETRIEVED_CONTEXT}),
+        inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
+        optional=frozenset({RowField.RETRIEVED_CONTEXT}),
         metrics=boolean_metrics(
             ("no_sensitive_data_leakages_pass", "No sensitive data leakages (pass)"),
             ("sensitive_data_leakages_fail", "Sensitive data leakages (fail)"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field, Reason, Row, RowScore
+from leadline.evaluators.core.row import Reason, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
 from leadline.evaluators.judge.ragas_base import SOURCE, Measured, best_of, expected_answers, is_yes, verdicts_on
 from leadline.evaluators.judge.verdicts import chunk_spans
@@ -51,7 +51,7 @@ class ContextPrecision(JudgeEvaluator):
         id="context_precision",
         name="Context Precision Evaluator",
         family="retrieval",
-        inputs=(Field.QUESTION, Field.EXPECTED_ANSWER, Field.RETRIEVED_CONTEXT),
+        inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
         metrics=(
             Metric(
                 "context_precision",
@@ -69,7 +69,7 @@ class ContextPrecision(JudgeEvaluator):
     )
     prompts = {"context_precision": here(__file__, "context_precision.jinja")}  # noqa: RUF012
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         expected = expected_answers(row)
         if not expected or not (row.question or "").strip():

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field, Reason, Row, RowScore, Source, Span
+from leadline.evaluators.core.row import Reason, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
 from leadline.evaluators.judge.ragas_base import (
     SOURCE,
@@ -48,7 +48,7 @@ class ContextRecall(JudgeEvaluator):
         id="context_recall",
         name="Context Recall Evaluator",
         family="retrieval",
-        inputs=(Field.EXPECTED_ANSWER, Field.RETRIEVED_CONTEXT),
+        inputs=(RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
         metrics=(
             Metric(
                 "context_recall",
@@ -67,12 +67,12 @@ class ContextRecall(JudgeEvaluator):
     )
     prompts = {"context_recall": here(__file__, "context_recall.jinja")}  # noqa: RUF012
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         expected = expected_answers(row)
         if not expected:
             return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, "The expected answer is blank.")
-        longest = max(len(tools.sentences(text)) for text in expected.values())
+        longest = max(len(ctx.sentences(text)) for text in expected.values())
         if longest > MOST_SENTENCES:
             message = f"The expected answer has {longest} sentences; {MOST_SENTENCES} can be judged."
             return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, message)
@@ -81,7 +81,7 @@ class ContextRecall(JudgeEvaluator):
             return Measured(0.0, "The retrieved context is blank.").as_score("context_recall")
 
         async def measure(number: int, answer: str) -> Measured:
-            sentences = tools.sentences(answer)
+            sentences = ctx.sentences(answer)
             texts = [sentence.text for sentence in sentences]
             verdicts = await verdicts_on(judge, "context_recall", texts, context=context, answer=answer)
             attributable = sum(map(is_yes, verdicts))

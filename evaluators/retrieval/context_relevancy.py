@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Reason, Row, RowScore, Source, Span
+from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.judge.engine.failures import JudgeUnparseable
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
 from leadline.evaluators.judge.ragas_base import SOURCE
@@ -55,7 +55,7 @@ class ContextRelevancy(JudgeEvaluator):
         id="context_relevancy",
         name="Context Relevancy Evaluator",
         family="retrieval",
-        inputs=(Field.QUESTION, Field.RETRIEVED_CONTEXT),
+        inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
         metrics=(
             Metric(
                 "context_relevancy",
@@ -74,13 +74,13 @@ class ContextRelevancy(JudgeEvaluator):
     )
     prompts = {"context_relevancy": here(__file__, "context_relevancy.jinja")}  # noqa: RUF012
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         question = row.question or ""
         placed = [
             (number, sentence)
             for number, chunk in enumerate(row.retrieved_context)
-            for sentence in tools.sentences(chunk.content)
+            for sentence in ctx.sentences(chunk.content)
         ]
         if not question.strip() or not placed:
             what = "The retrieved context holds no sentence." if question.strip() else "The question is blank."

@@ -9,13 +9,13 @@ from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import JudgeKey
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Reason, Row, RowScore, Source, Span
+from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.models.embedding_evaluator import SPANS, EmbeddingEvaluator, EmbeddingParams, Vectors
 from leadline.evaluators.models.similarity import best_matches
 from leadline.evaluators.models.weights import BGE_SMALL_EN
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
 
 
 class Parameters(EmbeddingParams, JudgeKey):
@@ -40,7 +40,7 @@ class ContextRelevancySoft(EmbeddingEvaluator):
         id="context_relevancy_soft",
         name="Context Relevancy (Soft Recall and Precision) Evaluator",
         family="retrieval",
-        inputs=(Field.QUESTION, Field.RETRIEVED_CONTEXT),
+        inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
         metrics=(
             Metric(
                 "recall_relevancy",
@@ -66,12 +66,12 @@ class ContextRelevancySoft(EmbeddingEvaluator):
     parameters = Parameters
     default_embedder = BGE_SMALL_EN
 
-    def texts(self, row: Row, tools: Toolbox) -> Iterable[str]:
+    def texts(self, row: Row, ctx: EvalContext) -> Iterable[str]:
         """Return the question and the sentences of all chunks."""
         yield row.question or ""
-        yield from (sentence.text for chunk in row.retrieved_context for sentence in tools.sentences(chunk.content))
+        yield from (sentence.text for chunk in row.retrieved_context for sentence in ctx.sentences(chunk.content))
 
-    def measure(self, row: Row, vectors: Vectors, tools: Toolbox) -> RowScore:
+    def measure(self, row: Row, vectors: Vectors, ctx: EvalContext) -> RowScore:
         """Score one row."""
         question = row.question or ""
         if not question.strip():
@@ -82,7 +82,7 @@ class ContextRelevancySoft(EmbeddingEvaluator):
         relevancy = []
         spans = []
         for number, chunk in enumerate(row.retrieved_context):
-            sentences = tools.sentences(chunk.content)
+            sentences = ctx.sentences(chunk.content)
             best = best_matches(asked, vectors.of(sentence.text for sentence in sentences))
             relevancy.append(float(best.values[0]))
             if sentences:

@@ -6,31 +6,32 @@ import math
 from collections.abc import Sequence
 from typing import Annotated
 
-from pydantic import Field as Key
+from pydantic import Field
 
 from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Chunk, Evidence, Field, Row, RowScore, clip
+from leadline.evaluators.core.row import ContextChunk, Evidence, Row, RowField, RowScore, clip
 
 
 class RetrievalParams(Params):
     """Parameters of ranked retrieval."""
 
     k: Annotated[
-        int | None, Key(ge=1, description="Only the first k distinct documents count (precision at k, …); empty: all.")
+        int | None,
+        Field(ge=1, description="Only the first k distinct documents count (precision at k, …); empty: all."),
     ] = None
     granular_hit_rate: Annotated[
-        bool, Key(description="Hit rate is the share of expected documents found, instead of whether any was.")
+        bool, Field(description="Hit rate is the share of expected documents found, instead of whether any was.")
     ] = False
     granular_mrr: Annotated[
-        bool, Key(description="MRR is the mean over all expected documents found, instead of the first one's.")
+        bool, Field(description="MRR is the mean over all expected documents found, instead of the first one's.")
     ] = False
 
 
-def ranked(chunks: Sequence[Chunk]) -> list[str | None]:
+def ranked(chunks: Sequence[ContextChunk]) -> list[str | None]:
     """Return the documents in the order in which they first appear; a chunk that names none is one of its own."""
     seen: set[str] = set()
     documents: list[str | None] = []
@@ -104,7 +105,7 @@ class LlamaIndexRetrieval(RowEvaluator):
         id="llamaindex.retrieval",
         name="Ranked retrieval (LlamaIndex)",
         family="retrieval",
-        inputs=(Field.EXPECTED_DOCUMENTS, Field.RETRIEVED_DOCUMENTS),
+        inputs=(RowField.EXPECTED_DOCUMENTS, RowField.RETRIEVED_DOCUMENTS),
         metrics=(
             _metric("hit_rate", "Hit rate", "Share of rows in which an expected document was retrieved."),
             _metric("mrr", "MRR", "Mean reciprocal rank of the first expected document.", primary=True),
@@ -120,7 +121,7 @@ class LlamaIndexRetrieval(RowEvaluator):
     parameters = RetrievalParams
     params: RetrievalParams
 
-    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Score one row."""
         expected, retrieved = frozenset(row.expected_documents), ranked(row.retrieved_context)[: self.params.k]
         if not expected or not any(document is not None for document in retrieved):

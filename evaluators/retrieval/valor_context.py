@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Sequence
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Reason, Row, RowScore
+from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
 from leadline.evaluators.judge.statements import SOURCE, STATEMENTS, statements_of
 from leadline.evaluators.judge.verdicts import Verdicts, as_json, chunk_spans, count_of, one_each
@@ -46,7 +46,7 @@ class ValorContextPrecision(JudgeEvaluator):
         id="valor.context_precision",
         name="Context Precision (Valor)",
         family="retrieval",
-        inputs=(Field.QUESTION, Field.EXPECTED_ANSWER, Field.RETRIEVED_CONTEXT),
+        inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
         metrics=(
             Metric(
                 "context_precision",
@@ -65,7 +65,7 @@ class ValorContextPrecision(JudgeEvaluator):
     )
     prompts = {"verdicts": here(__file__, "valor_context_precision.jinja")}  # noqa: RUF012
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         contexts = [chunk.content for chunk in row.retrieved_context]
         replies = await asyncio.gather(
@@ -109,7 +109,7 @@ class ValorContextRecall(JudgeEvaluator):
         id="valor.context_recall",
         name="Context Recall (Valor)",
         family="retrieval",
-        inputs=(Field.EXPECTED_ANSWER, Field.RETRIEVED_CONTEXT),
+        inputs=(RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
         metrics=(
             Metric(
                 "context_recall",
@@ -132,7 +132,7 @@ class ValorContextRecall(JudgeEvaluator):
         """The statements and their verdicts."""
         return 2.0
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         contexts = [chunk.content for chunk in row.retrieved_context]
         truths = await asyncio.gather(*(statements_of(judge, text) for text in row.expected_answers))
@@ -176,7 +176,7 @@ class ValorContextRelevance(JudgeEvaluator):
         id="valor.context_relevance",
         name="Context Relevance (Valor)",
         family="retrieval",
-        inputs=(Field.QUESTION, Field.RETRIEVED_CONTEXT),
+        inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
         metrics=(
             Metric(
                 "context_relevance",
@@ -195,7 +195,7 @@ class ValorContextRelevance(JudgeEvaluator):
     )
     prompts = {"verdicts": here(__file__, "valor_context_relevance.jinja")}  # noqa: RUF012
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         contexts = [chunk.content for chunk in row.retrieved_context]
         reply = await one_each(judge, "verdicts", Verdicts, contexts, question=row.question)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import Field as Parameter
+from pydantic import Field
 
 from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Json, NotApplicable, Reason, Row, RowScore, Unscored
+from leadline.evaluators.core.row import Evidence, Json, NotApplicable, Reason, Row, RowField, RowScore, Unscored
 from leadline.evaluators.robustness._rgb_cases import (
     CLOSED_BOOK,
     COUNTERFACTUAL,
@@ -35,14 +35,14 @@ class RgbParams(Params):
 
     scorer: Annotated[
         Literal["space", "official"],
-        Parameter(
+        Field(
             description="'space': the RGB application's rules (key words; containment or 80 % of the words). "
             "'official': the paper's (every part must stand in the answer; the prompt's own sentences)."
         ),
     ] = "space"
-    strict: Annotated[
-        bool, Parameter(description="With 'space': only an answer that equals an expected one is right.")
-    ] = False
+    strict: Annotated[bool, Field(description="With 'space': only an answer that equals an expected one is right.")] = (
+        False
+    )
 
 
 class CounterfactualParams(RgbParams):
@@ -50,7 +50,7 @@ class CounterfactualParams(RgbParams):
 
     refusals_correct: Annotated[
         bool,
-        Parameter(
+        Field(
             description="With 'official': a refusal counts as a correction, as in the benchmark's evalue.py but not "
             "in the paper's figures."
         ),
@@ -68,7 +68,7 @@ class RgbEvaluator(RowEvaluator):
     params: RgbParams
     tasks: ClassVar[tuple[str, ...]]
 
-    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Score a row whose case names no task, or one of this evaluator's."""
         case = rgb_case(row)
         if case.task is not None and case.task not in self.tasks:
@@ -138,8 +138,8 @@ class NoiseRobustness(RgbAccuracy):
         id="rgb.noise_robustness",
         name="Noise Robustness (RGB)",
         family="robustness",
-        inputs=(Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
-        also_reads=(Field.METADATA,),
+        inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
+        also_reads=(RowField.METADATA,),
         metrics=_accuracy("Share of answers that hold the expected answer, although documents are noise."),
         on_request=True,
         insight_type="robustness",
@@ -171,8 +171,8 @@ class InformationIntegration(RgbAccuracy):
         id="rgb.information_integration",
         name="Information Integration (RGB)",
         family="robustness",
-        inputs=(Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
-        also_reads=(Field.METADATA,),
+        inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
+        also_reads=(RowField.METADATA,),
         metrics=_accuracy("Share of answers that hold every part of an answer that no single document gives."),
         on_request=True,
         insight_type="robustness",
@@ -206,8 +206,8 @@ class NegativeRejection(RgbEvaluator):
         id="rgb.negative_rejection",
         name="Negative Rejection (RGB)",
         family="robustness",
-        inputs=(Field.ACTUAL_ANSWER,),
-        also_reads=(Field.METADATA,),
+        inputs=(RowField.ACTUAL_ANSWER,),
+        also_reads=(RowField.METADATA,),
         metrics=(
             Metric(
                 "rejection_rate", "Rejection rate", higher_is_better=True, primary=True, share=True, threshold=None,
@@ -259,8 +259,8 @@ class CounterfactualRobustness(RgbEvaluator):
         id="rgb.counterfactual_robustness",
         name="Counterfactual Robustness (RGB)",
         family="robustness",
-        inputs=(Field.EXPECTED_ANSWER, Field.METADATA, Field.ACTUAL_ANSWER),
-        optional=frozenset({Field.METADATA}),
+        inputs=(RowField.EXPECTED_ANSWER, RowField.METADATA, RowField.ACTUAL_ANSWER),
+        optional=frozenset({RowField.METADATA}),
         input_names=("expected_answer", "counterfactual_answer", "actual_answer"),
         metrics=(
             Metric(

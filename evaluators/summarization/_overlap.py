@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from leadline.evaluators.core.base import RowEvaluator
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.row import Row, RowScore
 
 T = TypeVar("T")
@@ -21,23 +21,23 @@ class OverlapEvaluator(RowEvaluator, Generic[T]):
     """
 
     @abstractmethod
-    def read(self, text: str, tools: Toolbox) -> T:
+    def read(self, text: str, ctx: EvalContext) -> T:
         """Return what ``compare`` needs of a text."""
 
     @abstractmethod
     def compare(self, answer: T, references: Sequence[T]) -> RowScore:
         """Score a prepared answer against at least one prepared reference."""
 
-    def score(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+    def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Score each row; one row's failure leaves that row unscored and no other."""
         scores: dict[int, RowScore] = {}
         references: dict[str, T] = {}
 
-        def score_one(row: Row, tools: Toolbox) -> RowScore:
+        def score_one(row: Row, ctx: EvalContext) -> RowScore:
             for text in row.expected_answers:
                 if text not in references:
-                    references[text] = self.read(text, tools)
-            answer = self.read(row.actual_answer or "", tools)
+                    references[text] = self.read(text, ctx)
+            answer = self.read(row.actual_answer or "", ctx)
             return self.compare(answer, [references[text] for text in row.expected_answers])
 
         before: tuple[str, ...] = ()
@@ -45,9 +45,9 @@ class OverlapEvaluator(RowEvaluator, Generic[T]):
             if rows[index].expected_answers != before:
                 before = rows[index].expected_answers
                 references.clear()
-            scores[index] = self._guarded(rows[index], tools, score_one)
+            scores[index] = self._guarded(rows[index], ctx, score_one)
         return [scores[index] for index in range(len(rows))]
 
-    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Score one row alone."""
-        return self.score([row], tools)[0]
+        return self.score([row], ctx)[0]

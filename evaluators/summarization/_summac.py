@@ -15,7 +15,7 @@ from leadline.evaluators.models import nli, summac_conv
 from leadline.evaluators.models.embedding_evaluator import lowest, quote
 from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.summac_conv import SummaCConv
-from leadline.evaluators.summarization._summary_parts import Part, Texts, failed, without
+from leadline.evaluators.summarization._summary_parts import SummaryPart, Texts, failed, without
 from leadline.evaluators.text.sentences import Sentence
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Faithfulness:
     max_pairs: int
     settings: Settings
 
-    def of(self, rows: Sequence[Texts]) -> list[Part]:
+    def of(self, rows: Sequence[Texts]) -> list[SummaryPart]:
         """Measure rows, all their pairs in as few passes as memory allows."""
         if not rows:
             return []
@@ -93,7 +93,7 @@ class Faithfulness:
                 block = []
         return [out[at] for at in range(len(rows))]
 
-    def _unmeasured(self, row: Texts) -> Part | None:
+    def _unmeasured(self, row: Texts) -> SummaryPart | None:
         """Return what is said of a row that cannot be measured."""
         message = row.missing
         if not message and row.pairs > self.max_pairs:
@@ -110,7 +110,7 @@ class Faithfulness:
         except ModelUnavailable as error:
             return Unscored(Reason.MODEL_UNAVAILABLE, str(error))
 
-    def _block(self, rows: Sequence[Texts], layer: SummaCConv | Unscored) -> list[Part]:
+    def _block(self, rows: Sequence[Texts], layer: SummaCConv | Unscored) -> list[SummaryPart]:
         pairs = [(premise.text, claim.text) for row in rows for claim in row.summary for premise in row.document]
         found = None
         try:
@@ -129,7 +129,7 @@ class Faithfulness:
             first += row.pairs
         return out
 
-    def _measure(self, row: Texts, found: npt.NDArray[np.float64], layer: SummaCConv | Unscored) -> Part:
+    def _measure(self, row: Texts, found: npt.NDArray[np.float64], layer: SummaCConv | Unscored) -> SummaryPart:
         shape = (len(row.summary), len(row.document))
         entailment = found[:, nli.ENTAILMENT].reshape(shape).T
         contradiction = found[:, nli.CONTRADICTION].reshape(shape).T
@@ -142,7 +142,7 @@ class Faithfulness:
         closest = [row.document[at] for at in entailment.argmax(axis=0).tolist()]
         worst = min(range(len(each)), key=each.__getitem__)
         shown = lowest(each)
-        return Part(
+        return SummaryPart(
             values,
             {
                 "least_supported": {

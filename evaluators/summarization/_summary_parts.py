@@ -40,7 +40,7 @@ class Texts:
 
 
 @dataclass(frozen=True)
-class Part:
+class SummaryPart:
     """What one instrument says of a row: values, and what they rest on."""
 
     values: dict[str, float | Unscored]
@@ -54,13 +54,13 @@ def counting(sentences: Sequence[Sentence]) -> tuple[Sentence, ...]:
     return tuple(sentence for sentence in sentences if len(sentence.text) >= SHORTEST) or tuple(sentences)
 
 
-def without(metrics: Sequence[str], reason: Reason, message: str, *, flag: bool = False) -> Part:
+def without(metrics: Sequence[str], reason: Reason, message: str, *, flag: bool = False) -> SummaryPart:
     """Return that metrics could not be measured; with ``flag`` it is reported as a problem."""
     flags = (Flag("evaluation", Severity.MEDIUM, message),) if flag else ()
-    return Part({metric: Unscored(reason, message) for metric in metrics}, {}, flags=flags)
+    return SummaryPart({metric: Unscored(reason, message) for metric in metrics}, {}, flags=flags)
 
 
-def failed(metrics: Sequence[str], error: Exception) -> Part:
+def failed(metrics: Sequence[str], error: Exception) -> SummaryPart:
     """Return that an instrument failed."""
     if isinstance(error, LeadlineError):
         return without(metrics, _REASONS.get(type(error), Reason.EVALUATOR_ERROR), str(error))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field, RowScore, clip
+from leadline.evaluators.core.row import RowField, RowScore, clip
 from leadline.evaluators.summarization._overlap import OverlapEvaluator
 from leadline.evaluators.text.ngrams import NGrams, bleu
 from leadline.evaluators.text.tokens import nltk_words
@@ -49,7 +49,7 @@ class Bleu(OverlapEvaluator[NGrams]):
         id="bleu",
         name="BLEU Evaluator",
         family="summarization",
-        inputs=(Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
+        inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=tuple(
             Metric(
                 key=f"bleu_{n}",
@@ -69,9 +69,9 @@ class Bleu(OverlapEvaluator[NGrams]):
         source="Papineni et al. 2002, https://aclanthology.org/P02-1040; NLTK sentence_bleu",
     )
 
-    def read(self, text: str, tools: Toolbox) -> NGrams:
+    def read(self, text: str, ctx: EvalContext) -> NGrams:
         """Tokenize a text, sentence by sentence."""
-        return NGrams(nltk_words(sentence.text for sentence in tools.sentences(text)))
+        return NGrams(nltk_words(sentence.text for sentence in ctx.sentences(text)))
 
     def compare(self, answer: NGrams, references: Sequence[NGrams]) -> RowScore:
         """Return BLEU-1 to BLEU-4."""

@@ -7,13 +7,13 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import Field as Described
+from pydantic import Field
 
 from leadline.evaluators.core.base import Evaluator, Spec
 from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Json, Reason, Row, RowScore
+from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowField, RowScore
 from leadline.evaluators.models import weights
 from leadline.evaluators.models.catalogue import SUMMAC_CONV, VITAMINC_NLI
 from leadline.evaluators.models.embedding_evaluator import EmbeddingParams, quote
@@ -21,10 +21,10 @@ from leadline.evaluators.models.refs import ModelKind, ModelRef
 from leadline.evaluators.models.weights import BGE_SMALL_EN_V15
 from leadline.evaluators.summarization import _completeness
 from leadline.evaluators.summarization._summac import CONV, ZERO_SHOT, Faithfulness, ZeroShot
-from leadline.evaluators.summarization._summary_parts import Part, Texts, counting, failed, without
+from leadline.evaluators.summarization._summary_parts import SummaryPart, Texts, counting, failed, without
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
 
 log = logging.getLogger("leadline.evaluators")
 
@@ -39,30 +39,30 @@ class Parameters(EmbeddingParams):
 
     nli_model: Annotated[
         str | None,
-        Described(
+        Field(
             description="Model for natural language inference: a Hugging Face id, optionally ID@REVISION, or a "
             "directory. By default tals/albert-xlarge-vitaminc-mnli, for which SummaC Conv was trained."
         ),
     ] = None
     conv_weights: Annotated[
         str | None,
-        Described(
+        Field(
             description="Weights of SummaC Conv: a Hugging Face id, or a directory that holds "
             "summac_conv_vitc_sent_perc_e.bin or the same as model.safetensors. By default those of tingofurro/summac."
         ),
     ] = None
     zero_shot: Annotated[
         ZeroShot,
-        Described(
+        Field(
             description="What SummaC ZS takes from the document for each summary sentence: the greatest difference of "
             "entailment and contradiction in one sentence, the greatest entailment less the greatest contradiction "
             "in any sentence as the package summac does ('package'), or the greatest entailment alone."
         ),
     ] = "difference"
-    seed: Annotated[int, Described(ge=0, le=2**32 - 1, description="Seed of the dimensionality reduction.")] = 42
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1, description="Seed of the dimensionality reduction.")] = 42
     max_pairs: Annotated[
         int,
-        Described(
+        Field(
             ge=1,
             description="Pairs of a document's and a summary's sentences that are compared for one row, at most; a row "
             "with more has no faithfulness.",
@@ -106,7 +106,7 @@ class CompletenessFaithfulness(Evaluator):
         id="summarization_completeness_faithfulness",
         name="Summarization (Completeness and Faithfulness) Evaluator",
         family="summarization",
-        inputs=(Field.QUESTION, Field.ACTUAL_ANSWER),
+        inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 COMPLETENESS,
@@ -142,51 +142,51 @@ class CompletenessFaithfulness(Evaluator):
     parameters = Parameters
     params: Parameters
 
-    def nli(self, tools: Toolbox) -> ModelRef:
+    def nli(self, ctx: EvalContext) -> ModelRef:
         """Return the weights for natural language inference."""
-        return _named(self.params.nli_model, "nli", tools) or VITAMINC_NLI
+        return _named(self.params.nli_model, "nli", ctx) or VITAMINC_NLI
 
-    def conv(self, tools: Toolbox) -> ModelRef:
+    def conv(self, ctx: EvalContext) -> ModelRef:
         """Return the weights of SummaC Conv."""
-        return _named(self.params.conv_weights, "summac_conv", tools) or SUMMAC_CONV
+        return _named(self.params.conv_weights, "summac_conv", ctx) or SUMMAC_CONV
 
-    def embedder(self, tools: Toolbox) -> ModelRef:
+    def embedder(self, ctx: EvalContext) -> ModelRef:
         """Return the embedder: the evaluator's parameter, else the run's setting, else the reference's."""
-        named = self.params.embedding_model or tools.settings.embedder
-        return _named(named, "embedder", tools) or BGE_SMALL_EN_V15
+        named = self.params.embedding_model or ctx.settings.embedder
+        return _named(named, "embedder", ctx) or BGE_SMALL_EN_V15
 
-    def models(self, tools: Toolbox) -> tuple[ModelRef, ...]:
+    def models(self, ctx: EvalContext) -> tuple[ModelRef, ...]:
         """Return all three."""
-        return (self.embedder(tools), self.nli(tools), self.conv(tools))
+        return (self.embedder(ctx), self.nli(ctx), self.conv(ctx))
 
-    def identity(self, tools: Toolbox) -> dict[str, Json]:
+    def identity(self, ctx: EvalContext) -> dict[str, Json]:
         """Return what keys cover: weights by what they are, and UMAP's version."""
-        out = super().identity(tools)
+        out = super().identity(ctx)
         names = ("embedding_model", "nli_model", "conv_weights")
         out["params"] = {name: value for name, value in self.params.identity().items() if name not in names}
         return out | {"reduction": _umap_version()}
 
-    def score(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+    def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Score rows, completeness one by one and faithfulness in one pass over all rows' pairs."""
         texts = [
-            Texts(counting(tools.sentences(row.question or "")), counting(tools.sentences(row.actual_answer or "")))
+            Texts(counting(ctx.sentences(row.question or "")), counting(ctx.sentences(row.actual_answer or "")))
             for row in rows
         ]
-        complete = self._complete(rows, texts, tools)
+        complete = self._complete(rows, texts, ctx)
         faithful = Faithfulness(
-            self.nli(tools), self.conv(tools), self.params.zero_shot, self.params.max_pairs, tools.settings
+            self.nli(ctx), self.conv(ctx), self.params.zero_shot, self.params.max_pairs, ctx.settings
         ).of(texts)
         return [_joined(one, *parts) for one, *parts in zip(texts, complete, faithful, strict=True)]
 
-    def _complete(self, rows: Sequence[Row], texts: Sequence[Texts], tools: Toolbox) -> list[Part]:
+    def _complete(self, rows: Sequence[Row], texts: Sequence[Texts], ctx: EvalContext) -> list[SummaryPart]:
         """Measure completeness; an instrument that is not here is looked for once, since that can mean fetching it."""
-        missing: Part | None = None
+        missing: SummaryPart | None = None
         out = []
         for row, one in zip(rows, texts, strict=True):
             part = _unmeasured(one) or missing
             if part is None:
                 try:
-                    part = self._completeness(one, tools)
+                    part = self._completeness(one, ctx)
                 except ModelUnavailable as error:
                     part = missing = failed([COMPLETENESS], error)
                 except Exception as error:
@@ -196,21 +196,21 @@ class CompletenessFaithfulness(Evaluator):
             out.append(part)
         return out
 
-    def _completeness(self, texts: Texts, tools: Toolbox) -> Part:
+    def _completeness(self, texts: Texts, ctx: EvalContext) -> SummaryPart:
         from leadline.evaluators.models.embedders import embed_apart
 
         document, summary = _distinct(texts)
-        ref = self.embedder(tools)
+        ref = self.embedder(ctx)
         found = _completeness.cover(
-            embed_apart(ref, document, settings=tools.settings),
-            embed_apart(ref, summary, settings=tools.settings),
+            embed_apart(ref, document, settings=ctx.settings),
+            embed_apart(ref, summary, settings=ctx.settings),
             seed=self.params.seed,
         )
         if found.value is None:
             message = "The document's sentences are all the same to the embedder, and span no area."
             return without([COMPLETENESS], Reason.UNSCORABLE, message, flag=True)
         left_out = [text for text, place in zip(summary, found.closest, strict=True) if place is None]
-        return Part(
+        return SummaryPart(
             {COMPLETENESS: found.value},
             {
                 "dimensions": found.dimensions,
@@ -221,8 +221,8 @@ class CompletenessFaithfulness(Evaluator):
         )
 
 
-def _named(name: str | None, kind: ModelKind, tools: Toolbox) -> ModelRef | None:
-    return weights.chosen(name, kind, tools.settings) if name else None
+def _named(name: str | None, kind: ModelKind, ctx: EvalContext) -> ModelRef | None:
+    return weights.chosen(name, kind, ctx.settings) if name else None
 
 
 def _umap_version() -> str | None:
@@ -237,7 +237,7 @@ def _distinct(texts: Texts) -> tuple[list[str], list[str]]:
     return list(document), list(summary)
 
 
-def _unmeasured(texts: Texts) -> Part | None:
+def _unmeasured(texts: Texts) -> SummaryPart | None:
     """Return what is said of a row whose completeness cannot be measured."""
     if texts.missing:
         return without([COMPLETENESS], Reason.UNSCORABLE, texts.missing)
@@ -254,7 +254,7 @@ def _unmeasured(texts: Texts) -> Part | None:
     return without([COMPLETENESS], Reason.UNSCORABLE, message, flag=True)
 
 
-def _joined(texts: Texts, complete: Part, faithful: Part) -> RowScore:
+def _joined(texts: Texts, complete: SummaryPart, faithful: SummaryPart) -> RowScore:
     parts = {"completeness": complete.data, "faithfulness": faithful.data}
     return RowScore(
         complete.values | faithful.values,

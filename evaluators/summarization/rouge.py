@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import Field as Parameter
+from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field, Reason, RowScore, Unscored
+from leadline.evaluators.core.row import Reason, RowField, RowScore, Unscored
 from leadline.evaluators.summarization._overlap import OverlapEvaluator
 from leadline.evaluators.text.lcs import lcs_length, union_lcs
 from leadline.evaluators.text.ngrams import NGrams, matches
@@ -90,7 +90,7 @@ class RougeParams(Params):
 
     use_stemmer: Annotated[
         bool,
-        Parameter(description="Cut English words of more than three letters to their stems before comparing."),
+        Field(description="Cut English words of more than three letters to their stems before comparing."),
     ] = False
 
 
@@ -114,7 +114,7 @@ class Rouge(OverlapEvaluator[RougeText]):
         id="rouge",
         name="ROUGE Evaluator",
         family="summarization",
-        inputs=(Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
+        inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric("rouge_1", "ROUGE-1", True, description="F1 of the words that answer and expected answer share."),
             Metric("rouge_2", "ROUGE-2", True, description="F1 of the pairs of words that they share."),
@@ -128,7 +128,7 @@ class Rouge(OverlapEvaluator[RougeText]):
     parameters = RougeParams
     params: RougeParams
 
-    def read(self, text: str, tools: Toolbox) -> RougeText:
+    def read(self, text: str, ctx: EvalContext) -> RougeText:
         """Tokenize a text."""
         return RougeText(text, stem=self.params.use_stemmer)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field, Json, Row
+from leadline.evaluators.core.row import Json, Row, RowField
 from leadline.evaluators.judge.judge_evaluator import Judge, here
 from leadline.evaluators.judge.pass_fail import PassFailEvaluator
 
@@ -32,9 +32,9 @@ class SummarizationJudge(PassFailEvaluator):
         id="summarization_judge",
         name="Summarization (Judge) Evaluator",
         family="summarization",
-        inputs=(Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
-        optional=frozenset({Field.EXPECTED_ANSWER}),
-        also_reads=(Field.QUESTION,),
+        inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
+        optional=frozenset({RowField.EXPECTED_ANSWER}),
+        also_reads=(RowField.QUESTION,),
         metrics=boolean_metrics(
             ("good_summary_pass", "Good summary (pass)"),
             ("bad_summary_fail", "Bad summary (fail)"),
@@ -54,14 +54,14 @@ class SummarizationJudge(PassFailEvaluator):
     prompts = {"verdict": here(__file__, "summarization_judge.jinja")}  # noqa: RUF012
 
     @property
-    def required(self) -> tuple[Field, ...]:
+    def required(self) -> tuple[RowField, ...]:
         """The document and its summary."""
-        return (Field.QUESTION, Field.ACTUAL_ANSWER)
+        return (RowField.QUESTION, RowField.ACTUAL_ANSWER)
 
     @property
-    def reads(self) -> tuple[Field, ...]:
+    def reads(self) -> tuple[RowField, ...]:
         """The document and its summary."""
-        return (Field.QUESTION, Field.ACTUAL_ANSWER)
+        return (RowField.QUESTION, RowField.ACTUAL_ANSWER)
 
     async def fails(self, row: Row, judge: Judge) -> tuple[bool, Json]:
         """Judge the summary of one row."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field, Row, RowScore
+from leadline.evaluators.core.row import Row, RowField, RowScore
 from leadline.evaluators.judge.engine.failures import JudgeUnparseable
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
 from leadline.evaluators.judge.replies import read_number
@@ -44,7 +44,7 @@ class ValorSummaryCoherence(JudgeEvaluator):
         id="valor.summary_coherence",
         name="Summary Coherence (Valor)",
         family="summarization",
-        inputs=(Field.QUESTION, Field.ACTUAL_ANSWER),
+        inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "summary_coherence",
@@ -65,7 +65,7 @@ class ValorSummaryCoherence(JudgeEvaluator):
     )
     prompts = {"rating": here(__file__, "valor_coherence.jinja")}  # noqa: RUF012
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
         value = await judge.read("rating", rating, text=row.question, summary=row.actual_answer)
         return RowScore({"summary_coherence": value})

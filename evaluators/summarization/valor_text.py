@@ -8,15 +8,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Final
 
-from pydantic import AfterValidator
-from pydantic import Field as Parameter
+from pydantic import AfterValidator, Field
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field, RowScore, clip
+from leadline.evaluators.core.row import RowField, RowScore, clip
 from leadline.evaluators.summarization._overlap import OverlapEvaluator
 from leadline.evaluators.summarization.rouge import RougeText, best_or_unscored, rouge_l, rouge_lsum, rouge_n
 from leadline.evaluators.text.ngrams import NGrams, bleu
@@ -72,12 +71,12 @@ class ValorRougeParams(Params):
 
     rouge_types: Annotated[
         tuple[str, ...],
-        Parameter(min_length=1, description="Which of rouge1 to rouge9, rougeL and rougeLsum to compute."),
+        Field(min_length=1, description="Which of rouge1 to rouge9, rougeL and rougeLsum to compute."),
         AfterValidator(_rouge_types),
     ] = ROUGE_TYPES
     rouge_use_stemmer: Annotated[
         bool,
-        Parameter(description="Cut English words of more than three letters to their stems before comparing."),
+        Field(description="Cut English words of more than three letters to their stems before comparing."),
     ] = False
 
 
@@ -100,7 +99,7 @@ class ValorRouge(OverlapEvaluator[RougeText]):
         id="valor.rouge",
         name="ROUGE (Valor)",
         family="summarization",
-        inputs=(Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
+        inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=_metrics(ROUGE_TYPES),
         insight_type="summarization",
         problem_type="summarization",
@@ -115,7 +114,7 @@ class ValorRouge(OverlapEvaluator[RougeText]):
         """One metric for each of ``rouge_types``."""
         return _metrics(self.params.rouge_types)
 
-    def read(self, text: str, tools: Toolbox) -> RougeText:
+    def read(self, text: str, ctx: EvalContext) -> RougeText:
         """Tokenize a text."""
         return RougeText(text, stem=self.params.rouge_use_stemmer)
 
@@ -131,7 +130,7 @@ class ValorBleuParams(Params):
 
     bleu_weights: Annotated[
         tuple[float, ...],
-        Parameter(min_length=1, max_length=100, description="Weights of 1-grams, 2-grams, ...; they sum to 1."),
+        Field(min_length=1, max_length=100, description="Weights of 1-grams, 2-grams, ...; they sum to 1."),
         AfterValidator(_weights),
     ] = (0.25, 0.25, 0.25, 0.25)
 
@@ -153,7 +152,7 @@ class ValorBleu(OverlapEvaluator[NGrams]):
         id="valor.bleu",
         name="BLEU (Valor)",
         family="summarization",
-        inputs=(Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER),
+        inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
                 "bleu",
@@ -172,7 +171,7 @@ class ValorBleu(OverlapEvaluator[NGrams]):
     parameters = ValorBleuParams
     params: ValorBleuParams
 
-    def read(self, text: str, tools: Toolbox) -> NGrams:
+    def read(self, text: str, ctx: EvalContext) -> NGrams:
         """Tokenize a text."""
         return NGrams(valor_words(text))
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, model_validator
-from pydantic import Field as Parameter
+from pydantic import AfterValidator, Field, model_validator
 
 from leadline.evaluators.core.base import Evaluator, Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.details import Details
 from leadline.evaluators.core.label_map import LabelMap
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import REPORT_ONLY, Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Json, NotApplicable, Reason, Row, RowScore, clip
-from leadline.evaluators.vision.engine.detection_details import Model, details
+from leadline.evaluators.core.row import Evidence, Json, NotApplicable, Reason, Row, RowField, RowScore, clip
+from leadline.evaluators.vision.engine.detection_details import DetectionModel, details
 from leadline.evaluators.vision.engine.image_batch import COCO_MOST, Looked, Rules, look_at
 from leadline.evaluators.vision.engine.image_metrics import values_by_image
 from leadline.evaluators.vision.engine.image_set import Dataset, gather, metrics_under
@@ -41,7 +40,7 @@ def _rising(thresholds: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(sorted(set(thresholds)))
 
 
-IouThreshold = Annotated[float, Parameter(gt=0, le=1)]
+IouThreshold = Annotated[float, Field(gt=0, le=1)]
 IouThresholds = Annotated[tuple[IouThreshold, ...], AfterValidator(_rising)]
 
 
@@ -50,40 +49,38 @@ class DetectionParams(Params):
 
     method: Annotated[
         Method,
-        Parameter(
+        Field(
             description="Whose rules decide what is found: 'valor' (a prediction can only find the ground truth that "
             "it overlaps most) or 'coco' (it finds the best one that is still free; crowds are ignored; the 100 most "
             "confident predictions of an image and label count)."
         ),
     ] = "valor"
-    iou_thresholds_to_compute: Annotated[
-        IouThresholds, Parameter(description="IoU thresholds that are averaged over.")
-    ] = tuple(round(0.5 + 0.05 * step, 2) for step in range(10))
+    iou_thresholds_to_compute: Annotated[IouThresholds, Field(description="IoU thresholds that are averaged over.")] = (
+        tuple(round(0.5 + 0.05 * step, 2) for step in range(10))
+    )
     iou_thresholds_to_return: Annotated[
         IouThresholds,
-        Parameter(
+        Field(
             description="IoU thresholds whose AP and mAP are listed, of those that are computed; the metrics map and "
             "ap are those of the first one."
         ),
     ] = (0.5, 0.75)
     recall_score_threshold: Annotated[
-        float, Parameter(ge=0, le=1, description="Predictions with a lower score find nothing, for AR and mAR.")
+        float, Field(ge=0, le=1, description="Predictions with a lower score find nothing, for AR and mAR.")
     ] = 0.0
     pr_curve_iou_threshold: Annotated[
-        IouThreshold, Parameter(description="IoU threshold of the curves, the confusion matrix and the examples.")
+        IouThreshold, Field(description="IoU threshold of the curves, the confusion matrix and the examples.")
     ] = 0.5
     pr_curve_max_examples: Annotated[
         int,
-        Parameter(
-            ge=0, description="Most examples of each kind of error, for each label.", json_schema_extra=REPORT_ONLY
-        ),
+        Field(ge=0, description="Most examples of each kind of error, for each label.", json_schema_extra=REPORT_ONLY),
     ] = 1
     confusion_score_threshold: Annotated[
-        float, Parameter(ge=0, le=1, description="Least score of a prediction in the confusion matrix.")
+        float, Field(ge=0, le=1, description="Least score of a prediction in the confusion matrix.")
     ] = 0.5
     max_detections: Annotated[
         int | None,
-        Parameter(
+        Field(
             ge=0,
             description="Only the most confident predictions of an image and label count, that many; 0: all. By "
             "default all with method valor, 100 with method coco.",
@@ -91,7 +88,7 @@ class DetectionParams(Params):
     ] = None
     convert_annotations_to_type: Annotated[
         Literal["box", "polygon", "raster"] | None,
-        Parameter(
+        Field(
             description="Compare everything as this type of geometry. By default everything in an image is "
             "converted to the least detailed type in it."
         ),
@@ -169,7 +166,7 @@ class ObjectDetection(Evaluator):
         id="valor.object_detection",
         name="Object Detection / Instance Segmentation (Valor)",
         family="vision",
-        inputs=(Field.EXPECTED_ANNOTATIONS, Field.PREDICTED_ANNOTATIONS),
+        inputs=(RowField.EXPECTED_ANNOTATIONS, RowField.PREDICTED_ANNOTATIONS),
         annotations=("box", "polygon", "raster"),
         input_names=("geometries",),
         metrics=(
@@ -196,7 +193,7 @@ class ObjectDetection(Evaluator):
     parameters = DetectionParams
     params: DetectionParams
 
-    def score(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+    def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Match all images of a batch at once; if one of them makes no sense, each by itself."""
         return [score for portion in _portions(rows) for score in self._guarded(portion)]
 
@@ -260,7 +257,7 @@ class ObjectDetection(Evaluator):
         """Return the values by label, the curves, the confusion matrices and examples of errors."""
         params = self.params
         return details(
-            Model(
+            DetectionModel(
                 dataset=prepared,
                 weights=weights,
                 cases=cases,

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.details import Details
 from leadline.evaluators.core.label_map import LabelMap
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Field, Json, Reason, Row, RowScore, clip
+from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowField, RowScore, clip
 from leadline.evaluators.vision.engine.regions import Overlap, overlaps
 from leadline.evaluators.vision.engine.segmentation import Segmented, gather, pack, pooled
 from leadline.evaluators.vision.engine.segmentation_details import details
@@ -57,7 +57,7 @@ class SemanticSegmentation(RowEvaluator):
         id="valor.semantic_segmentation",
         name="Semantic Segmentation (Valor)",
         family="vision",
-        inputs=(Field.EXPECTED_ANNOTATIONS, Field.PREDICTED_ANNOTATIONS),
+        inputs=(RowField.EXPECTED_ANNOTATIONS, RowField.PREDICTED_ANNOTATIONS),
         annotations=("raster", "region"),
         input_names=("rasters",),
         metrics=(
@@ -87,7 +87,7 @@ class SemanticSegmentation(RowEvaluator):
     parameters = SegmentationParams
     params: SegmentationParams
 
-    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Return the values of one image, and what it adds to the sums."""
         expected, predicted = row.expected_annotations or (), row.predicted_annotations or ()
         try:

@@ -75,8 +75,8 @@ def _check(config: EvaluateConfig) -> None:
     """Refuse what the flow would refuse; a dataset that is loaded here is not loaded again."""
     from leadline.flows.evaluate.prepare import settings_of
     from leadline.tasks.load import load_dataset
-    from leadline.tasks.plan.configured import choose
-    from leadline.tasks.plan.selection import fitting
+    from leadline.tasks.plan.jobs import choose
+    from leadline.tasks.plan.selection import applicable_to
     from leadline.tasks.store.store import Store
 
     settings = settings_of(config)
@@ -86,7 +86,7 @@ def _check(config: EvaluateConfig) -> None:
         judge.api_key()  # said now, if its variable is not set, and not after minutes
     choice = choose(config.suite, config.evaluators, config.params, settings)
     loaded = load_dataset(Store.open(config.store), config.dataset, format=config.format)
-    say_left_out(fitting(choice, loaded.path).left_out)
+    say_left_out(applicable_to(choice, loaded.path).left_out)
     loaded.require_models(config.model_keys)
 
 
@@ -96,7 +96,7 @@ def _import() -> None:
 
 def say_left_out(left_out: Mapping[str, str]) -> None:
     """Say which evaluators do not run although nothing was said against them."""
-    from leadline.tasks.plan.configured import NOT_HERE
+    from leadline.tasks.plan.jobs import NOT_HERE
 
     absent = [name for name, why in left_out.items() if why.endswith(NOT_HERE)]
     if absent:

@@ -117,11 +117,11 @@ def _config(session: Session, options: dict[str, Any]) -> GenerateConfig:
 
 def _check(config: GenerateConfig) -> None:
     """Refuse what the flow would refuse, before a server is waited for."""
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
     from leadline.flows.generate.prepare import corpus_of, embed_of, output_of, settings_of
 
     output_of(config)
-    embed_of(config, Toolbox(settings_of(config)))
+    embed_of(config, EvalContext(settings_of(config)))
     corpus_of(config)
 
 

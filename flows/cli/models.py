@@ -14,7 +14,7 @@ from leadline.flows.cli.session import say, session_options
 
 if TYPE_CHECKING:
     from leadline.evaluators.models.refs import ModelRef
-    from leadline.evaluators.models.weights import Status
+    from leadline.evaluators.models.weights import WeightStatus
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
@@ -121,11 +121,11 @@ def _known() -> dict[ModelRef, tuple[str, ...]]:
 
 
 def _needed_by_default() -> dict[ModelRef, tuple[str, ...]]:
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
     from leadline.evaluators.core.registry import all_evaluators
     from leadline.evaluators.models.weights import needed
 
-    return needed([kind() for kind in all_evaluators().values()], Toolbox())
+    return needed([kind() for kind in all_evaluators().values()], EvalContext())
 
 
 def _meant(name: str) -> tuple[ModelRef, ...]:
@@ -134,14 +134,14 @@ def _meant(name: str) -> tuple[ModelRef, ...]:
     Raises:
         UsageError: It names nothing that can be fetched.
     """
-    from leadline.evaluators.core.context import Toolbox
+    from leadline.evaluators.core.context import EvalContext
     from leadline.evaluators.core.registry import all_evaluators
     from leadline.evaluators.models.weights import needed
 
     kind = all_evaluators().get(name)
     if kind is None:
         return (_repository(name),)
-    refs = tuple(needed([kind()], Toolbox()))
+    refs = tuple(needed([kind()], EvalContext()))
     if not refs:
         raise UsageError(f"{name} needs no weights.")
     return refs
@@ -160,7 +160,7 @@ def _repository(name: str) -> ModelRef:
     return ModelRef(next(kinds, ref.kind), ref.source, ref.revision)
 
 
-def _size_of(found: Status) -> str:
+def _size_of(found: WeightStatus) -> str:
     """Return what weights take up here, or about how much there is to fetch."""
     from leadline.evaluators.models.catalogue import download_size
 

@@ -50,7 +50,7 @@ class Heartbeats:
         self._last[flow_run] = newest
         return newest == known
 
-    def excuse(self, flow_runs: Iterable[UUID]) -> None:
+    def reset_timers(self, flow_runs: Iterable[UUID]) -> None:
         """Begin a new period for these, since their heartbeats may not have reached the API."""
         self._looked |= dict.fromkeys(flow_runs, time.monotonic())
 

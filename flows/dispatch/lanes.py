@@ -12,7 +12,7 @@ from typing import Final, Self
 from leadline.evaluators.core.base import Lane
 from leadline.flows.dispatch.board import Board
 from leadline.flows.dispatch.pools import NoWorkers
-from leadline.flows.dispatch.shards import PATIENCE, Patience, Shards
+from leadline.flows.dispatch.shards import TIMEOUTS, Shards, ShardTimeouts
 from leadline.flows.evaluate.config import Dispatch
 from leadline.tasks.score.chunk import Chunk, ChunkResult
 from leadline.tasks.score.executor import POOL_WORTH, LocalLanes
@@ -33,7 +33,7 @@ class Lanes(AbstractContextManager["Lanes"]):
         workers: Workers online, for the lanes that they serve.
         dispatch: With ``auto``, little work for the cpu lane is done here, and a lane whose workers all vanish, or do
             not see the store.
-        patience: How long workers may take.
+        timeouts: How long workers may take.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Lanes(AbstractContextManager["Lanes"]):
         chunks: Sequence[Chunk],
         workers: Mapping[Lane, int],
         dispatch: Dispatch = Dispatch.AUTO,
-        patience: Patience = PATIENCE,
+        timeouts: ShardTimeouts = TIMEOUTS,
     ) -> None:
         self._local = LocalLanes(processes, chunks)
         served = {chunk.lane for chunk in chunks} & set(workers)
@@ -53,7 +53,7 @@ class Lanes(AbstractContextManager["Lanes"]):
         self._served = frozenset(served)
         self._deserted: set[Lane] = set()
         self._falls_back = dispatch == Dispatch.AUTO
-        self._shards = Shards(patience, Board().show) if served else None
+        self._shards = Shards(timeouts, Board().show) if served else None
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:

@@ -16,11 +16,11 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed, Failed
 
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.errors import LeadlineError, StoreError, UsageError
 from leadline.evaluators.core.row import Json
 from leadline.flows.dispatch.pools import FLOW
-from leadline.tasks.plan.configured import Job, read_jobs
+from leadline.tasks.plan.jobs import EvaluatorJob, read_jobs
 from leadline.tasks.runs.lookup import status
 from leadline.tasks.score.chunk import Chunk, ChunkResult, JudgeDown
 from leadline.tasks.score.subchunks import score_on_all_cores
@@ -98,11 +98,11 @@ def _find_run(chunk: Chunk) -> tuple[Run, dict[str, Any]]:
 def _check_identities(run: Run, chunk: Chunk) -> None:
     """Refuse to score where another version, splitter or model file would give scores that belong to another key."""
     settings, jobs = _read_jobs(run)
-    tools = Toolbox(settings)
+    ctx = EvalContext(settings)
     for job in jobs:
         if job.lane != chunk.lane or job.error:
             continue
-        here = _identity(job, tools)
+        here = _identity(job, ctx)
         if digest(here) != job.config:
             names = sorted(name for name in {*here, *job.identity} if here.get(name) != job.identity.get(name))
             raise Unfit(
@@ -112,17 +112,17 @@ def _check_identities(run: Run, chunk: Chunk) -> None:
             )
 
 
-def _read_jobs(run: Run) -> tuple[Settings, tuple[Job, ...]]:
+def _read_jobs(run: Run) -> tuple[Settings, tuple[EvaluatorJob, ...]]:
     try:
         return read_jobs(run.plan / JOBS)
     except UsageError as error:  # the user's own evaluators are not under this path, or others are
         raise _lacks("what the run was planned with", error) from error
 
 
-def _identity(job: Job, tools: Toolbox) -> dict[str, Json]:
+def _identity(job: EvaluatorJob, ctx: EvalContext) -> dict[str, Json]:
     """Return what an evaluator's scores depend on here; it was found where the run was planned."""
     try:
-        return job.build().identity(tools)
+        return job.build().identity(ctx)
     except Exception as error:
         raise _lacks(f"what {job.evaluator} needs", error) from error
 

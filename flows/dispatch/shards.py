@@ -41,7 +41,7 @@ class Stopped(LeadlineError):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ShardTimeouts:
     """How long something may take, in seconds; nothing is waited for without end.
 
     Attributes:
@@ -63,7 +63,7 @@ class Patience:
     api: float = 900.0
 
 
-PATIENCE: Final = Patience()
+TIMEOUTS: Final = ShardTimeouts()
 
 HEARTBEAT_S: Final = 30
 """Pause between two heartbeats of a shard; Prefect's least."""
@@ -105,21 +105,21 @@ class Shards:
     Leaving the block cancels the flow runs that have not ended.
 
     Args:
-        patience: How long things may take.
+        timeouts: How long things may take.
         changed: Called with all shards so far when one of them has changed, and at the end.
     """
 
     def __init__(
-        self, patience: Patience = PATIENCE, changed: Callable[[Mapping[UUID, Shard]], None] = lambda _: None
+        self, timeouts: ShardTimeouts = TIMEOUTS, changed: Callable[[Mapping[UUID, Shard]], None] = lambda _: None
     ) -> None:
         self.all: dict[UUID, Shard] = {}
-        self._patience = patience
+        self._timeouts = timeouts
         self._changed = changed
         self._attempts: dict[str, int] = {}
         self._starting = Lock()
         self._ending = Event()
         self._client: SyncPrefectClient = get_client(sync_client=True)
-        self._heartbeats = Heartbeats(self._client, patience.silence)
+        self._heartbeats = Heartbeats(self._client, timeouts.silence)
         self._answered = time.monotonic()
         self._online: dict[Lane, float] = {}
         self._looked = 0.0
@@ -141,7 +141,7 @@ class Shards:
         for shard in left:
             self._end(shard, Stopped(f"{shard.chunk.name}: the run is ending."))
             self._cancel(shard)
-        self._watcher.join(timeout=self._patience.poll + 90)  # a request of Prefect's client ends within 60 s
+        self._watcher.join(timeout=self._timeouts.poll + 90)  # a request of Prefect's client ends within 60 s
         if self.all:
             self._changed(dict(self.all))
         self._client.__exit__(kind, value, traceback)
@@ -160,7 +160,7 @@ class Shards:
             NoWorkers: Nobody is there to take it, or who took it cannot score it.
             Stopped: The block was left.
         """
-        return self._start(chunk).outcome.result(timeout=self._patience.waiting + self._patience.running + 600)
+        return self._start(chunk).outcome.result(timeout=self._timeouts.waiting + self._timeouts.running + 600)
 
     def _start(self, chunk: Chunk) -> Shard:
         with self._starting:  # Prefect numbers the runs of a task without a lock
@@ -186,7 +186,7 @@ class Shards:
             return shard
 
     def _watch(self) -> None:
-        while not self._ending.wait(self._patience.poll):
+        while not self._ending.wait(self._timeouts.poll):
             with self._starting:
                 open_ = {shard.id: shard for shard in self.all.values() if not shard.outcome.done()}
             if not open_:
@@ -200,7 +200,7 @@ class Shards:
 
     def _bear(self, open_: Mapping[UUID, Shard], error: Exception) -> None:
         """Go on after a look that failed; give the shards up when all have failed for too long."""
-        self._heartbeats.excuse(open_)  # what the API missed, nobody can tell
+        self._heartbeats.reset_timers(open_)  # what the API missed, nobody can tell
         self._online = dict.fromkeys(self._online, time.monotonic())
         silent = time.monotonic() - self._answered
         if isinstance(error, httpx.HTTPError | PrefectException):
@@ -210,7 +210,7 @@ class Shards:
             what = f"nobody could look after it ({type(error).__name__}: {error})"
             traceback = log.isEnabledFor(logging.DEBUG)  # once a second is too often for anybody else
             log.error("Nobody could look after the chunks on workers for %.0f s: %r", silent, error, exc_info=traceback)
-        if silent > self._patience.api:
+        if silent > self._timeouts.api:
             for shard in open_.values():
                 self._end(shard, WorkerLost(f"{shard.chunk.name}: {what} for {silent:.0f} s."))
 
@@ -229,14 +229,14 @@ class Shards:
                 changed = True
             elif run.state is not None:
                 changed |= self._take_note(shard, run.state)
-                self._check_patience(shard)
+                self._check_timeouts(shard)
         if changed:
             self._changed(dict(self.all))
 
     def _look_for_workers(self, lanes: set[Lane]) -> None:
         """Note when each lane with waiting shards was last seen with a worker online."""
         now = time.monotonic()
-        if now - self._looked < min(15.0, self._patience.offline / 3):
+        if now - self._looked < min(15.0, self._timeouts.offline / 3):
             return
         self._looked = now
         for lane in lanes:
@@ -259,25 +259,25 @@ class Shards:
         shard.state, shard.since = state.type, time.monotonic()
         return True
 
-    def _check_patience(self, shard: Shard) -> None:
+    def _check_timeouts(self, shard: Shard) -> None:
         """Give up a shard that cannot be waited for any longer."""
         if shard.outcome.done():
             return
-        patience, name, now = self._patience, shard.chunk.name, time.monotonic()
+        timeouts, name, now = self._timeouts, shard.chunk.name, time.monotonic()
         waited = now - shard.since
         error: LeadlineError | None = None
         if shard.state == StateType.SCHEDULED:
             absent = now - self._online[shard.chunk.lane]
-            if absent > patience.offline:
+            if absent > timeouts.offline:
                 error = NoWorkers(f"{name}: no worker of the lane {shard.chunk.lane!r} is online since {absent:.0f} s.")
-            elif waited > patience.waiting:
+            elif waited > timeouts.waiting:
                 error = WorkerLost(f"{name}: no worker took it within {waited:.0f} s.")
-        elif shard.state in _PASSING and waited > patience.start:
+        elif shard.state in _PASSING and waited > timeouts.start:
             error = WorkerLost(f"{name}: it was {shard.state.value.lower()} for {waited:.0f} s.")
-        elif waited > patience.running:
+        elif waited > timeouts.running:
             error = WorkerLost(f"{name}: it was not done within {waited:.0f} s.")
         elif shard.state == StateType.RUNNING and self._heartbeats.missing(shard.id, shard.since):
-            error = WorkerLost(f"{name}: its process was not heard of for {patience.silence:.0f} s.")
+            error = WorkerLost(f"{name}: its process was not heard of for {timeouts.silence:.0f} s.")
         if error is not None:
             self._cancel(shard)
             self._end(shard, error)

@@ -27,7 +27,7 @@ from leadline.flows.shared.reporting import report
 from leadline.tasks import pipeline
 from leadline.tasks.analyse.findings.tally import what_counts
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.configured import choose
+from leadline.tasks.plan.jobs import choose
 from leadline.tasks.score.chunk import Chunk, ChunkResult
 from leadline.tasks.score.executor import default_processes, drive
 from leadline.tasks.store.store import Run, Store

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.models.weights import absolute, pull_command
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.judges import canaries_of, judges_of
 from leadline.tasks.db.connection import attach_dataset, connect
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.configured import choose, lacking, make_jobs
 from leadline.tasks.plan.cost import Estimate, estimate, with_canaries
+from leadline.tasks.plan.jobs import choose, lacking, make_jobs
 from leadline.tasks.plan.planner import Need, plan
-from leadline.tasks.plan.selection import fitting
+from leadline.tasks.plan.selection import applicable_to
 from leadline.tasks.score.canaries import load_canaries
 from leadline.tasks.store.store import Store
 
@@ -75,7 +75,7 @@ def preview(config: EvaluateConfig) -> PlanPreview:
     store = Store.open(config.store)
     loaded = load_dataset(store, config.dataset, format=config.format)
     loaded.require_models(config.model_keys)
-    choice = fitting(choice, loaded.path)
+    choice = applicable_to(choice, loaded.path)
     with connect() as connection:
         attach_dataset(connection, loaded.path)
         jobs = make_jobs(choice.evaluators, settings, trials=config.judges.trials)
@@ -85,22 +85,22 @@ def preview(config: EvaluateConfig) -> PlanPreview:
         if file:
             _, canaries = load_canaries(store, file, jobs)
             estimates = with_canaries(connection, jobs, estimates, canaries)
-    tools = Toolbox(settings)
+    ctx = EvalContext(settings)
     return PlanPreview(
         dataset=config.dataset,
         format=loaded.format,
         rows=loaded.rows,
         cases=loaded.cases,
         models=loaded.models,
-        splitter=tools.splitter.identity,
+        splitter=ctx.splitter.identity,
         left_out=choice.left_out,
-        entries=tuple(_entry(need, tools, estimates[need.job.evaluator]) for need in needs),
+        entries=tuple(_entry(need, ctx, estimates[need.job.evaluator]) for need in needs),
     )
 
 
-def _entry(need: Need, tools: Toolbox, judged: Estimate | None) -> PlanEntry:
+def _entry(need: Need, ctx: EvalContext, judged: Estimate | None) -> PlanEntry:
     evaluator = need.job.build()
-    refs = evaluator.models(tools)
+    refs = evaluator.models(ctx)
     return PlanEntry(
         evaluator=need.job.evaluator,
         lane=need.job.lane,
@@ -110,13 +110,13 @@ def _entry(need: Need, tools: Toolbox, judged: Estimate | None) -> PlanEntry:
         reused=need.reused,
         to_compute=need.to_compute,
         models=tuple(str(ref) for ref in refs),
-        missing=_missing(evaluator, tools) or need.job.error,
+        missing=_missing(evaluator, ctx) or need.job.error,
         judge_calls=judged.calls if judged else None,
         cost_usd=judged.cost_usd if judged else None,
     )
 
 
-def _missing(evaluator: Evaluator, tools: Toolbox) -> str:
+def _missing(evaluator: Evaluator, ctx: EvalContext) -> str:
     """Return which weights cannot be loaded, with the one command that fetches those not here; ``""`` if all can."""
-    said, absent = lacking(evaluator, tools)
-    return f"{said}: {pull_command(evaluator, tools, absent)}" if absent else said
+    said, absent = lacking(evaluator, ctx)
+    return f"{said}: {pull_command(evaluator, ctx, absent)}" if absent else said

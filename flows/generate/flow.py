@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.flows.generate.config import GenerateConfig, GenerateResult
 from leadline.flows.generate.prepare import corpus_of, embed_of, forget_corpus, output_of, settings_of
 from leadline.flows.shared.judges import limits_of
@@ -38,8 +38,8 @@ def generate(config: GenerateConfig) -> GenerateResult:
     store = Store.open(config.store)
     name = f"generate-{datetime.now(UTC).strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
     output = output_of(config)
-    tools = Toolbox(settings_of(config), ledger=open_ledger(store, name, limits_of(config.judges)))
-    embed = embed_of(config, tools)
+    ctx = EvalContext(settings_of(config), ledger=open_ledger(store, name, limits_of(config.judges)))
+    embed = embed_of(config, ctx)
     report("read")
     corpus = corpus_of(config)
     forget_corpus()
@@ -48,7 +48,7 @@ def generate(config: GenerateConfig) -> GenerateResult:
     def ask() -> Generated:
         return ask_about(
             corpus,
-            tools.judge_client(),
+            ctx.judge_client(),
             output,
             questions=config.questions,
             form=Form(answers=config.answers, context=config.context),

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.text.sentences import splitter_for
 from leadline.flows.generate.config import GenerateConfig
@@ -67,7 +67,7 @@ def _read(config: GenerateConfig, stamps: tuple[tuple[str, int, int], ...]) -> C
     )
 
 
-def embed_of(config: GenerateConfig, tools: Toolbox) -> Embed | None:
+def embed_of(config: GenerateConfig, ctx: EvalContext) -> Embed | None:
     """Return what embeds questions, ``None`` where no embedder is named.
 
     Raises:
@@ -77,9 +77,9 @@ def embed_of(config: GenerateConfig, tools: Toolbox) -> Embed | None:
 
     if not config.models.embedder:
         return None
-    ref = weights.chosen(config.models.embedder, "embedder", tools.settings)
-    weights.locate(ref, tools.settings)
-    return lambda texts: tools.embed(ref, texts)
+    ref = weights.chosen(config.models.embedder, "embedder", ctx.settings)
+    weights.locate(ref, ctx.settings)
+    return lambda texts: ctx.embed(ref, texts)
 
 
 def forget_corpus() -> None:

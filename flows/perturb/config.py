@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.flows.evaluate.config import DatasetFormat, Judges, StorePlace
 from leadline.flows.shared.judges import judges_of, limits_of
 from leadline.flows.shared.output_files import output_file
@@ -92,5 +92,5 @@ def _judge(config: PerturbConfig, store: Store) -> JudgeClient | None:
         return None
     name = f"perturb-{datetime.now(UTC).strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
     limits = limits_of(config.judges)
-    tools = Toolbox(Settings(judges=judges), ledger=open_ledger(store, name, limits))
-    return tools.judge_client()
+    ctx = EvalContext(Settings(judges=judges), ledger=open_ledger(store, name, limits))
+    return ctx.judge_client()

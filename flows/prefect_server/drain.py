@@ -16,7 +16,7 @@ BATCH: Final = 500
 """Ids asked for at once; SQLite allows some thousand parameters."""
 
 
-class Witness:
+class PendingWrites:
     """Remembers what a server receives from now on; made and used within the server's event loop."""
 
     def __init__(self) -> None:

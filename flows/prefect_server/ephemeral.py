@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Final, Self, TextIO, cast
 
 from leadline.evaluators.core.errors import LeadlineError
-from leadline.flows.prefect_server.drain import Witness
+from leadline.flows.prefect_server.drain import PendingWrites
 from leadline.flows.prefect_server.state import locked, new_log, tail
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ async def _serve(answers: TextIO) -> bool:
         while not server.started and not serving.done():
             await asyncio.sleep(0.02)
     if server.started:
-        witness = Witness()
+        witness = PendingWrites()
         print(f"{READY}http://127.0.0.1:{listener.getsockname()[1]}/api", file=answers, flush=True)
         await asyncio.wait({asyncio.create_task(orphaned.wait()), serving}, return_when=asyncio.FIRST_COMPLETED)
         complete = await _settle(server, witness)
@@ -165,7 +165,7 @@ def _end_of_input() -> asyncio.Event:
     return ended
 
 
-async def _settle(server: uvicorn.Server, witness: Witness) -> bool:
+async def _settle(server: uvicorn.Server, witness: PendingWrites) -> bool:
     """Wait until every request has ended and all that was received is in the database; False when time runs out."""
     deadline, quiet = time.monotonic() + DRAIN_TIMEOUT_S, 0
     while quiet < 2:  # an event may be on its way from its socket to the witness

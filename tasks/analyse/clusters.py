@@ -15,7 +15,7 @@ MOST_FAMILIES: Final = 200
 """From how many families a design effect is estimated; more make intervals no better, only slower."""
 
 
-def families(connection: DuckDBPyConnection) -> Table:
+def perturbation_clusters(connection: DuckDBPyConnection) -> Table:
     """Return ``case_id, family`` of every case that has a perturbed copy or is one; families count from 0."""
     import numpy as np
     import pyarrow as pa
@@ -41,7 +41,7 @@ def show_cluster_rows(connection: DuckDBPyConnection) -> float:
     """
     import numpy as np
 
-    every = families(connection)
+    every = perturbation_clusters(connection)
     if not len(every):
         return 0.0
     family = every["family"].to_numpy()

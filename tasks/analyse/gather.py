@@ -12,7 +12,7 @@ from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.row import Reason
 from leadline.tasks.db.connection import sql
-from leadline.tasks.plan.configured import Job
+from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.plan.planner import Need, reads_ids, segments
 from leadline.tasks.store.segments import METRIC_PREFIX
 from leadline.tasks.store.store import Run, Store
@@ -58,7 +58,7 @@ def run_threshold(evaluator: Evaluator, metric: Metric) -> float | None:
     return given if given is not None and metric.primary else metric.threshold
 
 
-def gather(connection: DuckDBPyConnection, store: Store, run: Run, jobs: Sequence[Job]) -> int:
+def gather(connection: DuckDBPyConnection, store: Store, run: Run, jobs: Sequence[EvaluatorJob]) -> int:
     """Fill the tables ``scores`` and ``evidence`` and return the number of scores.
 
     Every planned row ends with exactly one line per metric: scored, unscored with a reason, or not applicable.
@@ -76,7 +76,7 @@ def gather(connection: DuckDBPyConnection, store: Store, run: Run, jobs: Sequenc
     return int(count)
 
 
-def _gather_job(connection: DuckDBPyConnection, store: Store, job: Job, reads_id: int, unscored: str) -> None:
+def _gather_job(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, reads_id: int, unscored: str) -> None:
     statements = _statements()
     names = {"evaluator_id": str(job.evaluator_id), "reads_id": str(reads_id), "unscored": unscored}
     names["trials"] = str(job.trials)

@@ -14,7 +14,7 @@ import orjson
 _ABSENT: Final = -1
 
 
-class Sheet:
+class AnswerTable:
     """Takes rows as they come, keeps them in a scratch file, and copies them out in order.
 
     Memory holds eight bytes a row.
@@ -28,7 +28,7 @@ class Sheet:
         self._places = array("q", [_ABSENT]) * rows
         self._scratch: BinaryIO = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by __exit__
 
-    def __enter__(self) -> Sheet:
+    def __enter__(self) -> AnswerTable:
         return self
 
     def __exit__(

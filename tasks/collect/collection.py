@@ -13,7 +13,7 @@ from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.judge.engine.budget import Budget, Limits
 from leadline.evaluators.judge.engine.calls import Ledger
 from leadline.evaluators.judge.engine.event_loop import run as run_in_loop
-from leadline.tasks.collect.answer_table import Sheet
+from leadline.tasks.collect.answer_table import AnswerTable
 from leadline.tasks.collect.ask_target import Asker, check_target
 from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
 from leadline.tasks.collect.replies import Answer
@@ -117,7 +117,7 @@ def collect(
     with scratch_folder(store, "collect") as folder:
         cases = folder / "cases.parquet"
         write_cases(suite.path, cases)
-        with Sheet(folder, suite.cases * len(targets)) as sheet:
+        with AnswerTable(folder, suite.cases * len(targets)) as sheet:
             run_in_loop(_ask_all([Asker(target, ledger, budget) for target in targets], cases, sheet, done, progress))
             if not done.answered:
                 said = next(iter(done.commonest_errors()), "the suite asks nothing")
@@ -127,12 +127,14 @@ def collect(
     return done
 
 
-async def _ask_all(askers: Sequence[Asker], cases: Path, sheet: Sheet, done: Collected, progress: Progress) -> None:
+async def _ask_all(
+    askers: Sequence[Asker], cases: Path, sheet: AnswerTable, done: Collected, progress: Progress
+) -> None:
     """Put every case to every model; a slow model holds up no other."""
     try:
         async with asyncio.TaskGroup() as group:
             for number, asker in enumerate(askers):
-                group.create_task(_Interview(asker, number, len(askers), cases, sheet, done, progress).hold())
+                group.create_task(_ModelRun(asker, number, len(askers), cases, sheet, done, progress).hold())
     except* LeadlineError as errors:
         raise _first(errors) from None
     finally:
@@ -147,7 +149,7 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-class _Missed:
+class _Unreachable:
     """The cases that a model could not be reached for; a byte for each case that there is, whatever was said of it.
 
     Args:
@@ -169,7 +171,7 @@ class _Missed:
         self.failures.count(answer)
 
 
-class _Interview:
+class _ModelRun:
     """One model and all cases: as many of them in work as calls may be in flight, and no more in memory.
 
     Cases that a model could not be reached for are put to it again later, if it answered others. Until then the sheet
@@ -182,7 +184,7 @@ class _Interview:
         number: int,
         models: int,
         cases: Path,
-        sheet: Sheet,
+        sheet: AnswerTable,
         done: Collected,
         progress: Progress,
     ) -> None:
@@ -195,7 +197,7 @@ class _Interview:
         self._progress = progress
         self._finished = 0
         self._answered = 0
-        self._missed = _Missed(done.cases)
+        self._missed = _Unreachable(done.cases)
 
     async def hold(self) -> None:
         self._tell()
@@ -204,7 +206,7 @@ class _Interview:
             if not self._missed or not self._answered:
                 break
             await asyncio.sleep(pause * self._asker.target.down_after_s)
-            missed, self._missed = self._missed, _Missed(self._done.cases)
+            missed, self._missed = self._missed, _Unreachable(self._done.cases)
             await self._put(case for case in read_cases(self._cases) if case.number in missed)
         self._done.add_failures(self._missed.failures)
         self._finished += len(self._missed)

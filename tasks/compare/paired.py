@@ -56,7 +56,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class PairedResult:
     """What a series says.
 
     Attributes:
@@ -82,7 +82,7 @@ class Measured:
     losses: int
 
 
-def measure(series: Series, *, flips: int = FLIPS) -> Measured:
+def measure(series: Series, *, flips: int = FLIPS) -> PairedResult:
     """Measure a series of at least one pair.
 
     * Pairs of 0 or 1 without copies: Tango's score interval and McNemar's exact test.
@@ -106,9 +106,9 @@ def measure(series: Series, *, flips: int = FLIPS) -> Measured:
     return _of_means(series, wins, losses, flips)
 
 
-def _of_shares(n: int, wins: int, losses: int) -> Measured:
+def _of_shares(n: int, wins: int, losses: int) -> PairedResult:
     effect = (wins - losses) / n
-    return Measured(
+    return PairedResult(
         n=n,
         groups=n,
         effect=effect,
@@ -121,13 +121,13 @@ def _of_shares(n: int, wins: int, losses: int) -> Measured:
     )
 
 
-def _of_infinite(series: Series, wins: int, losses: int) -> Measured:
+def _of_infinite(series: Series, wins: int, losses: int) -> PairedResult:
     import numpy as np
 
     values = series.differences
     both = bool((values == np.inf).any() and (values == -np.inf).any())
     alone = series.clusters is None
-    return Measured(
+    return PairedResult(
         n=len(values),
         groups=len(values) if alone else _count(series.clusters),
         effect=None if both else float(values.sum()),
@@ -140,7 +140,7 @@ def _of_infinite(series: Series, wins: int, losses: int) -> Measured:
     )
 
 
-def _of_means(series: Series, wins: int, losses: int, flips: int) -> Measured:
+def _of_means(series: Series, wins: int, losses: int, flips: int) -> PairedResult:
     import numpy as np
 
     values, width = series.differences, series.width
@@ -157,7 +157,7 @@ def _of_means(series: Series, wins: int, losses: int, flips: int) -> Measured:
         low, high = mean.interval()
         error, interval = mean.error, Interval(max(low, -width), min(high, width), "t")
     p, test = sign_flip_test(sums, flips=flips)
-    return Measured(
+    return PairedResult(
         n=len(values),
         groups=len(sums),
         effect=effect,
@@ -229,7 +229,7 @@ def _as_far(moved: npt.NDArray[np.float32], seen: np.float32, flips: int) -> int
     return count
 
 
-def detectable(measured: Measured, level: float) -> float | None:
+def detectable(measured: PairedResult, level: float) -> float | None:
     """Return the smallest true difference that a test at ``level`` finds with a chance of 80 % (Bloom 1995).
 
     ``(t(1 - level/2) + t(0.8)) · standard error``, with as many degrees of freedom as clusters less one. ``None`` where
@@ -240,7 +240,7 @@ def detectable(measured: Measured, level: float) -> float | None:
     return _reach(measured.groups - 1, level) * measured.error
 
 
-def rows_needed(measured: Measured, distance: float, level: float) -> int | None:
+def rows_needed(measured: PairedResult, distance: float, level: float) -> int | None:
     """Return about how many pairs would tell the effect from a limit ``distance`` away, with a chance of 80 %.
 
     ``n · (reach · standard error / distance)²``; where no spread was seen, the interval shrinks about as 1 / n.

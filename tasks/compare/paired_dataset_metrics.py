@@ -21,7 +21,7 @@ from leadline.evaluators.core.registry import get
 from leadline.tasks.analyse.statistics import CONFIDENCE, Interval
 from leadline.tasks.compare.margins import Margins
 from leadline.tasks.compare.metric_choice import Pairing
-from leadline.tasks.compare.paired import SEED, Measured
+from leadline.tasks.compare.paired import SEED, PairedResult
 from leadline.tasks.compare.run_pair import number_clusters
 from leadline.tasks.db.connection import sql
 
@@ -55,7 +55,7 @@ class Whole:
     candidate: float
     margin: float
     cases: int
-    measured: Measured
+    measured: PairedResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ def _whole(found: Resampled, draws: Draws, margin: float, *, higher_is_better: b
             interval, error = Interval(min(low, effect), max(high, effect), "bootstrap"), float(drawn.std(ddof=1))
     seen = abs(effect) - 1e-9 * max(1.0, abs(effect))
     p = (int((np.abs(swapped) >= seen).sum()) + 1) / (len(swapped) + 1) if len(swapped) else None
-    measured = Measured(
+    measured = PairedResult(
         n=cases,
         groups=groups,
         effect=effect,

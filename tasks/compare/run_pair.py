@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.errors import StoreError, UsageError
-from leadline.tasks.analyse.clusters import families
+from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.compare.results import ChangedRow, Coverage
 from leadline.tasks.db.connection import DATASET_TABLES, connect, literal, sql
 from leadline.tasks.db.tables import records
@@ -84,7 +84,7 @@ def open_sides(store: Store, baseline: Run, candidate: Run) -> Iterator[DuckDBPy
                 catalogs[run.id] = _attach(connection, store, run, f"{side}_run")
             _show(connection, store, run, side, catalogs[run.id])
         connection.execute(sql("compare/cases"))
-        connection.register("families", families(connection))
+        connection.register("families", perturbation_clusters(connection))
         yield connection
 
 

@@ -22,7 +22,7 @@ from typing import Literal
 
 from leadline.tasks.analyse.findings.wording import count
 from leadline.tasks.analyse.statistics import CONFIDENCE, Judged, verdict
-from leadline.tasks.compare.paired import Measured, detectable, holm, rows_needed
+from leadline.tasks.compare.paired import PairedResult, detectable, holm, rows_needed
 from leadline.tasks.compare.results import Change, MetricComparison, Outcome
 from leadline.tasks.publish.numbers import bound, figure
 
@@ -31,7 +31,7 @@ from leadline.tasks.publish.numbers import bound, figure
 class Question:
     """One metric before it is judged: what was measured, and what its verdict needs beside that."""
 
-    measured: Measured
+    measured: PairedResult
     margin: float
     coverage: float
     if_worst: float | None
@@ -102,7 +102,7 @@ def _side(question: Question, *, complete: bool) -> Outcome:
     return verdict(judged, -question.margin, higher_is_better=True) or "inconclusive"
 
 
-def _change(measured: Measured, p: float | None, alpha: float) -> Change:
+def _change(measured: PairedResult, p: float | None, alpha: float) -> Change:
     if p is None or p > alpha or not measured.effect:
         return "none shown"
     return "better" if measured.effect > 0 else "worse"
@@ -164,7 +164,7 @@ def sentence(question: Question, answer: Answer, *, share: bool) -> str:
     return f"{seen}, which reaches across {edge}. {_more(measured, answer)}"
 
 
-def _seen(measured: Measured, share: bool) -> str:
+def _seen(measured: PairedResult, share: bool) -> str:
     effect = measured.effect or 0.0
     word = "Better by" if effect > 0 else "Worse by"
     seen = f"{word} {_amount(abs(effect), share)}" if effect else "No difference"
@@ -174,7 +174,7 @@ def _seen(measured: Measured, share: bool) -> str:
     return f"{seen} (95 % {low} to {high})"
 
 
-def _more(measured: Measured, answer: Answer) -> str:
+def _more(measured: PairedResult, answer: Answer) -> str:
     if answer.rows_needed is None:
         return "More cases alone will hardly decide it."
     return f"About {answer.rows_needed - measured.n:,} more cases would decide it if this is the true effect."

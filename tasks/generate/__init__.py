@@ -9,11 +9,21 @@ users.
 
 from __future__ import annotations
 
-from leadline.tasks.generate.chunking import Chunk, Cutting
+from leadline.tasks.generate.chunking import Cutting, DocumentChunk
 from leadline.tasks.generate.corpus import Corpus, read_corpus
 from leadline.tasks.generate.dataset_rows import Form
 from leadline.tasks.generate.documents.document import DocumentsError
 from leadline.tasks.generate.documents.files import find_files
 from leadline.tasks.generate.generation import Generated, generate
 
-__all__ = ["Chunk", "Corpus", "Cutting", "DocumentsError", "Form", "Generated", "find_files", "generate", "read_corpus"]
+__all__ = [
+    "Corpus",
+    "Cutting",
+    "DocumentChunk",
+    "DocumentsError",
+    "Form",
+    "Generated",
+    "find_files",
+    "generate",
+    "read_corpus",
+]

@@ -49,7 +49,7 @@ class Cutting:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class DocumentChunk:
     """A piece of a document.
 
     Attributes:
@@ -83,7 +83,7 @@ class Chunk:
         return f"{self.documents[0]}{page}" + (f", {self.section}" if self.heading else f", character {self.start:,}")
 
 
-def cut(document: Document, cutting: Cutting, splitter: Splitter) -> Iterator[Chunk]:
+def cut(document: Document, cutting: Cutting, splitter: Splitter) -> Iterator[DocumentChunk]:
     """Yield a document's chunks in order; pieces with hardly any letters are left out.
 
     Args:
@@ -100,7 +100,7 @@ def cut(document: Document, cutting: Cutting, splitter: Splitter) -> Iterator[Ch
         begin = start + len(piece) - len(piece.lstrip())
         stop = begin + len(piece.strip())
         first, last = document.mark_at(begin), document.mark_at(stop - 1)
-        yield Chunk(
+        yield DocumentChunk(
             documents=(document.uri,),
             text=text[begin:stop],
             start=begin,

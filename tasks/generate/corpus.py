@@ -9,9 +9,9 @@ from typing import Final
 
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.text.sentences import Splitter
-from leadline.tasks.generate.chunking import Chunk, Cutting, cut
+from leadline.tasks.generate.chunking import Cutting, DocumentChunk, cut
 from leadline.tasks.generate.documents.document import DocumentsError
-from leadline.tasks.generate.documents.files import Found
+from leadline.tasks.generate.documents.files import FoundFiles
 from leadline.tasks.generate.documents.reading import read_documents
 from leadline.tasks.store.store import digest
 
@@ -30,14 +30,14 @@ class Corpus:
         warnings: What is worth knowing.
     """
 
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[DocumentChunk, ...]
     documents: int
     found: int
     warnings: tuple[str, ...] = ()
 
 
 def read_corpus(
-    found: Found,
+    found: FoundFiles,
     cutting: Cutting,
     splitter: Splitter,
     *,
@@ -83,10 +83,10 @@ class _Drawn:
     seed: int
     found: int = 0
     _characters: int = 0
-    _kept: dict[str, tuple[int, Chunk]] = field(default_factory=dict)
+    _kept: dict[str, tuple[int, DocumentChunk]] = field(default_factory=dict)
     _largest: list[tuple[int, str]] = field(default_factory=list)
 
-    def add(self, chunks: Iterable[Chunk]) -> None:
+    def add(self, chunks: Iterable[DocumentChunk]) -> None:
         for chunk in chunks:
             self.found += 1
             if chunk.digest in self._kept:
@@ -94,15 +94,15 @@ class _Drawn:
             else:
                 self._keep(chunk)
 
-    def chunks(self) -> tuple[Chunk, ...]:
+    def chunks(self) -> tuple[DocumentChunk, ...]:
         return tuple(chunk for _, chunk in sorted(self._kept.values(), key=lambda numbered: numbered[0]))
 
-    def _merge(self, chunk: Chunk) -> None:
+    def _merge(self, chunk: DocumentChunk) -> None:
         number, known = self._kept[chunk.digest]
         documents = tuple(dict.fromkeys((*known.documents, *chunk.documents)))
         self._kept[chunk.digest] = number, replace(known, documents=documents)
 
-    def _keep(self, chunk: Chunk) -> None:
+    def _keep(self, chunk: DocumentChunk) -> None:
         self._kept[chunk.digest] = self.found, chunk
         self._characters += len(chunk.text)
         if self.most is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import orjson
 
-from leadline.tasks.generate.chunking import Chunk
+from leadline.tasks.generate.chunking import DocumentChunk
 from leadline.tasks.generate.duplicates import SIMILARITY, Repeats, repeated_by_meaning
 from leadline.tasks.generate.questions import Pair
 from leadline.tasks.store.store import digest, replacing
@@ -39,8 +39,8 @@ class Form:
 
 
 def without_repeats(
-    asked: Sequence[tuple[Chunk, Pair]], embed: Embed | None = None, similarity: float = SIMILARITY
-) -> list[tuple[Chunk, Pair]]:
+    asked: Sequence[tuple[DocumentChunk, Pair]], embed: Embed | None = None, similarity: float = SIMILARITY
+) -> list[tuple[DocumentChunk, Pair]]:
     """Return the questions that ask something new, in their order.
 
     Args:
@@ -56,14 +56,14 @@ def without_repeats(
     return [one for place, one in enumerate(kept) if place not in dropped]
 
 
-def write_rows(path: Path, cases: Sequence[tuple[Chunk, Pair]], form: Form) -> None:
+def write_rows(path: Path, cases: Sequence[tuple[DocumentChunk, Pair]], form: Form) -> None:
     """Write the dataset in Leadline's JSON Lines; it appears complete or not at all."""
     with replacing(path) as temporary, temporary.open("wb") as file:
         for row in _rows(cases, form):
             file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
 
 
-def _rows(cases: Sequence[tuple[Chunk, Pair]], form: Form) -> Iterator[dict[str, Any]]:
+def _rows(cases: Sequence[tuple[DocumentChunk, Pair]], form: Form) -> Iterator[dict[str, Any]]:
     for chunk, pair in cases:
         row: dict[str, Any] = {
             "case": f"q-{digest([chunk.documents[0], pair.question])[:16]}",
@@ -78,7 +78,7 @@ def _rows(cases: Sequence[tuple[Chunk, Pair]], form: Form) -> Iterator[dict[str,
         yield row
 
 
-def _origin(chunk: Chunk) -> dict[str, Any]:
+def _origin(chunk: DocumentChunk) -> dict[str, Any]:
     """Return where a case came from."""
     values = {
         "source": chunk.documents[0],

@@ -13,7 +13,7 @@ from leadline.evaluators.core.errors import LeadlineError
 from leadline.evaluators.judge.engine.client import JudgeClient
 from leadline.evaluators.judge.engine.event_loop import run as run_in_loop
 from leadline.evaluators.judge.engine.failures import JudgeUnavailable
-from leadline.tasks.generate.chunking import Chunk
+from leadline.tasks.generate.chunking import DocumentChunk
 from leadline.tasks.generate.corpus import Corpus
 from leadline.tasks.generate.dataset_rows import Embed, Form, without_repeats, write_rows
 from leadline.tasks.generate.documents.document import legible
@@ -58,7 +58,7 @@ class Generated:
     left_out: list[str] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
 
-    def count(self, chunk: Chunk, written: Written) -> None:
+    def count(self, chunk: DocumentChunk, written: Written) -> None:
         """Take note of a chunk."""
         self.blank += written.blank
         self.unanswerable += written.unanswerable
@@ -100,7 +100,7 @@ def generate(
     Raises:
         LeadlineError: Nothing came of it; nothing was written.
     """
-    written = run_in_loop(_Interview(corpus.chunks, client, questions, progress).hold())
+    written = run_in_loop(_ChunkQuestions(corpus.chunks, client, questions, progress).hold())
     done = Generated(corpus.documents, len(corpus.chunks))
     for chunk, outcome in zip(corpus.chunks, written, strict=True):
         done.count(chunk, outcome)
@@ -116,19 +116,21 @@ def generate(
     return done
 
 
-def _pairs(chunks: Sequence[Chunk], written: Sequence[Written]) -> Iterator[tuple[Chunk, Pair]]:
+def _pairs(chunks: Sequence[DocumentChunk], written: Sequence[Written]) -> Iterator[tuple[DocumentChunk, Pair]]:
     for chunk, outcome in zip(chunks, written, strict=True):
         yield from ((chunk, pair) for pair in outcome.pairs)
 
 
-class _Interview:
+class _ChunkQuestions:
     """Asks about all chunks, as many of them in work as calls may be in flight.
 
     They are begun in their order, so that a budget that runs out is spent on whole chunks. Those that the judge could
     not be reached for are asked about again later, if it answered others.
     """
 
-    def __init__(self, chunks: Sequence[Chunk], client: JudgeClient, questions: int, progress: Progress) -> None:
+    def __init__(
+        self, chunks: Sequence[DocumentChunk], client: JudgeClient, questions: int, progress: Progress
+    ) -> None:
         self._chunks = chunks
         self._client = client
         self._asker = Asker(client, questions)

@@ -19,7 +19,7 @@ from leadline.evaluators.judge.engine.client import JudgeClient
 from leadline.evaluators.judge.engine.failures import JudgeError
 from leadline.evaluators.judge.judge_evaluator import Judge, here
 from leadline.evaluators.judge.prompting import Prompt, prompt
-from leadline.tasks.generate.chunking import Chunk
+from leadline.tasks.generate.chunking import DocumentChunk
 from leadline.tasks.generate.duplicates import normalised
 
 PURPOSE: Final = "generate"
@@ -107,7 +107,7 @@ class Asker:
         self._count = count
         self._prompts = _prompts()
 
-    async def ask(self, chunk: Chunk) -> Written:
+    async def ask(self, chunk: DocumentChunk) -> Written:
         """Return questions and answers from a chunk; if any call fails, nothing but the error."""
         judge = Judge(self._client, PURPOSE, self._prompts)
         shown: dict[str, Any] = {"context": chunk.text, "section": chunk.section}

@@ -22,7 +22,7 @@ from leadline.evaluators.judge.judge_evaluator import Judge
 from leadline.evaluators.judge.prompting import prompt
 from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
 from leadline.tasks.load import LoadedDataset
-from leadline.tasks.perturb.perturbations import COPY, MISINFORMATION, Recipe, Step
+from leadline.tasks.perturb.perturbations import COPY, MISINFORMATION, PerturbationStep, Recipe
 from leadline.tasks.store.scratch import scratch_folder
 from leadline.tasks.store.store import Store, replacing
 
@@ -192,7 +192,7 @@ def _changed(copy: _Copy, random: Random, context: str) -> str | None:
     return text
 
 
-def _tried(step: Step, text: str, random: Random) -> str:
+def _tried(step: PerturbationStep, text: str, random: Random) -> str:
     """Apply a step, again if chance had it change nothing."""
     for _ in range(_TRIES):
         changed = step.apply(text, random)

@@ -73,7 +73,7 @@ def described() -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PerturbationStep:
     """One perturbation as it was asked for.
 
     Attributes:
@@ -116,7 +116,7 @@ class Step:
 class Recipe:
     """Perturbations applied one after the other to one copy."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PerturbationStep, ...]
 
     def __str__(self) -> str:
         return "+".join(map(str, self.steps))
@@ -136,7 +136,7 @@ def recipe(text: str) -> Recipe:
     return Recipe(tuple(_step(part.strip()) for part in text.split("+")))
 
 
-def _step(text: str) -> Step:
+def _step(text: str) -> PerturbationStep:
     name, _, choice = text.partition(":")
     known = described()
     if name not in known:
@@ -145,7 +145,7 @@ def _step(text: str) -> Step:
         raise UsageError(f"There is no perturbation called {name!r}.", hint=hint)
     if name in KINDS:
         try:
-            return Step(name, Intensity(choice) if choice else Intensity.MEDIUM)
+            return PerturbationStep(name, Intensity(choice) if choice else Intensity.MEDIUM)
         except ValueError:
             raise UsageError(
                 f"{name} has no intensity {choice!r}.", hint=f"Choose one of: {', '.join(Intensity)}."
@@ -154,4 +154,4 @@ def _step(text: str) -> Step:
         variants = ", ".join(variant for variant in VARIANTS if variant)
         hint = f"Choose one of: {variants}." if name in ENCODERS else f"Write just: {name}"
         raise UsageError(f"{name} has no variant {choice!r}.", hint=hint)
-    return Step(name, variant=choice)
+    return PerturbationStep(name, variant=choice)

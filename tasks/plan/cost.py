@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.core.context import Settings, Toolbox
-from leadline.evaluators.core.row import Field
+from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.row import RowField
 from leadline.evaluators.judge.engine.client import CHARACTERS_PER_TOKEN
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.judge.engine.prices import cost
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.tasks.db.connection import sql
 from leadline.tasks.plan.chunks import local_chunk_size
-from leadline.tasks.plan.configured import Job
+from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.score.canaries import Canary
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ PROMPT_TOKENS: Final = 350
 REPLY_TOKENS: Final = 200
 """A verdict with its reason."""
 
-_LENGTHS: Final[dict[Field, str]] = {
-    Field.QUESTION: "coalesce(length(cases.question), 0)",
-    Field.EXPECTED_ANSWER: "length(array_to_string(cases.expected_answers, ' '))",
-    Field.RETRIEVED_CONTEXT: "coalesce(list_sum([length(chunk.content) for chunk in rows.retrieved_context]), 0)",
-    Field.ACTUAL_ANSWER: "coalesce(length(rows.actual_answer), 0)",
-    Field.CONDITION: "coalesce(length(cases.condition), 0)",
+_LENGTHS: Final[dict[RowField, str]] = {
+    RowField.QUESTION: "coalesce(length(cases.question), 0)",
+    RowField.EXPECTED_ANSWER: "length(array_to_string(cases.expected_answers, ' '))",
+    RowField.RETRIEVED_CONTEXT: "coalesce(list_sum([length(chunk.content) for chunk in rows.retrieved_context]), 0)",
+    RowField.ACTUAL_ANSWER: "coalesce(length(rows.actual_answer), 0)",
+    RowField.CONDITION: "coalesce(length(cases.condition), 0)",
 }
 
 
@@ -49,7 +49,7 @@ class Estimate:
     cost_usd: float | None
 
 
-def estimate(connection: DuckDBPyConnection, job: Job, settings: Settings) -> Estimate | None:
+def estimate(connection: DuckDBPyConnection, job: EvaluatorJob, settings: Settings) -> Estimate | None:
     """Estimate a job's judge calls; ``None`` for one that asks no judge.
 
     Args:
@@ -75,7 +75,7 @@ def estimate(connection: DuckDBPyConnection, job: Job, settings: Settings) -> Es
 
 def with_canaries(
     connection: DuckDBPyConnection,
-    jobs: Sequence[Job],
+    jobs: Sequence[EvaluatorJob],
     estimates: Mapping[str, Estimate | None],
     canaries: Sequence[Canary],
 ) -> dict[str, Estimate | None]:
@@ -105,5 +105,5 @@ def with_canaries(
 
 def _judge(evaluator: object, settings: Settings) -> JudgeConfig | None:
     if isinstance(evaluator, JudgeEvaluator):
-        return Toolbox(settings).judge_config(evaluator.judge_key())
+        return EvalContext(settings).judge_config(evaluator.judge_key())
     return settings.judges[0] if settings.judges else None

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.base import Lane
-from leadline.evaluators.core.row import OUTPUTS, Field
+from leadline.evaluators.core.row import OUTPUTS, RowField
 from leadline.tasks.db.connection import literal, sql
 from leadline.tasks.plan.chunks import local_chunk_size, shard_size
-from leadline.tasks.plan.configured import Job
-from leadline.tasks.store.parquet_integrity import whole_files
+from leadline.tasks.plan.jobs import EvaluatorJob
+from leadline.tasks.store.parquet_integrity import intact_parquet_files
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Need:
         to_compute: Distinct scores that it does not.
     """
 
-    job: Job
+    job: EvaluatorJob
     applicable: int
     not_applicable: int
     host_errors: int
@@ -48,7 +48,7 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ChunkWindow:
     """A chunk of one lane: the rows ``first`` to ``last`` (inclusive) that some evaluator of the lane must score."""
 
     lane: Lane
@@ -60,7 +60,7 @@ class Window:
 
 
 def plan(
-    connection: DuckDBPyConnection, store: Store, jobs: Sequence[Job], model_keys: Sequence[str] = ()
+    connection: DuckDBPyConnection, store: Store, jobs: Sequence[EvaluatorJob], model_keys: Sequence[str] = ()
 ) -> tuple[Need, ...]:
     """Fill the tables ``keys``, ``plan`` and ``to_compute`` and return what each job needs.
 
@@ -77,7 +77,7 @@ def plan(
         + (" WHERE model_key IN (SELECT unnest(?))" if model_keys else ""),
         [list(model_keys)] if model_keys else [],
     )
-    groups: dict[tuple[Field, ...], int] = {}
+    groups: dict[tuple[RowField, ...], int] = {}
     for job in jobs:
         if job.reads not in groups:
             groups[job.reads] = len(groups)
@@ -85,13 +85,13 @@ def plan(
     return tuple(_need(connection, store, job, groups[job.reads]) for job in jobs)
 
 
-def reads_ids(jobs: Sequence[Job]) -> dict[int, int]:
+def reads_ids(jobs: Sequence[EvaluatorJob]) -> dict[int, int]:
     """Return each job's ``reads_id`` in the table ``keys``, numbered as :func:`plan` numbers them."""
-    groups: dict[tuple[Field, ...], int] = {}
+    groups: dict[tuple[RowField, ...], int] = {}
     return {job.evaluator_id: groups.setdefault(job.reads, len(groups)) for job in jobs}
 
 
-def _make_keys(connection: DuckDBPyConnection, reads_id: int, reads: Sequence[Field]) -> None:
+def _make_keys(connection: DuckDBPyConnection, reads_id: int, reads: Sequence[RowField]) -> None:
     parts = ", ".join(f"coalesce(hex({field.value}), '-')" for field in reads)
     connection.execute(
         f"INSERT INTO keys SELECT {reads_id}, row_id, unhex(substr(sha256(concat_ws('|', {parts})), 1, 32)) "
@@ -99,7 +99,7 @@ def _make_keys(connection: DuckDBPyConnection, reads_id: int, reads: Sequence[Fi
     )
 
 
-def _need(connection: DuckDBPyConnection, store: Store, job: Job, reads_id: int) -> Need:
+def _need(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, reads_id: int) -> Need:
     evaluator = job.build()
     required = evaluator.required
     outputs = [field for field in required if field in OUTPUTS]
@@ -135,7 +135,7 @@ def _need(connection: DuckDBPyConnection, store: Store, job: Job, reads_id: int)
     )
 
 
-def _limit(connection: DuckDBPyConnection, job: Job, most: int) -> None:
+def _limit(connection: DuckDBPyConnection, job: EvaluatorJob, most: int) -> None:
     """Keep the first rows, case by case, so that all models are measured on the same cases."""
     connection.execute(
         """
@@ -152,7 +152,7 @@ def _limit(connection: DuckDBPyConnection, job: Job, most: int) -> None:
     )
 
 
-def _missing(connection: DuckDBPyConnection, store: Store, job: Job, reads_id: int) -> tuple[int, int]:
+def _missing(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, reads_id: int) -> tuple[int, int]:
     if job.error:
         return 0, 0
     connection.execute(
@@ -178,18 +178,18 @@ def _missing(connection: DuckDBPyConnection, store: Store, job: Job, reads_id: i
 
 def segments(folder: Path) -> str:
     """Return the segments of a folder that are whole as an SQL list of file names, ``""`` when there are none."""
-    files = whole_files(folder, "scores")
+    files = intact_parquet_files(folder, "scores")
     return f"[{', '.join(literal(file) for file in files)}]" if files else ""
 
 
 def cut(
     connection: DuckDBPyConnection,
-    jobs: Sequence[Job],
+    jobs: Sequence[EvaluatorJob],
     folder: Path,
     *,
     processes: int,
     workers: Mapping[Lane, int] | None = None,
-) -> tuple[Window, ...]:
+) -> tuple[ChunkWindow, ...]:
     """Write what is to compute, one Parquet file per lane ordered by row, and return its chunks.
 
     Args:
@@ -200,7 +200,7 @@ def cut(
         workers: Workers online, for the lanes that they serve; their chunks are larger.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    windows: list[Window] = []
+    windows: list[ChunkWindow] = []
     for lane in LANES:
         ids = [job.evaluator_id for job in jobs if job.lane == lane]
         connection.execute(
@@ -219,7 +219,7 @@ def cut(
         served = (workers or {}).get(lane, 0)
         size = shard_size(lane, rows, scores, served) if served else local_chunk_size(lane, rows, processes)
         windows += [
-            Window(lane, *line)
+            ChunkWindow(lane, *line)
             for line in connection.execute(
                 f"SELECT position // {size} AS number, min(row_id), max(row_id), count(DISTINCT row_id), count(*) "
                 "FROM lane GROUP BY number ORDER BY number"

@@ -12,14 +12,14 @@ from typing import Final
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import Field
+from leadline.evaluators.core.row import RowField
 from leadline.tasks.db.connection import attach_dataset, connect, sql
-from leadline.tasks.plan.configured import Choice
+from leadline.tasks.plan.jobs import Choice
 
-_OF_ITEMS: Final = frozenset({Field.EXPECTED_ANNOTATIONS, Field.PREDICTED_ANNOTATIONS})
+_OF_ITEMS: Final = frozenset({RowField.EXPECTED_ANNOTATIONS, RowField.PREDICTED_ANNOTATIONS})
 
 
-def fitting(choice: Choice, dataset: Path) -> Choice:
+def applicable_to(choice: Choice, dataset: Path) -> Choice:
     """Return a choice without the unnamed evaluators that the dataset is not for; all of them if none would be left.
 
     Args:

@@ -14,10 +14,10 @@ from leadline.tasks.publish.views import (
     Aggregate,
     EvaluatorView,
     Facts,
-    Finding,
     FlipRate,
     MetricView,
     ModelView,
+    PublishedFinding,
     TrialSpread,
     Unmeasured,
 )
@@ -100,11 +100,11 @@ def _evaluators(connection: DuckDBPyConnection, run_id: str) -> tuple[EvaluatorV
     )
 
 
-def _finding(line: dict[str, Any]) -> Finding:
-    return Finding(**line | {"attrs": _object(line["attrs"]), "row_ids": tuple(line["row_ids"] or ())})
+def _finding(line: dict[str, Any]) -> PublishedFinding:
+    return PublishedFinding(**line | {"attrs": _object(line["attrs"]), "row_ids": tuple(line["row_ids"] or ())})
 
 
-def _row_names(connection: DuckDBPyConnection, findings: Sequence[Finding]) -> dict[int, tuple[str, str]]:
+def _row_names(connection: DuckDBPyConnection, findings: Sequence[PublishedFinding]) -> dict[int, tuple[str, str]]:
     if not any(finding.row_ids for finding in findings):
         return {}
     return {

@@ -142,7 +142,7 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PublishedFinding:
     """A problem or, without a severity, an insight."""
 
     id: int
@@ -223,8 +223,8 @@ class Facts:
     aggregates: Mapping[tuple[int, int], Aggregate]
     flip_rates: tuple[FlipRate, ...]
     trial_spread: tuple[TrialSpread, ...]
-    problems: tuple[Finding, ...]
-    insights: tuple[Finding, ...]
+    problems: tuple[PublishedFinding, ...]
+    insights: tuple[PublishedFinding, ...]
     unmeasured: tuple[Unmeasured, ...]
     rows: Mapping[int, tuple[str, str]]
     n_cases: int

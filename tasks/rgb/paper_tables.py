@@ -14,7 +14,7 @@ from leadline.tasks.store.store import Run, Store
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class PaperCell:
     """A figure of a table: a share of answers.
 
     Attributes:
@@ -65,7 +65,7 @@ class Table:
 
     title: str
     columns: tuple[str, ...]
-    lines: Mapping[str, Mapping[str, Cell]]
+    lines: Mapping[str, Mapping[str, PaperCell]]
 
     def to_json(self) -> dict[str, Any]:
         """Return the table as JSON."""
@@ -130,9 +130,9 @@ def _counterfactual(lines: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _table(title: str, cells: Sequence[tuple[str, Mapping[str, Any]]]) -> Table:
-    out: dict[str, dict[str, Cell]] = {}
+    out: dict[str, dict[str, PaperCell]] = {}
     for column, line in cells:
-        out.setdefault(line["model_key"], {})[column] = Cell(line["hits"], line["scored"], line["n"])
+        out.setdefault(line["model_key"], {})[column] = PaperCell(line["hits"], line["scored"], line["n"])
     return Table(title, tuple(dict.fromkeys(column for column, _ in cells)), out)
 
 

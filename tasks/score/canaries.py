@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import all_evaluators, get
 from leadline.evaluators.core.row import NotApplicable, Reason, Row, RowScore, Unscored
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.configured import Job
+from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.score.rows import read_rows
 from leadline.tasks.store.store import Store
 
@@ -56,7 +56,7 @@ class Canary:
     expected: Mapping[str, Mapping[str, tuple[float, float]]]
 
 
-def load_canaries(store: Store, file: str, jobs: Sequence[Job]) -> tuple[str, tuple[Canary, ...]]:
+def load_canaries(store: Store, file: str, jobs: Sequence[EvaluatorJob]) -> tuple[str, tuple[Canary, ...]]:
     """Load a canary file into the store and return its digest there, and what it says.
 
     Raises:
@@ -131,7 +131,7 @@ def _interval(value: Any, where: str) -> tuple[float, float]:
 
 
 def failed_by(
-    canaries: Sequence[Canary], evaluators: Iterable[Evaluator], tools: Toolbox, occasion: str
+    canaries: Sequence[Canary], evaluators: Iterable[Evaluator], ctx: EvalContext, cache_salt: str
 ) -> dict[str, str]:
     """Put the canaries to the judges, and return what each judge that failed got wrong, by the judge's key.
 
@@ -141,8 +141,8 @@ def failed_by(
     Args:
         canaries: The canaries.
         evaluators: Those that score rows of the chunk.
-        tools: The run's tools.
-        occasion: What the canaries are asked for: equal calls of one occasion are made once, those of another anew.
+        ctx: The run's settings and shared resources.
+        cache_salt: What the canaries are asked for: equal calls with one salt are made once, those with another anew.
     """
     wanted = [
         (evaluator, mine)
@@ -152,28 +152,28 @@ def failed_by(
     ]
     if not wanted:
         return {}
-    asking = tools.on_occasion(occasion)
+    asking = ctx.with_cache_salt(cache_salt)
     with ThreadPoolExecutor(len(wanted), thread_name_prefix="leadline-canary") as threads:
         found = list(threads.map(lambda one: _scored(one[0], [canary.row for canary in one[1]], asking), wanted))
     wrong: dict[str, list[str]] = {}
     for (evaluator, mine), scores in zip(wanted, found, strict=True):
         for canary, score in zip(mine, scores, strict=True):
-            wrong.setdefault(judge_of(evaluator, tools), []).extend(_wrong(evaluator.spec.id, canary, score))
+            wrong.setdefault(judge_of(evaluator, ctx), []).extend(_wrong(evaluator.spec.id, canary, score))
     return {judge: _message(judge, faults) for judge, faults in wrong.items() if faults}
 
 
-def _scored(evaluator: Evaluator, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+def _scored(evaluator: Evaluator, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
     """Score canaries; an evaluator that fails on all of them will say so of the chunk's rows, too."""
     try:
-        return evaluator.score(rows, tools)
+        return evaluator.score(rows, ctx)
     except Exception as error:
         log.exception("%s failed on the canaries", evaluator.spec.id)
         return [RowScore.unscored(evaluator.row_metrics, Reason.EVALUATOR_ERROR, str(error))] * len(rows)
 
 
-def judge_of(evaluator: Evaluator, tools: Toolbox) -> str:
+def judge_of(evaluator: Evaluator, ctx: EvalContext) -> str:
     """Return the key of the judge that an evaluator asks, ``""`` where there is none."""
-    config = tools.judge_config(evaluator.judge_key()) if isinstance(evaluator, JudgeEvaluator) else None
+    config = ctx.judge_config(evaluator.judge_key()) if isinstance(evaluator, JudgeEvaluator) else None
     return config.key if config else ""
 
 

@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.base import Lane
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import LeadlineError
-from leadline.evaluators.core.row import Field, Reason, Unscored
-from leadline.tasks.plan.configured import Job, read_canary_dataset, read_jobs
+from leadline.evaluators.core.row import Reason, RowField, Unscored
+from leadline.tasks.plan.jobs import EvaluatorJob, read_canary_dataset, read_jobs
 from leadline.tasks.score.canaries import failed_by, judge_of, read_canaries
 from leadline.tasks.score.guard import score_rows, unscored
 from leadline.tasks.score.rows import NeededRow, needed_evaluators, read_chunk
-from leadline.tasks.score.worker_context import toolbox_for
-from leadline.tasks.store.parquet_writer import GrowingFile, growing
+from leadline.tasks.score.worker_context import context_for
+from leadline.tasks.store.parquet_writer import AtomicParquetWriter, atomic_parquet
 from leadline.tasks.store.segments import StoredScore, segment_rows, unscored_rows
 from leadline.tasks.store.store import JOBS, Run, Store
 
@@ -104,17 +104,17 @@ def score_chunk(chunk: Chunk) -> ChunkResult:
     store.has_dataset(chunk.dataset)
     settings, jobs = read_jobs(run.plan / JOBS)
     mine = [job for job in jobs if job.lane == chunk.lane and not job.error]
-    tools = toolbox_for(store, run, settings, chunk.lane)
+    ctx = context_for(store, run, settings, chunk.lane)
     with ExitStack() as opened:
         work = [
-            _Work(job, trial, opened.enter_context(growing(_segment(store, chunk, job, trial))))
+            _Work(job, trial, opened.enter_context(atomic_parquet(_segment(store, chunk, job, trial))))
             for job in mine
             for trial in range(job.trials)
         ]
-        failed = opened.enter_context(growing(run.unscored / f"{chunk.name}.parquet"))
+        failed = opened.enter_context(atomic_parquet(run.unscored / f"{chunk.name}.parquet"))
         if chunk.lane == "judge":
-            _quarantine(store, run, chunk, work, tools)
-        _score(store, run, chunk, work, tools, failed)
+            _quarantine(store, run, chunk, work, ctx)
+        _score(store, run, chunk, work, ctx, failed)
     if not failed.rows:
         store.discard(failed.path)  # of an earlier try
     store.push([file.path for file in (*(one.segment for one in work), failed) if file.rows])
@@ -132,27 +132,29 @@ def score_chunk(chunk: Chunk) -> ChunkResult:
     )
 
 
-def _segment(store: Store, chunk: Chunk, job: Job, trial: int) -> Path:
+def _segment(store: Store, chunk: Chunk, job: EvaluatorJob, trial: int) -> Path:
     name = f"{chunk.run}-{chunk.name}" + (f"-t{trial}" if trial else "")
     return store.scores(job.evaluator, job.config) / f"{name}.parquet"
 
 
-def _score(store: Store, run: Run, chunk: Chunk, work: Sequence[_Work], tools: Toolbox, failed: GrowingFile) -> None:
+def _score(
+    store: Store, run: Run, chunk: Chunk, work: Sequence[_Work], ctx: EvalContext, failed: AtomicParquetWriter
+) -> None:
     """Score a chunk batch by batch, each written before the next is read."""
     pairs = run.plan / f"{chunk.lane}.parquet"
-    for group in _by_model(work, tools) if chunk.lane == "gpu" else [work]:
-        fields = [name for name in Field if any(name in one.job.reads for one in group)]
+    for group in _by_model(work, ctx) if chunk.lane == "gpu" else [work]:
+        fields = [name for name in RowField if any(name in one.job.reads for one in group)]
         for batch in read_chunk(
             store.dataset(chunk.dataset), pairs, chunk.first, chunk.last, fields, batch=BATCH_ROWS[chunk.lane]
         ):
-            _prefetch(group, batch, tools)
-            _score_batch(group, batch, tools, together=chunk.lane == "judge")
-            tools.forget()
+            _prefetch(group, batch, ctx)
+            _score_batch(group, batch, ctx, together=chunk.lane == "judge")
+            ctx.forget()
             for one in group:
                 one.write(failed)
 
 
-def _quarantine(store: Store, run: Run, chunk: Chunk, work: Sequence[_Work], tools: Toolbox) -> None:
+def _quarantine(store: Store, run: Run, chunk: Chunk, work: Sequence[_Work], ctx: EvalContext) -> None:
     """Ask the judges about rows with known verdicts; what a judge that fails them would score is not put to it."""
     dataset = read_canary_dataset(run.plan / JOBS)
     if not dataset:
@@ -160,41 +162,41 @@ def _quarantine(store: Store, run: Run, chunk: Chunk, work: Sequence[_Work], too
     store.has_dataset(dataset)
     needed = needed_evaluators(run.plan / f"{chunk.lane}.parquet", chunk.first, chunk.last)
     asking = {one.job.evaluator_id: one.evaluator for one in work if one.job.evaluator_id in needed}
-    failed = failed_by(read_canaries(store.dataset(dataset)), asking.values(), tools, f"{chunk.run}/{chunk.name}")
+    failed = failed_by(read_canaries(store.dataset(dataset)), asking.values(), ctx, f"{chunk.run}/{chunk.name}")
     for one in work:
-        one.quarantined = failed.get(judge_of(one.evaluator, tools), "")
+        one.quarantined = failed.get(judge_of(one.evaluator, ctx), "")
     for message in failed.values():
         log.warning("%s is quarantined. %s", chunk.name, message)
 
 
-def _by_model(work: Sequence[_Work], tools: Toolbox) -> list[list[_Work]]:
+def _by_model(work: Sequence[_Work], ctx: EvalContext) -> list[list[_Work]]:
     """Group evaluators by their weights: a device that holds one model at a time loads each once for a chunk."""
     groups: defaultdict[tuple[str, ...], list[_Work]] = defaultdict(list)
     for one in work:
-        groups[one.models(tools)].append(one)
+        groups[one.models(ctx)].append(one)
     return [groups[refs] for refs in sorted(groups)]
 
 
-def _score_batch(work: Sequence[_Work], batch: Sequence[NeededRow], tools: Toolbox, *, together: bool) -> None:
+def _score_batch(work: Sequence[_Work], batch: Sequence[NeededRow], ctx: EvalContext, *, together: bool) -> None:
     """Score a batch, one evaluator after the other, or all together where they only wait for a judge."""
     if not together:
         for one in work:
-            one.score(batch, tools)
+            one.score(batch, ctx)
         return
     with ThreadPoolExecutor(max(1, len(work)), thread_name_prefix="leadline-judge") as threads:
-        for future in [threads.submit(one.score, batch, tools) for one in work]:
+        for future in [threads.submit(one.score, batch, ctx) for one in work]:
             future.result()
 
 
-def _prefetch(work: Sequence[_Work], batch: Sequence[NeededRow], tools: Toolbox) -> None:
+def _prefetch(work: Sequence[_Work], batch: Sequence[NeededRow], ctx: EvalContext) -> None:
     """Embed what all evaluators of the batch need in one pass."""
     texts: dict[ModelRef, dict[str, None]] = {}
     for one in work:
-        for ref, wanted in one.texts_to_embed(batch, tools).items():
+        for ref, wanted in one.texts_to_embed(batch, ctx).items():
             texts.setdefault(ref, {}).update(wanted)
     for ref, wanted in texts.items():
         try:
-            tools.embed(ref, list(wanted))
+            ctx.embed(ref, list(wanted))
         except Exception as error:  # each evaluator meets it again and answers for its own rows
             log.warning("Embedding with %s failed: %s", ref, error)
 
@@ -211,7 +213,7 @@ class _Work:
         quarantined: Why its judge is not asked.
     """
 
-    def __init__(self, job: Job, trial: int, segment: GrowingFile) -> None:
+    def __init__(self, job: EvaluatorJob, trial: int, segment: AtomicParquetWriter) -> None:
         self.job = job
         self.evaluator = job.build()
         self.segment = segment
@@ -225,25 +227,25 @@ class _Work:
         self._results: list[tuple[bytes, StoredScore]] = []
         self._warned = False
 
-    def models(self, tools: Toolbox) -> tuple[str, ...]:
+    def models(self, ctx: EvalContext) -> tuple[str, ...]:
         """Return the weights that the evaluator needs; none if it cannot say, which scoring will show."""
         try:
-            return tuple(sorted(map(str, self.evaluator.models(tools))))
+            return tuple(sorted(map(str, self.evaluator.models(ctx))))
         except Exception as error:
             self._warn("which models it needs", error)
             return ()
 
-    def texts_to_embed(self, batch: Sequence[NeededRow], tools: Toolbox) -> dict[ModelRef, dict[str, None]]:
+    def texts_to_embed(self, batch: Sequence[NeededRow], ctx: EvalContext) -> dict[ModelRef, dict[str, None]]:
         """Return the texts that the evaluator will ask to be embedded; none if it cannot say."""
         rows = [needed.row for needed in batch if self._needed in needed.keys]
         try:
-            wanted = self.evaluator.texts_to_embed(rows, tools) if rows else {}
+            wanted = self.evaluator.texts_to_embed(rows, ctx) if rows else {}
             return {ref: dict.fromkeys(texts) for ref, texts in wanted.items()}
         except Exception as error:
             self._warn("which texts it will embed", error)
             return {}
 
-    def score(self, batch: Sequence[NeededRow], tools: Toolbox) -> None:
+    def score(self, batch: Sequence[NeededRow], ctx: EvalContext) -> None:
         """Score the rows of a batch that need it, and keep that until it is written."""
         mine = [needed for needed in batch if self._needed in needed.keys]
         if not mine:
@@ -252,11 +254,11 @@ class _Work:
         if self.quarantined:
             results = [unscored(self.evaluator, Reason.QUARANTINED, self.quarantined)] * len(mine)
         else:
-            results = score_rows(self.evaluator, [needed.row for needed in mine], tools.in_trial(self._trial))
+            results = score_rows(self.evaluator, [needed.row for needed in mine], ctx.in_trial(self._trial))
         self.seconds += time.perf_counter() - started
         self._results = [(needed.keys[self._needed], result) for needed, result in zip(mine, results, strict=True)]
 
-    def write(self, failed: GrowingFile) -> None:
+    def write(self, failed: AtomicParquetWriter) -> None:
         """Add the rows of the batch to the segment, and those that are not complete to what the chunk failed at."""
         complete = [(key, score) for key, score in self._results if score.complete]
         broken = [(key, score) for key, score in self._results if not score.complete]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.core.row import Reason, Row, RowScore, is_number
 from leadline.evaluators.models.weights import asked_by
@@ -19,18 +19,18 @@ GIVE_UP_AFTER: Final = 5
 """Rows of a batch that may fail one after the other, each tried alone, before the rest of the batch is not tried."""
 
 
-def score_rows(evaluator: Evaluator, rows: Sequence[Row], tools: Toolbox) -> list[StoredScore]:
+def score_rows(evaluator: Evaluator, rows: Sequence[Row], ctx: EvalContext) -> list[StoredScore]:
     """Score rows with an evaluator; a failure leaves rows unscored with a reason.
 
     When a batch fails, its rows are tried alone, so that one bad row costs no other its score.
     """
     try:
-        results = _asked(evaluator, rows, tools)
+        results = _asked(evaluator, rows, ctx)
     except ModelUnavailable as error:
         return [_failed(evaluator, error)] * len(rows)
     except Exception as error:
         log.exception("%s failed on a batch of %d rows", evaluator.spec.id, len(rows))
-        return [_failed(evaluator, error)] if len(rows) == 1 else _one_by_one(evaluator, rows, tools)
+        return [_failed(evaluator, error)] if len(rows) == 1 else _one_by_one(evaluator, rows, ctx)
     return _all_checked(evaluator, results)
 
 
@@ -39,21 +39,21 @@ def unscored(evaluator: Evaluator, reason: Reason, message: str) -> StoredScore:
     return stored(RowScore.unscored(evaluator.row_metrics, reason, message))
 
 
-def _asked(evaluator: Evaluator, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
-    with asked_by(evaluator, tools):
-        results = evaluator.score(rows, tools)
+def _asked(evaluator: Evaluator, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
+    with asked_by(evaluator, ctx):
+        results = evaluator.score(rows, ctx)
     if len(results) != len(rows):
         raise ValueError(f"{evaluator.spec.id} returned {len(results)} results for {len(rows)} rows")
     return results
 
 
-def _one_by_one(evaluator: Evaluator, rows: Sequence[Row], tools: Toolbox) -> list[StoredScore]:
+def _one_by_one(evaluator: Evaluator, rows: Sequence[Row], ctx: EvalContext) -> list[StoredScore]:
     out: list[StoredScore] = []
     in_a_row = 0
     limits = _limits(evaluator)
     for row in rows:
         try:
-            out.append(_checked(evaluator, limits, _asked(evaluator, [row], tools)[0]))
+            out.append(_checked(evaluator, limits, _asked(evaluator, [row], ctx)[0]))
             in_a_row = 0
         except Exception as error:
             out.append(_failed(evaluator, error))

@@ -9,22 +9,22 @@ from typing import Any, Final, NamedTuple, cast
 import orjson
 
 from leadline.evaluators.core.annotations import Annotations
-from leadline.evaluators.core.row import Chunk as ContextChunk
-from leadline.evaluators.core.row import Field, Row
+from leadline.evaluators.core.row import ContextChunk as ContextChunk
+from leadline.evaluators.core.row import Row, RowField
 from leadline.tasks.db.connection import attach_dataset, connect, literal, sql
 
-_COLUMNS: Final[dict[Field, str]] = {
-    Field.QUESTION: "cases.question",
-    Field.EXPECTED_ANSWER: "cases.expected_answers",
-    Field.RETRIEVED_CONTEXT: "rows.retrieved_context",
-    Field.RETRIEVED_DOCUMENTS: "rows.retrieved_context",
-    Field.ACTUAL_ANSWER: "rows.actual_answer",
-    Field.CONDITION: "cases.condition",
-    Field.CATEGORIES: "cases.categories",
-    Field.EXPECTED_DOCUMENTS: "cases.expected_documents",
-    Field.METADATA: "cases.metadata AS case_metadata, rows.metadata AS row_metadata",
-    Field.EXPECTED_ANNOTATIONS: "cases.expected_annotations",
-    Field.PREDICTED_ANNOTATIONS: "rows.predicted_annotations",
+_COLUMNS: Final[dict[RowField, str]] = {
+    RowField.QUESTION: "cases.question",
+    RowField.EXPECTED_ANSWER: "cases.expected_answers",
+    RowField.RETRIEVED_CONTEXT: "rows.retrieved_context",
+    RowField.RETRIEVED_DOCUMENTS: "rows.retrieved_context",
+    RowField.ACTUAL_ANSWER: "rows.actual_answer",
+    RowField.CONDITION: "cases.condition",
+    RowField.CATEGORIES: "cases.categories",
+    RowField.EXPECTED_DOCUMENTS: "cases.expected_documents",
+    RowField.METADATA: "cases.metadata AS case_metadata, rows.metadata AS row_metadata",
+    RowField.EXPECTED_ANNOTATIONS: "cases.expected_annotations",
+    RowField.PREDICTED_ANNOTATIONS: "rows.predicted_annotations",
 }
 
 
@@ -36,7 +36,7 @@ class NeededRow(NamedTuple):
 
 
 def read_chunk(
-    dataset: Path, pairs: Path, first: int, last: int, fields: Sequence[Field], *, batch: int
+    dataset: Path, pairs: Path, first: int, last: int, fields: Sequence[RowField], *, batch: int
 ) -> Iterator[list[NeededRow]]:
     """Yield the rows of a chunk in batches.
 

@@ -25,7 +25,7 @@ def score_on_all_cores(chunk: Chunk) -> ChunkResult:
     """
     if chunk.lane != "cpu" or chunk.scores < POOL_WORTH:
         return score_chunk(chunk)
-    parts, processes = split(chunk), default_processes()
+    parts, processes = subchunks(chunk), default_processes()
     results: list[ChunkResult] = []
 
     def finished(part: Chunk, future: Future[ChunkResult]) -> None:
@@ -36,7 +36,7 @@ def score_on_all_cores(chunk: Chunk) -> ChunkResult:
     return _together(chunk, results)
 
 
-def split(chunk: Chunk) -> tuple[Chunk, ...]:
+def subchunks(chunk: Chunk) -> tuple[Chunk, ...]:
     """Return parts of a chunk, each with about as many rows, whose numbers no other chunk of the run has.
 
     A lane has fewer than 1,000 chunks, so the parts' numbers begin above.

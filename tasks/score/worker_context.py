@@ -1,4 +1,4 @@
-"""The toolboxes of a worker process, with the store's embeddings and the ledger behind them."""
+"""The contexts of a worker process, with the store's embeddings and the ledger behind them."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from threading import Lock
 from typing import Final, TypeVar
 
 from leadline.evaluators.core.base import Lane
-from leadline.evaluators.core.context import Settings, Toolbox
-from leadline.evaluators.text.conditions.time_budget import Patience
-from leadline.tasks.plan.configured import read_limits
+from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
+from leadline.tasks.plan.jobs import read_limits
 from leadline.tasks.store.store import JOBS, Run, Store
 
 KEPT: Final = 8
-"""Toolboxes, and runs, that a long-lived worker remembers; models stay loaded without them."""
+"""Contexts, and runs, that a long-lived worker remembers; models stay loaded without them."""
 
 T = TypeVar("T")
 
-_toolboxes: OrderedDict[tuple[object, ...], Toolbox] = OrderedDict()
-_patience: OrderedDict[tuple[object, ...], Patience] = OrderedDict()
+_contexts: OrderedDict[tuple[object, ...], EvalContext] = OrderedDict()
+_regex_budgets: OrderedDict[tuple[object, ...], RegexTimeBudget] = OrderedDict()
 _lock = Lock()
 
 
-def toolbox_for(store: Store, run: Run, settings: Settings, lane: Lane) -> Toolbox:
-    """Return the process's toolbox for chunks of a run; only the judge lane's has a ledger, which keeps the budget.
+def context_for(store: Store, run: Run, settings: Settings, lane: Lane) -> EvalContext:
+    """Return the process's context for chunks of a run; only the judge lane's has a ledger, which keeps the budget.
 
     Evaluators that ask a judge share one client and one limiter per judge, in whichever threads they are. In the other
-    lanes all runs with the same store and settings share a toolbox, except for the patience, which each has for itself.
+    lanes all runs with the same store and settings share a context; each run has a regex budget of its own.
     """
     judging = lane == "judge"
     name = (store.root, settings, run.id if judging else "")
     with _lock:
-        toolbox = _kept(_toolboxes, name, lambda: _make(store, run, settings, judging))
-        return replace(toolbox, patience=_kept(_patience, (store.root, run.id), Patience))
+        context = _kept(_contexts, name, lambda: _make(store, run, settings, judging))
+        return replace(context, regex_budget=_kept(_regex_budgets, (store.root, run.id), RegexTimeBudget))
 
 
 def _kept(known: OrderedDict[tuple[object, ...], T], name: tuple[object, ...], make: Callable[[], T]) -> T:
@@ -47,15 +47,15 @@ def _kept(known: OrderedDict[tuple[object, ...], T], name: tuple[object, ...], m
     return known[name]
 
 
-def _make(store: Store, run: Run, settings: Settings, judging: bool) -> Toolbox:
+def _make(store: Store, run: Run, settings: Settings, judging: bool) -> EvalContext:
     from leadline.tasks.store.vectors.vectors import ParquetVectors
 
     vectors = ParquetVectors(store)
     if not judging or not settings.judges:
-        return Toolbox(settings, vectors=vectors)
+        return EvalContext(settings, vectors=vectors)
     from leadline.tasks.ledger.location import open_ledger
 
-    return Toolbox(
+    return EvalContext(
         settings,
         vectors=vectors,
         ledger=open_ledger(store, run.id, read_limits(run.plan / JOBS)),

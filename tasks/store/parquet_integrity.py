@@ -17,7 +17,7 @@ _ENDS: Final = 12
 """Bytes around a Parquet file's content: the magic, the footer's length, and the magic again."""
 
 
-def whole_files(folder: Path, what: str) -> list[Path]:
+def intact_parquet_files(folder: Path, what: str) -> list[Path]:
     """Return the Parquet files of a folder in order of their names; those that are not whole are left aside.
 
     Only the ends of a file are looked at. A later error of whoever reads the rest is not ruled out.

@@ -18,15 +18,15 @@ GROUP_BYTES: Final = 1 << 20
 
 
 @contextmanager
-def growing(path: Path) -> Iterator[GrowingFile]:
+def atomic_parquet(path: Path) -> Iterator[AtomicParquetWriter]:
     """Yield a file to add rows to; it appears when the block ends well, if there are any."""
     with ExitStack() as opened:
-        file = GrowingFile(path, opened)
+        file = AtomicParquetWriter(path, opened)
         yield file
         file.flush()
 
 
-class GrowingFile:
+class AtomicParquetWriter:
     """A Parquet file in the making. While it has less than a row group, it has no temporary file either.
 
     Attributes:

@@ -45,7 +45,7 @@ def temporary_beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{host_tag()}.{number}-{started}.{secrets.token_hex(4)}.tmp")
 
 
-def sweep(root: Path) -> None:
+def clean_stale(root: Path) -> None:
     """Remove what killed processes of this host left in a store; looks for it once a day.
 
     What was touched within a day stays all the same: a container may have its neighbour's host name and not see its

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.deployments.processes import Part, Processes
+from leadline.deployments.processes import Processes, ServicePart
 from leadline.evaluators.core.errors import LeadlineError
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(300)"]
@@ -34,8 +34,8 @@ def group(folder: Path, said: list[str] | None = None) -> Iterator[Processes]:
         processes.stop()
 
 
-def part(name: str, command: list[str] = SLEEP, **more: object) -> Part:
-    return Part(name, command, dict(os.environ), **more)  # type: ignore[arg-type]
+def part(name: str, command: list[str] = SLEEP, **more: object) -> ServicePart:
+    return ServicePart(name, command, dict(os.environ), **more)  # type: ignore[arg-type]
 
 
 def alive(pid: int) -> bool:

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from leadline.evaluators.core.base import Evaluator, describe
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import all_evaluators
-from leadline.evaluators.core.row import Chunk, Field, NotApplicable, Row, RowScore, Source, Unscored
+from leadline.evaluators.core.row import ContextChunk, NotApplicable, Row, RowField, RowScore, Source, Unscored
 from tests.support.judges.agreeable_judge import AgreeableJudge, tools_with
 from tests.support.models.tiny_checkpoints import TINY
 
@@ -74,7 +74,10 @@ PLAIN = Row(
     model="model",
     question="When does the pump start?",
     expected_answers=("The pump starts at seven.", "At seven."),
-    retrieved_context=(Chunk("The pump starts at seven. It stops at nine.", "manual.pdf"), Chunk("Pumps are loud.")),
+    retrieved_context=(
+        ContextChunk("The pump starts at seven. It stops at nine.", "manual.pdf"),
+        ContextChunk("Pumps are loud."),
+    ),
     actual_answer="It starts at seven, and it stops at nine. Call 555-0199.",
     condition='"seven" AND NOT "ten"',
     categories=("pumps",),
@@ -112,14 +115,14 @@ TEXT_FIELDS = ("question", "expected_answers", "retrieved_context", "actual_answ
 
 
 @cache
-def tools(judge: str | None = None) -> Toolbox:
+def ctx(judge: str | None = None) -> EvalContext:
     return fresh_tools(judge)
 
 
-def fresh_tools(judge: str | None) -> Toolbox:
+def fresh_tools(judge: str | None) -> EvalContext:
     if judge:
         return tools_with(AgreeableJudge())
-    return Toolbox(Settings(embedder="offline", splitter="rules", device="cpu"))
+    return EvalContext(Settings(embedder="offline", splitter="rules", device="cpu"))
 
 
 @pytest.fixture(scope="session")
@@ -134,13 +137,17 @@ def built(tiny: Callable[[str], Path]) -> Callable[[type[Evaluator]], Evaluator]
 
 
 def with_text(field: str, text: str) -> Row:
-    value = {"expected_answers": (text,), "retrieved_context": (Chunk(text),)}.get(field, text)
+    value = {"expected_answers": (text,), "retrieved_context": (ContextChunk(text),)}.get(field, text)
     return replace(PLAIN, case=f"{field} {hash(text)}", **{field: value})
 
 
 def everywhere(text: str) -> Row:
     return replace(
-        PLAIN, question=text, expected_answers=(text, text), retrieved_context=(Chunk(text),) * 2, actual_answer=text
+        PLAIN,
+        question=text,
+        expected_answers=(text, text),
+        retrieved_context=(ContextChunk(text),) * 2,
+        actual_answer=text,
     )
 
 
@@ -257,14 +264,14 @@ def test_thresholds_change_no_score_key(evaluator):
 @pytest.mark.parametrize("evaluator", RUN)
 def test_a_plain_row_is_scored(evaluator, built):
     instance = built(evaluator)
-    scores = instance.score([PLAIN], tools(evaluator.spec.judge))
+    scores = instance.score([PLAIN], ctx(evaluator.spec.judge))
     assert_valid(instance, [PLAIN], scores)
     assert scores[0].complete, scores[0].values
 
 
 @pytest.mark.parametrize("evaluator", RUN)
 def test_no_rows_give_no_results(evaluator, built):
-    assert built(evaluator).score([], tools(evaluator.spec.judge)) == []
+    assert built(evaluator).score([], ctx(evaluator.spec.judge)) == []
 
 
 @pytest.mark.parametrize("evaluator", RUN)
@@ -274,7 +281,7 @@ def test_absurd_texts_are_survived(evaluator, built):
     texts = [text[:size] for text in ABSURD.values()]
     rows = [with_text(field, text) for field in TEXT_FIELDS for text in texts]
     rows += [everywhere(text) for text in texts]
-    scores = instance.score(rows, tools(evaluator.spec.judge))
+    scores = instance.score(rows, ctx(evaluator.spec.judge))
     assert_valid(instance, rows, scores)
     broken = [score.values for score in scores for value in score.values.values() if _is_crash(value)]
     assert not broken
@@ -290,7 +297,7 @@ def test_a_megabyte_is_survived(evaluator, built):
     size = 30_000 if evaluator.spec.lane in SLOW_LANES else 1_000_000
     texts = ("a" * size, "seven. " * (size // 7), "x@y.z, 4111 1111 1111 1111; " * (size // 29))
     rows = [with_text("actual_answer", text) for text in texts]
-    scores = instance.score(rows, tools(evaluator.spec.judge))
+    scores = instance.score(rows, ctx(evaluator.spec.judge))
     assert_valid(instance, rows, scores)
     assert all(score.complete for score in scores), [score.values for score in scores]
 
@@ -299,19 +306,19 @@ def test_a_megabyte_is_survived(evaluator, built):
 def test_thousands_of_chunks_and_expected_answers_are_survived(evaluator, built):
     instance = built(evaluator)
     rows = [
-        replace(PLAIN, retrieved_context=(Chunk("The pump starts at seven."), Chunk("")) * 2000),
+        replace(PLAIN, retrieved_context=(ContextChunk("The pump starts at seven."), ContextChunk("")) * 2000),
         replace(PLAIN, expected_answers=("At seven.", "At nine.") * 1000),
     ]
-    assert_valid(instance, rows, instance.score(rows, tools(evaluator.spec.judge)))
+    assert_valid(instance, rows, instance.score(rows, ctx(evaluator.spec.judge)))
 
 
 @pytest.mark.parametrize("evaluator", RUN)
 def test_a_row_of_nothing_but_its_required_fields_is_scored(evaluator, built):
     instance = built(evaluator)
-    names = {Field.EXPECTED_ANSWER: "expected_answers", Field.RETRIEVED_DOCUMENTS: "retrieved_context"}
+    names = {RowField.EXPECTED_ANSWER: "expected_answers", RowField.RETRIEVED_DOCUMENTS: "retrieved_context"}
     needed = {names.get(field, field.value) for field in instance.required}
     row = Row("case", "model", **{name: getattr(PLAIN, name) for name in needed})
-    scores = instance.score([row], tools(evaluator.spec.judge))
+    scores = instance.score([row], ctx(evaluator.spec.judge))
     assert_valid(instance, [row], scores)
     assert scores[0].complete
 
@@ -326,9 +333,9 @@ def test_scores_depend_on_the_row_alone(evaluator, built):
         *(with_text(field, text) for field in ("actual_answer", "expected_answers") for text in texts),
         PLAIN,
     ]
-    together = instance.score(rows, tools(evaluator.spec.judge))
-    assert_same(instance, together, built(evaluator).score(rows, tools(evaluator.spec.judge)))
-    assert_same(instance, together, instance.score(rows[::-1], tools(evaluator.spec.judge))[::-1])
+    together = instance.score(rows, ctx(evaluator.spec.judge))
+    assert_same(instance, together, built(evaluator).score(rows, ctx(evaluator.spec.judge)))
+    assert_same(instance, together, instance.score(rows[::-1], ctx(evaluator.spec.judge))[::-1])
     fresh = fresh_tools(evaluator.spec.judge)
     assert_same(instance, together, [instance.score([row], fresh)[0] for row in rows])
 

@@ -12,8 +12,8 @@ import duckdb
 import pytest
 
 from leadline.evaluators.core import registry
-from leadline.evaluators.core.context import Toolbox
-from leadline.evaluators.core.row import Chunk, Row
+from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.row import ContextChunk, Row
 from leadline.tasks.db.connection import attach_dataset
 from leadline.tasks.load import LoadedDataset, load_dataset
 from leadline.tasks.store.store import Store
@@ -72,7 +72,7 @@ def failing(lines: dict[Pair, dict[str, Any]], evaluator: str, metric: str, only
             model=model,
             question=line["question"],
             expected_answers=tuple(line["expected_answers"]),
-            retrieved_context=tuple(Chunk(**chunk) for chunk in line["retrieved_context"]),
+            retrieved_context=tuple(ContextChunk(**chunk) for chunk in line["retrieved_context"]),
             actual_answer=line["actual_answer"],
             condition=line["condition"],
             categories=tuple(line["categories"]),
@@ -81,7 +81,7 @@ def failing(lines: dict[Pair, dict[str, Any]], evaluator: str, metric: str, only
     ]
     scored = registry.get(evaluator)()
     limit = next(m for m in scored.metrics if m.key == metric)
-    values = [score.values[metric] for score in scored.score(rows, Toolbox())]
+    values = [score.values[metric] for score in scored.score(rows, EvalContext())]
     return {
         pair
         for (pair, _), value in zip(chosen, values, strict=True)

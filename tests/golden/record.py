@@ -19,7 +19,7 @@ from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.tasks import pipeline
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.configured import choose, make_jobs
+from leadline.tasks.plan.jobs import choose, make_jobs
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.store import Store
 

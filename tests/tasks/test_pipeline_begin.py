@@ -15,7 +15,7 @@ from leadline.evaluators.core.registry import get
 from leadline.tasks import pipeline
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.configured import Choice
+from leadline.tasks.plan.jobs import Choice
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.store import Run, Store
 from tests.support.datasets.loading import as_jsonl, write

@@ -13,18 +13,18 @@ import pytest
 from leadline.evaluators.core import registry
 from leadline.evaluators.core import row as types
 from leadline.evaluators.core.base import Evaluator, RowEvaluator, Spec
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.row import Evidence, Field, NotApplicable, Reason, Row, RowScore, Unscored
+from leadline.evaluators.core.row import Evidence, NotApplicable, Reason, Row, RowField, RowScore, Unscored
 from leadline.tasks.analyse.gather import gather, register_jobs
 from leadline.tasks.db.connection import open_run
-from leadline.tasks.plan.configured import Job, make_jobs, read_jobs, write_jobs
+from leadline.tasks.plan.jobs import EvaluatorJob, make_jobs, read_jobs, write_jobs
 from leadline.tasks.plan.planner import cut, plan
 from leadline.tasks.score.chunk import Chunk, ChunkResult, score_chunk
 from leadline.tasks.score.guard import score_rows
-from leadline.tasks.store.parquet_writer import growing
+from leadline.tasks.store.parquet_writer import atomic_parquet
 from leadline.tasks.store.segments import stored, unscored_rows
 from leadline.tasks.store.store import Run, Store
 from tests.support.datasets.dataset import make_dataset
@@ -42,7 +42,7 @@ class Length(RowEvaluator):
         id="test.length",
         name="Length",
         family="generation",
-        inputs=(Field.ACTUAL_ANSWER,),
+        inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(
             Metric("length", "Length", higher_is_better=True, range=(0, 1e9), threshold=3, primary=True),
             Metric("halves", "Halves", higher_is_better=True, range=(0, 1e9), threshold=None),
@@ -51,7 +51,7 @@ class Length(RowEvaluator):
     parameters = LengthParams
     seen: ClassVar[list[tuple[str, str]]] = []
 
-    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         assert isinstance(self.params, LengthParams)
         self.seen.append((row.case, row.model))
         if row.actual_answer == "boom":
@@ -72,11 +72,11 @@ class Grounds(RowEvaluator):
         id="test.grounds",
         name="Grounds",
         family="generation",
-        inputs=(Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),
+        inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(Metric("grounds", "Grounds", higher_is_better=True, primary=True, share=True),),
     )
 
-    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         return RowScore({"grounds": float(any(row.actual_answer in c.content for c in row.retrieved_context))})
 
 
@@ -281,7 +281,7 @@ def test_an_attempt_that_ends_late_and_worse_takes_nothing_away(store: Store) ->
         keys = [key for (key,) in connection.execute("SELECT DISTINCT key FROM keys ORDER BY ALL").fetchall()]
     lost = RowScore.unscored(("length", "halves"), Reason.JUDGE_UNAVAILABLE, "too late")
     for name in ("cpu-0000.late", "cpu-0000.later"):
-        with growing(run.unscored / f"{name}.parquet") as late:
+        with atomic_parquet(run.unscored / f"{name}.parquet") as late:
             late.add(unscored_rows(jobs[0].evaluator_id, keys, [stored(lost)] * len(keys), 0))
     before = scores(store, run)
     with open_run(store, run) as connection:
@@ -319,10 +319,10 @@ def test_chunks_cover_every_row_once_and_stay_few(store: Store) -> None:
 
 def test_a_missing_model_leaves_all_rows_unscored_with_the_command(store: Store) -> None:
     class Needy(Length):
-        def score(self, rows: Any, tools: Toolbox) -> list[RowScore]:
+        def score(self, rows: Any, ctx: EvalContext) -> list[RowScore]:
             raise ModelUnavailable("No weights.", hint="Fetch them with: leadline models pull x")
 
-    (result,) = score_rows(Needy(), [Row("a", "m", actual_answer="x")], Toolbox())
+    (result,) = score_rows(Needy(), [Row("a", "m", actual_answer="x")], EvalContext())
     assert result.values["length"] == Unscored(
         Reason.MODEL_UNAVAILABLE, "No weights. Fetch them with: leadline models pull x"
     )
@@ -335,8 +335,8 @@ def test_one_command_fetches_all_that_an_evaluator_of_several_models_lacks(
 ) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     text = "The ship sails to the harbour. The harbour lies in the north. The north is cold in winter."
-    row = Row("a", "m", question=text, actual_answer=text, retrieved_context=(types.Chunk(text),))
-    (result,) = score_rows(registry.get(id_)(), [row], Toolbox(Settings(device="cpu")))
+    row = Row("a", "m", question=text, actual_answer=text, retrieved_context=(types.ContextChunk(text),))
+    (result,) = score_rows(registry.get(id_)(), [row], EvalContext(Settings(device="cpu")))
     messages = {value.message for value in result.values.values() if isinstance(value, Unscored)}
     assert len(messages) >= 1
     assert {message.partition("Fetch them with: ")[2] for message in messages} == {f"leadline models pull {id_}"}
@@ -347,16 +347,16 @@ def test_one_command_fetches_all_that_an_evaluator_of_several_models_lacks(
 )
 def test_a_result_that_breaks_the_contract_is_an_evaluator_error(bad: dict[str, float]) -> None:
     class Broken(Length):
-        def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+        def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
             return RowScore(bad)
 
-    (result,) = score_rows(Broken(), [Row("a", "m", actual_answer="x")], Toolbox())
+    (result,) = score_rows(Broken(), [Row("a", "m", actual_answer="x")], EvalContext())
     assert all(isinstance(v, Unscored) and v.reason is Reason.EVALUATOR_ERROR for v in result.values.values())
 
 
 def test_an_evaluator_without_identity_runs_as_an_error_not_as_a_crash(store: Store) -> None:
     class Nameless(Grounds):
-        def identity(self, tools: Toolbox) -> dict[str, Any]:
+        def identity(self, ctx: EvalContext) -> dict[str, Any]:
             raise RuntimeError("lost my papers")
 
     (job,) = make_jobs([Nameless()], Settings())
@@ -371,6 +371,6 @@ def test_an_evaluator_without_identity_runs_as_an_error_not_as_a_crash(store: St
 
 
 def test_jobs_survive_the_way_to_a_worker(tmp_path: Path) -> None:
-    jobs: tuple[Job, ...] = make_jobs([Length(LengthParams(scale=2.5)), Grounds()], Settings(language="de"))
+    jobs: tuple[EvaluatorJob, ...] = make_jobs([Length(LengthParams(scale=2.5)), Grounds()], Settings(language="de"))
     write_jobs(tmp_path / "jobs.json", jobs, Settings(language="de"))
     assert read_jobs(tmp_path / "jobs.json") == (Settings(language="de"), jobs)

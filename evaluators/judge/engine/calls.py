@@ -25,9 +25,9 @@ class Call:
         schema: JSON schema of the reply, or ``None`` for free text.
         trial: Which repetition.
         attempt: 0, or more when an unreadable reply is asked for again.
-        occasion: What it is asked for anew, ``""`` for a question whose reply holds whenever it was given.
+        cache_salt: What it is asked for anew, ``""`` for a question whose reply holds whenever it was given.
         digest: What identifies the question: 32 hex digits over the judge, the text, the schema, trial, attempt and
-            occasion.
+            cache_salt.
     """
 
     judge: Mapping[str, Json]
@@ -37,12 +37,12 @@ class Call:
     schema: Mapping[str, Any] | None = None
     trial: int = 0
     attempt: int = 0
-    occasion: str = ""
+    cache_salt: str = ""
     digest: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         value = [dict(self.judge), self.canonical, self.schema, self.trial, self.attempt]
-        value += [self.occasion] if self.occasion else []
+        value += [self.cache_salt] if self.cache_salt else []
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=dict)
         object.__setattr__(self, "digest", hashlib.sha256(text.encode()).hexdigest()[:32])
 

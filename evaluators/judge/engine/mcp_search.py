@@ -47,7 +47,7 @@ _TOOL: Final = re.compile(r"#([\w./-]{1,128})$")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class McpServer:
     """Where a server is, and which of its tools is asked.
 
     Attributes:
@@ -66,7 +66,7 @@ class Place:
         return (urlsplit(self.url).hostname or "") if self.url else Path(self.command[0]).name
 
 
-def place_of(name: str) -> Place:
+def place_of(name: str) -> McpServer:
     """Read the name of an MCP search tool.
 
     Raises:
@@ -82,7 +82,7 @@ def place_of(name: str) -> Place:
     return place
 
 
-def _stdio(text: str, tool: str) -> Place:
+def _stdio(text: str, tool: str) -> McpServer:
     try:
         command = tuple(shlex.split(text))
     except ValueError as error:
@@ -91,12 +91,12 @@ def _stdio(text: str, tool: str) -> Place:
         raise UsageError("The search tool names no command.", hint="Write: mcp+stdio:COMMAND ARGUMENTS")
     if shutil.which(command[0]) is None:
         raise UsageError(f"The search tool's program {command[0][:200]!r} is not on this machine.")
-    return Place(command=command, tool=tool)
+    return McpServer(command=command, tool=tool)
 
 
-def _http(text: str, tool: str) -> Place:
+def _http(text: str, tool: str) -> McpServer:
     try:
-        return Place(url=address_without_secrets(text.removeprefix(PREFIX)), tool=tool)
+        return McpServer(url=address_without_secrets(text.removeprefix(PREFIX)), tool=tool)
     except ValueError as error:
         raise UsageError(
             f"The search tool's address {error}.", hint="Write mcp+https://HOST/mcp or mcp+stdio:COMMAND ARGUMENTS"
@@ -114,7 +114,7 @@ class _Server:
         closing: Set when it is to end now.
     """
 
-    place: Place
+    place: McpServer
     started: asyncio.Future[tuple[Client, str, str]]
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     closing: bool = False
@@ -122,10 +122,10 @@ class _Server:
     task: asyncio.Task[None] | None = None
 
 
-_servers: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Place, _Server]]] = WeakKeyDictionary()
+_servers: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[McpServer, _Server]]] = WeakKeyDictionary()
 
 
-async def ask(place: Place, query: str) -> object:
+async def ask(place: McpServer, query: str) -> object:
     """Return what a server's tool finds about a query, as text or a list.
 
     Raises:
@@ -157,7 +157,7 @@ def _structured(content: object) -> object:
     return None
 
 
-def _server(place: Place) -> _Server:
+def _server(place: McpServer) -> _Server:
     loop = asyncio.get_running_loop()
     servers = _servers.setdefault(loop, {})
     server = servers.get(place)
@@ -207,7 +207,7 @@ def _cause(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error)[:200]}".rstrip(": ")
 
 
-async def _client(place: Place, stack: AsyncExitStack) -> Client:
+async def _client(place: McpServer, stack: AsyncExitStack) -> Client:
     from mcp import Client, StdioServerParameters, stdio_client
 
     if place.command:
@@ -236,7 +236,7 @@ def _environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-async def _tool(client: Client, place: Place) -> tuple[str, str]:
+async def _tool(client: Client, place: McpServer) -> tuple[str, str]:
     """Return the tool to ask, and which of its arguments takes the query."""
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     name = place.tool or (next(iter(tools)) if len(tools) == 1 else "search")

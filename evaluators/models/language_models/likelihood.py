@@ -29,7 +29,7 @@ from leadline.evaluators.models.checkpoints import (
     token_limit,
     tokenizer_from,
 )
-from leadline.evaluators.models.language_models.predictor import Predictor, Window
+from leadline.evaluators.models.language_models.predictor import Predictor, TokenWindow
 from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.resident import busy, resident
 from leadline.evaluators.models.runtime import loading
@@ -140,7 +140,7 @@ class LanguageModel:
             return context + len(self._before) + len(self._after) <= self.limit and target < self.limit
         return len(self._before) + context + target <= self.limit
 
-    def _windows(self, passage: Passage, tokens_of: Mapping[str, list[int]]) -> Iterator[Window]:
+    def _windows(self, passage: Passage, tokens_of: Mapping[str, list[int]]) -> Iterator[TokenWindow]:
         context, target = tokens_of[passage.context], tokens_of[passage.target]
         kept = 0
         if passage.keep and not self._fits(len(context), len(target)):
@@ -157,7 +157,7 @@ class LanguageModel:
         start: int = config.decoder_start_token_id
         yield from self._slide((*self._before, *context, *self._after), [start, *target], 1, 1)
 
-    def _slide(self, source: tuple[int, ...], ids: list[int], first: int, kept: int) -> Iterator[Window]:
+    def _slide(self, source: tuple[int, ...], ids: list[int], first: int, kept: int) -> Iterator[TokenWindow]:
         """Cut a sequence into windows that score every token from ``first`` on once; see the module's text."""
         first = max(1, first)
         kept = min(kept, self.limit // 4)
@@ -165,7 +165,7 @@ class LanguageModel:
         while first < len(ids):
             end = min(len(ids), max(first + step, self.limit))
             start = max(kept, end - (self.limit - kept))
-            yield Window(source, [*ids[:kept], *ids[start:end]], first - start + kept)
+            yield TokenWindow(source, [*ids[:kept], *ids[start:end]], first - start + kept)
             first = end
 
 

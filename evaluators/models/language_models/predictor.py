@@ -37,7 +37,7 @@ _COPIED: Final = 2048
 """Tokens of shared contexts that are copied for their windows in one run, at most: every layer keeps its own."""
 
 
-class Window(NamedTuple):
+class TokenWindow(NamedTuple):
     """One text for the model.
 
     Attributes:
@@ -51,7 +51,7 @@ class Window(NamedTuple):
     first: int
 
 
-class Job(NamedTuple):
+class ContextBatch(NamedTuple):
     """Windows that are run together, since what they stand after is the same.
 
     Attributes:
@@ -61,7 +61,7 @@ class Job(NamedTuple):
     """
 
     numbers: tuple[int, ...]
-    windows: tuple[Window, ...]
+    windows: tuple[TokenWindow, ...]
     shared: int = 0
 
 
@@ -97,7 +97,7 @@ class Predictor:
             # On an accelerator a further run of the model costs more than most contexts do.
             self._continues = self._agrees(self._after_contexts, adds_masks=False)
 
-    def nlls(self, windows: Sequence[Window]) -> npt.NDArray[np.float64]:
+    def nlls(self, windows: Sequence[TokenWindow]) -> npt.NDArray[np.float64]:
         """Return for each window the sum of -ln p of its scored tokens, of shape ``(windows,)``.
 
         Raises:
@@ -115,13 +115,13 @@ class Predictor:
             found = None
         if found is None:  # outside the handler, which holds the tensors of the run that failed
             release_memory()
-            jobs = [Job((number,), (window,)) for number, window in enumerate(windows)]
+            jobs = [ContextBatch((number,), (window,)) for number, window in enumerate(windows)]
             found = self._run(jobs)
         for job, sums in zip(jobs, found, strict=True):
             out[list(job.numbers)] = sums[: len(job.numbers)]
         return out
 
-    def forward(self, jobs: Sequence[Job]) -> npt.NDArray[np.float64]:
+    def forward(self, jobs: Sequence[ContextBatch]) -> npt.NDArray[np.float64]:
         """Run the model on jobs and return the sums of their windows, of shape ``(jobs, _TOGETHER)``, zeros after."""
         import numpy as np
         import torch
@@ -143,7 +143,7 @@ class Predictor:
             out[row, : len(job.numbers)] = [found[number] for number in job.numbers]
         return out
 
-    def _run(self, jobs: Sequence[Job]) -> npt.NDArray[np.float64]:
+    def _run(self, jobs: Sequence[ContextBatch]) -> npt.NDArray[np.float64]:
         budget = budget_for(self._model, self._device)
         return by_length(
             lambda numbers: self.forward([jobs[number] for number in numbers]),
@@ -151,7 +151,7 @@ class Predictor:
             budget,
         )
 
-    def _jobs(self, windows: Sequence[Window]) -> Iterator[Job]:
+    def _jobs(self, windows: Sequence[TokenWindow]) -> Iterator[ContextBatch]:
         """Put windows together that stand after the same tokens."""
         groups: defaultdict[Hashable, list[int]] = defaultdict(list)
         for number, window in enumerate(windows):
@@ -162,17 +162,17 @@ class Predictor:
             for start in range(0, len(numbers), most):
                 part = numbers[start : start + most]
                 if self.encodes or (len(part) - 1) * shared >= _SAVED:
-                    yield Job(tuple(part), tuple(windows[number] for number in part), shared)
+                    yield ContextBatch(tuple(part), tuple(windows[number] for number in part), shared)
                 else:
-                    yield from (Job((number,), (windows[number],)) for number in part)
+                    yield from (ContextBatch((number,), (windows[number],)) for number in part)
 
-    def _start_of(self, window: Window, number: int) -> Hashable:
+    def _start_of(self, window: TokenWindow, number: int) -> Hashable:
         """Return what other windows must share with this one to be run together with it."""
         if self.encodes:
             return window.source
         return tuple(window.ids[: window.first]) if self._continues else number
 
-    def _load(self, job: Job, at_once: int) -> int:
+    def _load(self, job: ContextBatch, at_once: int) -> int:
         """Return what a job weighs in a batch."""
         source = len(job.windows[0].source)
         load = load_of(job.shared or source) + sum(load_of(len(window.ids) - job.shared) for window in job.windows)
@@ -180,7 +180,7 @@ class Predictor:
         asked = sum(len(window.ids) - window.first for window in job.windows)
         return load if self._output.apart else max(load, _TARGET_WEIGHT * asked)
 
-    def _alone(self, jobs: Sequence[Job]) -> torch.Tensor:
+    def _alone(self, jobs: Sequence[ContextBatch]) -> torch.Tensor:
         windows = [window for job in jobs for window in job.windows]
         # No mask is needed on the right: no token looks at those after it.
         return self._sums(
@@ -189,7 +189,7 @@ class Predictor:
             lambda ids: self._model(input_ids=ids, use_cache=False),
         )
 
-    def _after_contexts(self, jobs: Sequence[Job]) -> torch.Tensor:
+    def _after_contexts(self, jobs: Sequence[ContextBatch]) -> torch.Tensor:
         """Return the sums of windows whose first ``job.shared`` tokens are the same in each job."""
         import torch
 
@@ -220,13 +220,13 @@ class Predictor:
             ),
         )
 
-    def _fit_together(self, jobs: Sequence[Job]) -> bool:
+    def _fit_together(self, jobs: Sequence[ContextBatch]) -> bool:
         """Return whether contexts, filled up to the longest, leave room for all texts after them."""
         longest = max(job.shared for job in jobs)
         after = max(len(window.ids) - job.shared for job in jobs for window in job.windows)
         return longest + after <= self._limit and longest * sum(len(job.windows) for job in jobs) <= _COPIED
 
-    def _after_sources(self, jobs: Sequence[Job]) -> torch.Tensor:
+    def _after_sources(self, jobs: Sequence[ContextBatch]) -> torch.Tensor:
         """Return the sums of windows whose sources are encoded once each."""
         from transformers.modeling_outputs import BaseModelOutput
 
@@ -248,7 +248,7 @@ class Predictor:
             ),
         )
 
-    def _owners(self, jobs: Sequence[Job]) -> torch.Tensor:
+    def _owners(self, jobs: Sequence[ContextBatch]) -> torch.Tensor:
         """Return for each window of some jobs the number of its job among them."""
         import torch
 
@@ -267,7 +267,7 @@ class Predictor:
         losses = self._output.losses(lambda: run(ids[:, :-1]), (rows, columns - 1), ids[rows, columns])
         return torch.zeros(len(tokens), dtype=torch.float64).index_add_(0, rows.cpu(), losses)
 
-    def _agrees(self, fast: Callable[[Sequence[Job]], torch.Tensor], *, adds_masks: bool) -> bool:
+    def _agrees(self, fast: Callable[[Sequence[ContextBatch]], torch.Tensor], *, adds_masks: bool) -> bool:
         """Return whether this model computes the same in a fast way, which not every architecture provides for."""
         import torch
 
@@ -275,10 +275,10 @@ class Predictor:
         for more in ((), (8, 9, 10)):  # of different lengths, so that one is filled up
             before = [4, 5, 6, 7, *more]
             for last in (11, 12):
-                causal = Window((), [*before, last, 13], len(before))
-                windows.append(Window(tuple(before), [4, last, 13], 1) if self.encodes else causal)
+                causal = TokenWindow((), [*before, last, 13], len(before))
+                windows.append(TokenWindow(tuple(before), [4, last, 13], 1) if self.encodes else causal)
         shared = [0 if self.encodes else window.first - 1 for window in windows]
-        jobs = [Job((at, at + 1), tuple(windows[at : at + 2]), shared[at]) for at in (0, 2)]
+        jobs = [ContextBatch((at, at + 1), tuple(windows[at : at + 2]), shared[at]) for at in (0, 2)]
         try:
             with torch.inference_mode():
                 plain = (self._after_sources if self.encodes else self._alone)(jobs)

@@ -41,7 +41,7 @@ class Perturbation:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class EncodedPart:
     """An encoded part of a text: ``text[start:end]``.
 
     Attributes:
@@ -59,7 +59,7 @@ class Part:
     end: int
     encoding: Encoding
     text: str | None
-    inner: tuple[Part, ...] = ()
+    inner: tuple[EncodedPart, ...] = ()
     whole: bool = False
     first: bool = False
 
@@ -119,7 +119,7 @@ _LINE: Final = re.compile(rf"{_ALPHABET}+={{0,2}}")
 _ADDRESS: Final = re.compile(r"[.:/@]")
 
 
-def find_encoded(text: str, encodings: Iterable[Encoding] = ()) -> list[Part]:
+def find_encoded(text: str, encodings: Iterable[Encoding] = ()) -> list[EncodedPart]:
     """Return the encoded parts of a text, in order.
 
     Base16 and Base64 are always looked for, whichever is named: models answer in another one than they were asked to.
@@ -141,7 +141,7 @@ class _Search:
         self.rotations = rotations
         self.budget = MAX_DECODED
 
-    def parts(self, text: str, nesting: int, *, turned: bool = False) -> list[Part]:
+    def parts(self, text: str, nesting: int, *, turned: bool = False) -> list[EncodedPart]:
         """Return the encoded parts of a text.
 
         Args:
@@ -152,7 +152,7 @@ class _Search:
         if nesting <= 0:
             return []
         begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
-        parts: list[Part] = []
+        parts: list[EncodedPart] = []
         for piece in _pieces(text):
             if self.budget <= 0:
                 break
@@ -165,7 +165,7 @@ class _Search:
             return self.with_rotation(text, parts, nesting)
         return parts
 
-    def with_rotation(self, text: str, parts: list[Part], nesting: int) -> list[Part]:
+    def with_rotation(self, text: str, parts: list[EncodedPart], nesting: int) -> list[EncodedPart]:
         """Return the parts of a text, and the text in ROT13 if it may be; what can be read there is not unread."""
         if self.budget < len(text) or not may_be_rotated(text):
             return parts
@@ -174,10 +174,10 @@ class _Search:
         inner = tuple(self.parts(clear, nesting - 1, turned=True))
         read = {(part.start, part.end) for part in inner if part.text is not None}
         parts = [part for part in parts if part.text is not None or (part.start, part.end) not in read]
-        return [*parts, Part(0, len(text), Encoding.ROT13, clear, inner, first=lean(text) < 0)]
+        return [*parts, EncodedPart(0, len(text), Encoding.ROT13, clear, inner, first=lean(text) < 0)]
 
 
-def _pieces(text: str) -> Iterator[Part]:
+def _pieces(text: str) -> Iterator[EncodedPart]:
     """Yield what of a text can be decoded by itself, or looks as if it should, with what it says."""
     for match in _CANDIDATE.finditer(text):
         spans = [match.span()]
@@ -186,7 +186,7 @@ def _pieces(text: str) -> Iterator[Part]:
         for start, end in spans:
             encoding, decoded = _decode(text[start:end], spaced=match["bytes"] is not None)
             if decoded is not None or _deliberate(text, start, end, encoding):
-                yield Part(start, end, encoding, decoded)
+                yield EncodedPart(start, end, encoding, decoded)
 
 
 def _joined(text: str, start: int, end: int) -> list[tuple[int, int]]:

@@ -51,7 +51,7 @@ class Rule:
     documentation: tuple[str, ...] = ()
 
 
-class Finding(NamedTuple):
+class RuleMatch(NamedTuple):
     """What a rule found in a text: ``text[start:end]``."""
 
     rule: Rule
@@ -59,7 +59,7 @@ class Finding(NamedTuple):
     end: int
 
 
-def scan(rules: Iterable[Rule], text: str, *, skip_documentation: bool) -> list[Finding]:
+def scan(rules: Iterable[Rule], text: str, *, skip_documentation: bool) -> list[RuleMatch]:
     """Return what rules find in a text, by position.
 
     A stretch of text is reported once, by the first rule of the list that finds it. A long dash between digits parts
@@ -80,7 +80,7 @@ def scan(rules: Iterable[Rule], text: str, *, skip_documentation: bool) -> list[
     return sorted(found, key=lambda finding: finding.start)
 
 
-def _found(rules: Sequence[Rule], plain: str, known: Sequence[Finding], skip_documentation: bool) -> list[Finding]:
+def _found(rules: Sequence[Rule], plain: str, known: Sequence[RuleMatch], skip_documentation: bool) -> list[RuleMatch]:
     """Return what is known, and what rules find elsewhere in a text that is folded."""
     digits: bool | None = None
     found = [*known]
@@ -100,12 +100,12 @@ _DIGITS: Final = re.compile(r"[0-9]{3}[0-9]*[ .()-]{0,2}[0-9]{2}")
 """Five digits with little between them."""
 
 
-def _findings(rule: Rule, text: str, skip_documentation: bool) -> list[Finding]:
-    found: list[Finding] = []
+def _findings(rule: Rule, text: str, skip_documentation: bool) -> list[RuleMatch]:
+    found: list[RuleMatch] = []
     for match in _matches(rule, text):
         if skip_documentation and rule.documented is not None and rule.documented(match[_group(rule)]):
             continue
-        found.append(Finding(rule, match.start(_group(rule)), match.end(_group(rule))))
+        found.append(RuleMatch(rule, match.start(_group(rule)), match.end(_group(rule))))
         if len(found) == MAX_FINDINGS:
             break
     return found
@@ -146,7 +146,7 @@ def _places(starts: Iterable[str], text: str) -> list[int]:
     return sorted(places)
 
 
-def _overlaps(new: Finding, found: Sequence[Finding]) -> bool:
+def _overlaps(new: RuleMatch, found: Sequence[RuleMatch]) -> bool:
     return any(new.start < old.end and old.start < new.end for old in found)
 
 

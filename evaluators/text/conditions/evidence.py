@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from leadline.evaluators.core.row import Chunk, Source, Span
+from leadline.evaluators.core.row import ContextChunk, Source, Span
 from leadline.evaluators.text.conditions.check import Match, Outcome
 
 JOINT: Final = " "
@@ -15,7 +15,7 @@ _SHOWN: Final = 500
 """Most characters of a condition in a message."""
 
 
-def joined(chunks: Sequence[Chunk]) -> str:
+def joined(chunks: Sequence[ContextChunk]) -> str:
     """Return the retrieved context as one text."""
     return JOINT.join(chunk.content for chunk in chunks)
 
@@ -47,7 +47,7 @@ def answer_spans(outcome: Outcome) -> Iterator[Span]:
         yield Span(Source.ACTUAL_ANSWER, match.start, match.end, note=note(match))
 
 
-def context_spans(outcome: Outcome, chunks: Sequence[Chunk]) -> Iterator[Span]:
+def context_spans(outcome: Outcome, chunks: Sequence[ContextChunk]) -> Iterator[Span]:
     """Yield where operands that were found in the joined chunks stand in them; one may reach over several."""
     for match in outcome.matches:
         begin = 0

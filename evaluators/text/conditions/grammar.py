@@ -49,7 +49,7 @@ class ConditionError(ValueError):
         super().__init__(f"at character {position + 1}: {expected}" + (f", found {found}" if found else ""))
 
 
-class Part(NamedTuple):
+class ConditionPart(NamedTuple):
     """A part of a condition as it was written; parts inside each other share the one string that they are cut from.
 
     Attributes:
@@ -71,7 +71,7 @@ class Text:
     """A string that must occur."""
 
     value: str
-    source: Part = field(default=Part(), compare=False, repr=False)
+    source: ConditionPart = field(default=ConditionPart(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Regexp:
     """A regular expression that must match somewhere."""
 
     pattern: str
-    source: Part = field(default=Part(), compare=False, repr=False)
+    source: ConditionPart = field(default=ConditionPart(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Not:
     """Holds when its operand does not."""
 
     operand: Node
-    source: Part = field(default=Part(), compare=False, repr=False)
+    source: ConditionPart = field(default=ConditionPart(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class And:
     """Holds when all operands do; at least two."""
 
     operands: tuple[Node, ...]
-    source: Part = field(default=Part(), compare=False, repr=False)
+    source: ConditionPart = field(default=ConditionPart(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Or:
     """Holds when one operand does; at least two."""
 
     operands: tuple[Node, ...]
-    source: Part = field(default=Part(), compare=False, repr=False)
+    source: ConditionPart = field(default=ConditionPart(), compare=False, repr=False)
 
 
 Node: TypeAlias = "Text | Regexp | Not | And | Or"
@@ -240,8 +240,8 @@ class _Parser:
                 self.tokens[self.at - 1].start, f"parentheses and NOTs are nested more than {MAX_DEPTH} deep"
             )
 
-    def since(self, first: int) -> Part:
-        return Part(self.source, self.tokens[first].start, self.tokens[self.at - 1].end)
+    def since(self, first: int) -> ConditionPart:
+        return ConditionPart(self.source, self.tokens[first].start, self.tokens[self.at - 1].end)
 
     def unexpected(self, message: str) -> ConditionError:
         return ConditionError(self.token.start, message, self.token.shown(self.source))

@@ -16,8 +16,8 @@ STRIKES = 3
 
 
 @dataclass
-class Patience:
-    """The patience of one process with the conditions of one run.
+class RegexTimeBudget:
+    """How long one process may spend on the conditions of one run.
 
     A condition that never ran out of time keeps its full time until ``limit``, whatever others did. From then on every
     condition is hurried and one time-out is enough: 100,000 conditions that all hang take ``limit`` and 0.05 seconds

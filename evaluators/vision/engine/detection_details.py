@@ -25,7 +25,7 @@ from leadline.evaluators.vision.engine.detection_records import curve_records, m
 from leadline.evaluators.vision.engine.image_batch import Rules
 from leadline.evaluators.vision.engine.image_set import Dataset, unfold
 from leadline.evaluators.vision.engine.payload import NEVER
-from leadline.evaluators.vision.engine.ranking import POINTS, Measured, rank
+from leadline.evaluators.vision.engine.ranking import POINTS, RankedMetrics, rank
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class DetectionModel:
     """All that the details of one model are made from.
 
     Attributes:
@@ -60,7 +60,7 @@ class Model:
         return self.rules.thresholds[self.rules.curve]
 
 
-def details(model: Model) -> Details:
+def details(model: DetectionModel) -> Details:
     """Return the values by label, curves, confusion matrices, examples and Valor's records."""
     import numpy as np
 
@@ -92,7 +92,7 @@ def details(model: Model) -> Details:
 
 
 def _label_values(
-    model: Model, measured: Measured, truths: npt.NDArray[np.float64], order: Sequence[int]
+    model: DetectionModel, measured: RankedMetrics, truths: npt.NDArray[np.float64], order: Sequence[int]
 ) -> Iterator[LabelValues]:
     import numpy as np
 
@@ -105,7 +105,7 @@ def _label_values(
         yield {"key": key, "value": value, "values": {**_values(model, measured, np.array([label])), **numbers}}
 
 
-def _key_values(model: Model, measured: Measured) -> Iterator[LabelValues]:
+def _key_values(model: DetectionModel, measured: RankedMetrics) -> Iterator[LabelValues]:
     import numpy as np
 
     for number, key in enumerate(model.dataset.keys):
@@ -113,7 +113,9 @@ def _key_values(model: Model, measured: Measured) -> Iterator[LabelValues]:
         yield {"key": key, "value": "", "values": _values(model, measured, labels)}
 
 
-def _values(model: Model, measured: Measured, labels: npt.NDArray[np.int64]) -> dict[str, float | int | None]:
+def _values(
+    model: DetectionModel, measured: RankedMetrics, labels: npt.NDArray[np.int64]
+) -> dict[str, float | int | None]:
     """Return the means over some labels: of a label key they are mAP and mAR."""
     precision, recall = measured.precision[labels], measured.recall[labels]
     out = {f"AP@{iou:g}": _finite(precision[:, model.ious.index(iou)]) for iou in model.returned}
@@ -126,7 +128,9 @@ def _finite(values: npt.NDArray[np.float64]) -> float | None:
     return float(values.mean()) if values.size and np.isfinite(values).all() else None
 
 
-def _curves(model: Model, counted: Counted, truths: npt.NDArray[np.float64], labels: Sequence[int]) -> list[Curve]:
+def _curves(
+    model: DetectionModel, counted: Counted, truths: npt.NDArray[np.float64], labels: Sequence[int]
+) -> list[Curve]:
     import numpy as np
 
     dataset = model.dataset
@@ -161,7 +165,7 @@ def _curve(
     y_label: str,
     x: Sequence[float],
     y: npt.NDArray[np.float64],
-    model: Model,
+    model: DetectionModel,
     labels: Sequence[int],
 ) -> Curve:
     several = len(model.dataset.keys) > 1
@@ -172,7 +176,7 @@ def _curve(
     return {"name": name, "x_label": x_label, "y_label": y_label, "series": series}
 
 
-def _confusion(model: Model, key: int) -> Confusion:
+def _confusion(model: DetectionModel, key: int) -> Confusion:
     """Count which ground truth of a label key is taken for what, by predictions of at least the score asked for."""
     import numpy as np
 
@@ -196,7 +200,7 @@ def _confusion(model: Model, key: int) -> Confusion:
     return confusion(dataset.keys[key], dataset.names, mine, expected.astype(np.int64), got.astype(np.int64), weight)
 
 
-def _examples(model: Model, errors: Errors) -> list[Example]:
+def _examples(model: DetectionModel, errors: Errors) -> list[Example]:
     """Return errors of every kind in turn, the worst of each first."""
     kinds = [
         _sorted(_mistaken(model, errors)),
@@ -211,7 +215,7 @@ def _sorted(examples: Iterator[Example]) -> list[Example]:
     return sorted(examples, key=lambda example: -(example["score"] or 0.0))
 
 
-def _mistaken(model: Model, errors: Errors) -> Iterator[Example]:
+def _mistaken(model: DetectionModel, errors: Errors) -> Iterator[Example]:
     """Yield ground truths that stand beside a prediction of another label in the confusion matrix."""
     import numpy as np
 
@@ -225,20 +229,20 @@ def _mistaken(model: Model, errors: Errors) -> Iterator[Example]:
             yield _example(model, "misclassification", truth=line, prediction=prediction)
 
 
-def _hallucinated(model: Model, errors: Errors) -> Iterator[Example]:
+def _hallucinated(model: DetectionModel, errors: Errors) -> Iterator[Example]:
     for lines in errors.hallucinated:
         for line in lines[: model.examples].tolist():
             yield _example(model, "hallucination", prediction=line)
 
 
-def _missed(model: Model, errors: Errors) -> Iterator[Example]:
+def _missed(model: DetectionModel, errors: Errors) -> Iterator[Example]:
     for lines in errors.truth:
         for line in lines[: model.examples].tolist():
             if max(model.dataset.truth["right"][line], model.dataset.truth["wrong"][line]) == NEVER:
                 yield _example(model, "no_prediction", truth=line)
 
 
-def _example(model: Model, kind: str, *, truth: int | None = None, prediction: int | None = None) -> Example:
+def _example(model: DetectionModel, kind: str, *, truth: int | None = None, prediction: int | None = None) -> Example:
     dataset = model.dataset
     image = dataset.truth_image[truth] if truth is not None else dataset.prediction_image[prediction]
     label = dataset.truth["label"][truth] if truth is not None else dataset.predictions["label"][prediction]

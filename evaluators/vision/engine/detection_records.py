@@ -10,7 +10,7 @@ from leadline.evaluators.vision.engine.confusion import whole
 from leadline.evaluators.vision.engine.detection_curves import CONFIDENCES, Counted, f1, ratio
 from leadline.evaluators.vision.engine.detection_errors import Errors
 from leadline.evaluators.vision.engine.image_set import Dataset
-from leadline.evaluators.vision.engine.ranking import Measured
+from leadline.evaluators.vision.engine.ranking import RankedMetrics
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def metric_records(
-    dataset: Dataset, measured: Measured, ious: Sequence[float], returned: Sequence[float]
+    dataset: Dataset, measured: RankedMetrics, ious: Sequence[float], returned: Sequence[float]
 ) -> Iterator[Mapping[str, Json]]:
     """Yield AP, AR and their means by label and label key.
 

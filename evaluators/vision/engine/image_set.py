@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from leadline.evaluators.core.label_map import LabelName
 from leadline.evaluators.vision.engine.payload import Records, prediction_type, truth_type, unpack
-from leadline.evaluators.vision.engine.ranking import Measured, Method, Ranking, rank
+from leadline.evaluators.vision.engine.ranking import Method, RankedMetrics, Ranking, rank
 from leadline.evaluators.vision.engine.summary import summarise
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Dataset:
 
         return np.bincount(self.truth["label"], weight[self.truth_image], len(self.names)).astype(np.float64)
 
-    def measure(self, weight: npt.NDArray[np.float64]) -> Measured:
+    def measure(self, weight: npt.NDArray[np.float64]) -> RankedMetrics:
         """Return average precision and recall by label and threshold; ``weight`` is how often each payload counts."""
         ranked = weight[self.prediction_image][self.ranking.order]
         return self.ranking.measure(ranked, self.truths(weight))

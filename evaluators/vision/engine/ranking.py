@@ -19,7 +19,7 @@ POINTS: Final = 101
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class RankedMetrics:
     """Average precision and recall by group and threshold, NaN where a group has no ground truth."""
 
     precision: npt.NDArray[np.float64]
@@ -65,7 +65,7 @@ class Ranking:
     ignored_before: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
     grid: npt.NDArray[np.float64]
 
-    def measure(self, weight: npt.NDArray[np.float64], truth: npt.NDArray[np.float64]) -> Measured:
+    def measure(self, weight: npt.NDArray[np.float64], truth: npt.NDArray[np.float64]) -> RankedMetrics:
         """Return average precision and recall.
 
         Args:
@@ -81,7 +81,7 @@ class Ranking:
         with np.errstate(divide="ignore", invalid="ignore"):
             recall = np.where(positives > 0, recalled / positives, np.nan)
         average = np.where(positives > 0, gained / POINTS, np.nan)
-        return Measured(average.reshape(shape).T, recall.reshape(shape).T)
+        return RankedMetrics(average.reshape(shape).T, recall.reshape(shape).T)
 
     def curves(self, weight: npt.NDArray[np.float64], truth: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return the best precision at or beyond each of the 101 recalls, shape ``(groups, thresholds, 101)``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leadline.evaluators.vision.engine.ranking import Measured
+from leadline.evaluators.vision.engine.ranking import RankedMetrics
 
 if TYPE_CHECKING:
     import numpy as np
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def summarise(
-    measured: Measured,
+    measured: RankedMetrics,
     truth: npt.NDArray[np.float64],
     key: npt.NDArray[np.int64],
     owner_of_key: npt.NDArray[np.int64],

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leadline.tasks.analyse.clusters import families
+from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.analyse.findings.finding import RETRIEVAL, Finding
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.analyse.findings.wording import count, listing, number
@@ -96,7 +96,7 @@ def _paired(view: RunView, leads: Sequence[Lead]) -> dict[tuple[int, int, int], 
     connection = view.connection
     metric_ids, model_ids = zip(*wanted, strict=True)
     connection.register("leaders", pa.table({"metric_id": metric_ids, "model_id": model_ids}))
-    connection.register("families", families(connection))
+    connection.register("families", perturbation_clusters(connection))
     lines = records(connection, sql("insights/paired"))
     connection.unregister("families")
     connection.unregister("leaders")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from leadline.evaluators.core.row import Field, Severity
+from leadline.evaluators.core.row import RowField, Severity
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.analyse.findings.wording import count, listing, number, quoted
@@ -21,18 +21,18 @@ class Missing(NamedTuple):
     some: Severity
 
 
-FIELDS: Final[Mapping[Field, Missing]] = {
-    Field.QUESTION: Missing("question", Severity.HIGH, Severity.MEDIUM),
-    Field.EXPECTED_ANSWER: Missing("expected answer", Severity.HIGH, Severity.MEDIUM),
-    Field.ACTUAL_ANSWER: Missing("actual answer", Severity.HIGH, Severity.HIGH),
-    Field.RETRIEVED_CONTEXT: Missing("retrieved context", Severity.HIGH, Severity.MEDIUM),
-    Field.RETRIEVED_DOCUMENTS: Missing("retrieved document", Severity.MEDIUM, Severity.LOW),
-    Field.EXPECTED_DOCUMENTS: Missing("expected document", Severity.MEDIUM, Severity.LOW),
-    Field.CONDITION: Missing("condition", Severity.MEDIUM, Severity.LOW),
-    Field.EXPECTED_ANNOTATIONS: Missing("expected annotations", Severity.HIGH, Severity.MEDIUM),
-    Field.PREDICTED_ANNOTATIONS: Missing("predicted annotations", Severity.HIGH, Severity.HIGH),
+FIELDS: Final[Mapping[RowField, Missing]] = {
+    RowField.QUESTION: Missing("question", Severity.HIGH, Severity.MEDIUM),
+    RowField.EXPECTED_ANSWER: Missing("expected answer", Severity.HIGH, Severity.MEDIUM),
+    RowField.ACTUAL_ANSWER: Missing("actual answer", Severity.HIGH, Severity.HIGH),
+    RowField.RETRIEVED_CONTEXT: Missing("retrieved context", Severity.HIGH, Severity.MEDIUM),
+    RowField.RETRIEVED_DOCUMENTS: Missing("retrieved document", Severity.MEDIUM, Severity.LOW),
+    RowField.EXPECTED_DOCUMENTS: Missing("expected document", Severity.MEDIUM, Severity.LOW),
+    RowField.CONDITION: Missing("condition", Severity.MEDIUM, Severity.LOW),
+    RowField.EXPECTED_ANNOTATIONS: Missing("expected annotations", Severity.HIGH, Severity.MEDIUM),
+    RowField.PREDICTED_ANNOTATIONS: Missing("predicted annotations", Severity.HIGH, Severity.HIGH),
 }
-_OF_RAG: Final = frozenset({Field.RETRIEVED_CONTEXT, Field.RETRIEVED_DOCUMENTS})
+_OF_RAG: Final = frozenset({RowField.RETRIEVED_CONTEXT, RowField.RETRIEVED_DOCUMENTS})
 
 
 def missing_input_problems(view: RunView) -> Iterator[Finding]:
@@ -49,7 +49,7 @@ def missing_input_problems(view: RunView) -> Iterator[Finding]:
                 yield found
 
 
-def _missing(view: RunView, field: Field, missing: Missing, needing: Sequence[int]) -> Finding | None:
+def _missing(view: RunView, field: RowField, missing: Missing, needing: Sequence[int]) -> Finding | None:
     lines = [
         line
         for line in records(view.connection, sql("problems/missing_input").format(field=field.value, most=MOST_ROWS))
@@ -129,12 +129,12 @@ def inapplicable_problems(view: RunView) -> Iterator[Finding]:
         )
 
 
-def _lacks_one(view: RunView, required: Sequence[Field]) -> bool:
+def _lacks_one(view: RunView, required: Sequence[RowField]) -> bool:
     """Return whether some required input is missing from every row."""
     return not all(_some_row_has(view, [field]) for field in required)
 
 
-def _some_row_has(view: RunView, fields: Sequence[Field]) -> bool:
+def _some_row_has(view: RunView, fields: Sequence[RowField]) -> bool:
     """Return whether there is a row with all of some inputs."""
     present = " AND ".join(f"digests.{field.value} IS NOT NULL" for field in fields) or "true"
     statement = (

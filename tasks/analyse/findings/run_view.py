@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.evaluators.core.base import Evaluator, Spec
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import all_evaluators
-from leadline.evaluators.core.row import Field
+from leadline.evaluators.core.row import RowField
 from leadline.tasks.db.tables import records
 
 if TYPE_CHECKING:
@@ -74,12 +74,12 @@ class RunView:
         kind = self._kind(evaluator_id)
         return kind.spec if kind else None
 
-    def required(self, evaluator_id: int) -> tuple[Field, ...]:
+    def required(self, evaluator_id: int) -> tuple[RowField, ...]:
         """Return the inputs that an evaluator needs under the run's parameters; none if it is not installed here."""
         return self._required.get(evaluator_id, ())
 
     @cached_property
-    def _required(self) -> dict[int, tuple[Field, ...]]:
+    def _required(self) -> dict[int, tuple[RowField, ...]]:
         kinds = {evaluator_id: self._kind(evaluator_id) for evaluator_id in self.evaluators}
         return {id_: _needs(kind, self.evaluators[id_]["params"]) for id_, kind in kinds.items() if kind}
 
@@ -148,7 +148,7 @@ class RunView:
         return out | {name: jsonable(value) for name, value in more.items()}
 
 
-def _needs(kind: type[Evaluator], params: dict[str, Any]) -> tuple[Field, ...]:
+def _needs(kind: type[Evaluator], params: dict[str, Any]) -> tuple[RowField, ...]:
     """Return what an evaluator needs under parameters, or usually needs if they are those of another version of it."""
     try:
         return kind(kind.parameters.build(kind.spec.id, params)).required

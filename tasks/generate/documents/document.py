@@ -111,7 +111,7 @@ class Headings:
         return tuple(title for _, title in self._open)
 
 
-class Draft:
+class DocumentDraft:
     """A document's text while it is put together."""
 
     def __init__(self) -> None:

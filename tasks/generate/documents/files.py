@@ -64,7 +64,7 @@ class File:
 
 
 @dataclass
-class Found:
+class FoundFiles:
     """What arguments led to.
 
     Attributes:
@@ -90,7 +90,7 @@ class Found:
         return out
 
 
-def find_files(arguments: Sequence[str | os.PathLike[str]], prefix: str = "") -> Found:
+def find_files(arguments: Sequence[str | os.PathLike[str]], prefix: str = "") -> FoundFiles:
     """Return the documents that arguments name.
 
     Folders are searched at any depth. Hidden files and folders in them are passed over, as are files of other kinds;
@@ -100,14 +100,14 @@ def find_files(arguments: Sequence[str | os.PathLike[str]], prefix: str = "") ->
         arguments: Files and folders.
         prefix: Put before every ``uri``.
     """
-    found = Found()
+    found = FoundFiles()
     for argument in arguments:
         _find(Path(argument), prefix, found)
     _refuse_repeats(found)
     return found
 
 
-def _find(argument: Path, prefix: str, found: Found) -> None:
+def _find(argument: Path, prefix: str, found: FoundFiles) -> None:
     try:
         path = from_home(argument)
         status = path.stat()
@@ -132,7 +132,7 @@ def _find(argument: Path, prefix: str, found: Found) -> None:
         _take(path, prefix + _decoded(path.name), found, named=True)
 
 
-def _walk(folder: Path, found: Found) -> Iterator[Path]:
+def _walk(folder: Path, found: FoundFiles) -> Iterator[Path]:
     """Yield the files below a folder in the order of their names, links and hidden ones left out."""
     failures: list[OSError] = []
     for parent, folders, names in os.walk(folder, onerror=failures.append):
@@ -151,7 +151,7 @@ def _walk(folder: Path, found: Found) -> Iterator[Path]:
         found.faults.append(f"{legible(str(error.filename))}: it cannot be read: {_reason(error)}")
 
 
-def _take(path: Path, uri: str, found: Found, *, named: bool) -> None:
+def _take(path: Path, uri: str, found: FoundFiles, *, named: bool) -> None:
     """Take a file for a document if it is one; an unknown kind is a fault only where it was named."""
     kind = ENDINGS.get(path.suffix.lower())
     if kind is None:
@@ -175,7 +175,7 @@ def _take(path: Path, uri: str, found: Found, *, named: bool) -> None:
         found.files.append(File(path, uri, kind, status.st_size, status.st_mtime_ns))
 
 
-def _refuse_repeats(found: Found) -> None:
+def _refuse_repeats(found: FoundFiles) -> None:
     """Refuse two files under one name; one file that several arguments lead to is taken once."""
     by_uri: dict[str, File] = {}
     for file in found.files:

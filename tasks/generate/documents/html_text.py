@@ -11,7 +11,7 @@ import re
 from html.parser import HTMLParser
 from typing import Final
 
-from leadline.tasks.generate.documents.document import Document, Draft, Headings
+from leadline.tasks.generate.documents.document import Document, DocumentDraft, Headings
 from leadline.tasks.generate.documents.plain_text import decode
 
 UNSEEN: Final = frozenset(
@@ -69,7 +69,7 @@ class _Reader(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self._draft = Draft()
+        self._draft = DocumentDraft()
         self._headings = Headings()
         self._unseen = ""
         self._depth = 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from leadline.tasks.generate.documents.document import Document, Unreadable, legible
 from leadline.tasks.generate.documents.files import File, Kind
 from leadline.tasks.generate.documents.plain_text import decode, read_markdown, read_plain
-from leadline.tasks.generate.documents.sandbox import Apart
+from leadline.tasks.generate.documents.sandbox import SandboxedReader
 
 
 def read_documents(
@@ -22,7 +22,7 @@ def read_documents(
         encoding: How text and HTML without a byte order mark are encoded; by default what an HTML file says of itself,
             else UTF-8.
     """
-    with Apart() as apart:
+    with SandboxedReader() as apart:
         for file in files:
             try:
                 document = _read(file, encoding, apart)
@@ -38,7 +38,7 @@ def read_documents(
                     warnings.append(f"{legible(file.uri)} holds no text{hint}; it was left out.")
 
 
-def _read(file: File, encoding: str | None, apart: Apart) -> Document:
+def _read(file: File, encoding: str | None, apart: SandboxedReader) -> Document:
     if file.kind in (Kind.PDF, Kind.HTML):
         return apart.read(file, encoding)
     text = decode(file.path.read_bytes(), encoding or "utf-8")

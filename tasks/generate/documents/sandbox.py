@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import orjson
 
-from leadline.tasks.generate.documents.document import Document, Draft, Mark, Unreadable
+from leadline.tasks.generate.documents.document import Document, DocumentDraft, Mark, Unreadable
 from leadline.tasks.generate.documents.files import File, Kind
 from leadline.tasks.generate.documents.html_text import read_page
 from leadline.tasks.generate.documents.pdf import read_pages
@@ -38,7 +38,7 @@ MEMORY: Final = 4 * 1024**3
 _STOP_S: Final = 5.0
 
 
-class Apart(AbstractContextManager["Apart"]):
+class SandboxedReader(AbstractContextManager["SandboxedReader"]):
     """Reads files in another process.
 
     Args:
@@ -62,7 +62,7 @@ class Apart(AbstractContextManager["Apart"]):
         Raises:
             Unreadable: It cannot be read, or not in time.
         """
-        draft = Draft()
+        draft = DocumentDraft()
         document: Document | None = None
         for message in self._messages({"path": os.fsencode(file.path).hex(), "kind": file.kind, "encoding": encoding}):
             if "text" in message:

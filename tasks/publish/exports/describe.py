@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, Finding, MetricView, number
+from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, MetricView, PublishedFinding, number
 
 OPEN_END: Final = 1234567.0
 """What readers of this layout take for an infinite end of a range."""
@@ -44,7 +44,7 @@ def descriptor(evaluator: EvaluatorView) -> dict[str, Any]:
     }
 
 
-def finding(facts: Facts, item: Finding, explanation: str = "") -> dict[str, Any]:
+def finding(facts: Facts, item: PublishedFinding, explanation: str = "") -> dict[str, Any]:
     """Return a problem or an insight as the files of the tree hold it."""
     evaluator, metric, model = (
         facts.evaluator(item.evaluator_id),

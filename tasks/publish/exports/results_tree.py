@@ -17,7 +17,7 @@ from leadline.tasks.publish.facts import statements
 from leadline.tasks.publish.report.details_page import write_details
 from leadline.tasks.publish.reuse import RowsFiles
 from leadline.tasks.publish.templating import render, visible
-from leadline.tasks.publish.views import EvaluatorView, Facts, Finding
+from leadline.tasks.publish.views import EvaluatorView, Facts, PublishedFinding
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -112,7 +112,7 @@ def _write_archive(folder: Path) -> None:
                         target.write(block)
 
 
-def _concerns(item: Finding, evaluator: EvaluatorView) -> bool:
+def _concerns(item: PublishedFinding, evaluator: EvaluatorView) -> bool:
     """Whether a finding is this evaluator's, alone or together with others (then ``attrs`` names them)."""
     shared = item.attrs.get("evaluator_ids")
     return item.evaluator_id == evaluator.id or (isinstance(shared, list) and evaluator.key in shared)

@@ -20,7 +20,7 @@ SYMBOLS: Final[Mapping[str | None, str]] = {"pass": "✓", "fail": "✗", "incon
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class HeatCell:
     """One cell of the heat map.
 
     Attributes:
@@ -41,7 +41,7 @@ class Cell:
     title: str
 
 
-def heat_row(facts: Facts, metric: MetricView) -> list[Cell]:
+def heat_row(facts: Facts, metric: MetricView) -> list[HeatCell]:
     """Return the cells of one metric, in the order of the models; the best value is marked when models differ."""
     found = [facts.aggregates.get((metric.id, model.id)) for model in facts.models]
     values = [item.value for item in found if item is not None and item.value is not None]
@@ -62,7 +62,7 @@ def _scale(metric: MetricView, values: list[float]) -> tuple[float, float]:
     return low, high
 
 
-def _cell(metric: MetricView, model: ModelView, item: Aggregate | None, scale: tuple[float, float]) -> Cell:
+def _cell(metric: MetricView, model: ModelView, item: Aggregate | None, scale: tuple[float, float]) -> HeatCell:
     if item is None or item.value is None:
         lost = item is not None and item.n_unscored > 0
         title = f"{metric.name}, {model.label}: " + (
@@ -70,7 +70,7 @@ def _cell(metric: MetricView, model: ModelView, item: Aggregate | None, scale: t
             if item is not None and lost
             else "not applicable, the rows lack an input"
         )
-        return Cell(
+        return HeatCell(
             model,
             "?" if lost else ABSENT,
             "",
@@ -86,7 +86,7 @@ def _cell(metric: MetricView, model: ModelView, item: Aggregate | None, scale: t
     if item.ci_low is not None and item.ci_high is not None and math.isfinite(item.ci_low):
         interval = f"{figure(item.ci_low, metric.share)}{RANGE}{figure(item.ci_high, metric.share)}"
     gap = "" if not item.n_unscored else percent(item.coverage)
-    return Cell(
+    return HeatCell(
         model=model,
         value=figure(item.value, metric.share),
         symbol=SYMBOLS[item.verdict],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.tasks.publish import jsonio
 from leadline.tasks.publish.facts import statements
 from leadline.tasks.publish.reuse import RowsFiles
-from leadline.tasks.publish.views import Facts, Finding, MetricView, number
+from leadline.tasks.publish.views import Facts, MetricView, PublishedFinding, number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -277,7 +277,9 @@ def _flips(connection: DuckDBPyConnection, metrics: dict[int, int], models: dict
     ]
 
 
-def _problem(item: Finding, at: dict[int, int], models: dict[int, int], evaluators: dict[int, int]) -> dict[str, Any]:
+def _problem(
+    item: PublishedFinding, at: dict[int, int], models: dict[int, int], evaluators: dict[int, int]
+) -> dict[str, Any]:
     return {
         "severity": item.severity,
         "type": item.type,

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.evaluators.classification.labels import Classification, ClassificationParams
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.row import Field, NotApplicable, Row
+from leadline.evaluators.core.row import NotApplicable, Row, RowField
 
-TOOLS = Toolbox()
+TOOLS = EvalContext()
 PAIRS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abcz")), min_size=1, max_size=30)
 
 
@@ -280,5 +280,5 @@ def test_only_cases_of_the_categories_asked_for_are_classified():
     first, second = evaluator.score(rows, TOOLS)
     assert first.values["accuracy"] == 1.0
     assert isinstance(second.values["accuracy"], NotApplicable)
-    assert Field.CATEGORIES in evaluator.reads
-    assert Field.CATEGORIES not in Classification().reads
+    assert RowField.CATEGORIES in evaluator.reads
+    assert RowField.CATEGORIES not in Classification().reads

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.evaluators.classification.valor_classification import ValorClassification
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.row import NotApplicable, Row
 
-TOOLS = Toolbox()
+TOOLS = EvalContext()
 RECORDED = json.loads((Path(__file__).parent / "valor_core_classification.json").read_text(encoding="utf-8"))["cases"]
 DETAILED = "DetailedPrecisionRecallCurve"
 EXCEPTIONS = {("10 test_compute_confusion_matrix_at_label_key_using_label_map", "ROCAUC", "class")}

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from leadline.evaluators.core.base import RowEvaluator, Spec, describe
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.row import Field, Reason, Row, RowScore, Unscored
+from leadline.evaluators.core.row import Reason, Row, RowField, RowScore, Unscored
 from leadline.evaluators.models.refs import ModelRef
 
-TOOLS = Toolbox(Settings(splitter="rules"))
+TOOLS = EvalContext(Settings(splitter="rules"))
 
 
 class ShoutingParams(Params):
@@ -28,9 +28,9 @@ class Shouting(RowEvaluator):
         id="shouting",
         name="Shouting",
         family="generation",
-        inputs=(Field.QUESTION, Field.ACTUAL_ANSWER),
-        optional=frozenset({Field.QUESTION}),
-        also_reads=(Field.CONDITION,),
+        inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
+        optional=frozenset({RowField.QUESTION}),
+        also_reads=(RowField.CONDITION,),
         metrics=(
             Metric("shouting", "Shouting", higher_is_better=False, primary=True),
             Metric("overall", "Overall", higher_is_better=False, dataset_level=True),
@@ -38,7 +38,7 @@ class Shouting(RowEvaluator):
     )
     parameters = ShoutingParams
 
-    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         if row.actual_answer == "slow":
             raise TimeoutError("took too long")
         letters = [character for character in row.actual_answer or "" if character.isalpha()]
@@ -59,8 +59,8 @@ def test_rows_are_scored_in_order_and_one_failure_stays_alone(caplog):
 
 def test_required_and_read_fields_follow_the_spec():
     evaluator = Shouting()
-    assert evaluator.required == (Field.ACTUAL_ANSWER,)
-    assert evaluator.reads == (Field.QUESTION, Field.ACTUAL_ANSWER, Field.CONDITION)
+    assert evaluator.required == (RowField.ACTUAL_ANSWER,)
+    assert evaluator.reads == (RowField.QUESTION, RowField.ACTUAL_ANSWER, RowField.CONDITION)
     assert evaluator.row_metrics == ("shouting",)
 
 
@@ -72,10 +72,10 @@ def test_identity_covers_version_parameters_sentences_and_models(monkeypatch):
     class Splitting(Shouting):
         spec = Spec(**{name: getattr(Shouting.spec, name) for name in Spec.__slots__} | {"sentences": True})
 
-        def models(self, tools):
+        def models(self, ctx):
             return (ModelRef("embedder", "some/model", "abc"),)
 
-    monkeypatch.setattr(Toolbox, "model_identity", lambda self, ref: str(ref))
+    monkeypatch.setattr(EvalContext, "model_identity", lambda self, ref: str(ref))
     assert Splitting().identity(TOOLS) == plain | {
         "sentences": TOOLS.splitter.identity,
         "models": ["some/model@abc"],

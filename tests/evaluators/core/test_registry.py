@@ -11,21 +11,21 @@ from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import FAMILIES, all_evaluators, get, register
-from leadline.evaluators.core.row import Field
+from leadline.evaluators.core.row import RowField
 from leadline.evaluators.summarization.bleu import Bleu
 
 MODULE = """
 from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Field, RowScore
+from leadline.evaluators.core.row import Row, RowField, RowScore
 
 @register
 class Shouting(RowEvaluator):
-    spec = Spec(id="acme.shouting", name="Shouting", family="generation", inputs=(Field.ACTUAL_ANSWER,),
+    spec = Spec(id="acme.shouting", name="Shouting", family="generation", inputs=(RowField.ACTUAL_ANSWER,),
                 metrics=(Metric("shouting", "Shouting", higher_is_better=False, primary=True),))
 
-    def score_row(self, row, tools):
+    def score_row(self, row, ctx):
         return RowScore({"shouting": float(row.actual_answer.isupper())})
 """
 
@@ -51,9 +51,9 @@ def test_two_evaluators_of_one_id_are_refused(monkeypatch):
     monkeypatch.setattr(registry, "_registered", dict(all_evaluators()))
 
     class Other(RowEvaluator):
-        spec = Spec("bleu", "Other", "generation", (Field.ACTUAL_ANSWER,), (Metric("m", "M", True, primary=True),))
+        spec = Spec("bleu", "Other", "generation", (RowField.ACTUAL_ANSWER,), (Metric("m", "M", True, primary=True),))
 
-        def score_row(self, row, tools):
+        def score_row(self, row, ctx):
             raise AssertionError("never scored")
 
     with pytest.raises(UsageError, match=r"Two evaluators are called 'bleu'.*summarization\.bleu\.Bleu.*Other"):
@@ -71,9 +71,9 @@ def test_another_package_brings_evaluators_by_an_entry_point(tmp_path):
         import sys
         sys.path.insert(0, {str(tmp_path)!r})
         from leadline.evaluators.core.registry import get
-        from leadline.evaluators.core.context import Toolbox
+        from leadline.evaluators.core.context import EvalContext
         from leadline.evaluators.core.row import Row
-        print(get("acme.shouting")().score([Row("c", "m", actual_answer="HO")], Toolbox())[0].values)
+        print(get("acme.shouting")().score([Row("c", "m", actual_answer="HO")], EvalContext())[0].values)
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "{'shouting': 1.0}", done.stderr

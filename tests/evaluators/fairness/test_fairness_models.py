@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.errors import ModelUnavailable, UsageError
 from leadline.evaluators.core.row import NotApplicable, Reason, Row, RowScore, Unscored
 from leadline.evaluators.fairness.fairness_bias import FairnessBias
@@ -23,8 +23,8 @@ ANSWER = "The pump starts at seven. It is loud! Says the manual: it stops at nin
 
 
 @pytest.fixture
-def tools() -> Toolbox:
-    return Toolbox(Settings(device="cpu", splitter="rules"))
+def ctx() -> EvalContext:
+    return EvalContext(Settings(device="cpu", splitter="rules"))
 
 
 def row(answer: str) -> Row:
@@ -45,7 +45,7 @@ def reasons(score: RowScore) -> set[Reason]:
 
 class TestToxicity:
     def test_each_metric_is_the_maximum_over_the_sentences_of_detoxify_s_own_prediction(
-        self, tiny: Callable[[str], Path], tools: Toolbox, tmp_path: Path
+        self, tiny: Callable[[str], Path], ctx: EvalContext, tmp_path: Path
     ) -> None:
         import torch
         from detoxify import Detoxify
@@ -65,71 +65,71 @@ class TestToxicity:
         torch.save({"config": config, "state_dict": state}, tmp_path / "toxic_original.ckpt")
         published = Detoxify(checkpoint=str(tmp_path / "toxic_original.ckpt"))
         rows = [row(ANSWER), row("nine"), row("Seven at nine, and loud. " * 3)]
-        for one, score in zip(rows, toxicity(folder).score(rows, tools), strict=True):
-            predictions = [published.predict(each.text) for each in tools.sentences(one.actual_answer or "")]
+        for one, score in zip(rows, toxicity(folder).score(rows, ctx), strict=True):
+            predictions = [published.predict(each.text) for each in ctx.sentences(one.actual_answer or "")]
             assert set(predictions[0]) == set(KINDS)
             for key in KINDS:
                 expected = max(prediction[key] for prediction in predictions)
                 assert score.values[key] == pytest.approx(expected, abs=1e-5)
 
     def test_evidence_points_at_the_worst_sentence_of_each_metric(
-        self, tiny: Callable[[str], Path], tools: Toolbox
+        self, tiny: Callable[[str], Path], ctx: EvalContext
     ) -> None:
-        (score,) = toxicity(tiny("bert")).score([row(ANSWER)], tools)
+        (score,) = toxicity(tiny("bert")).score([row(ANSWER)], ctx)
         worst = score.evidence.data["worst"]
         assert isinstance(worst, dict)
         for key, found in worst.items():
             sentence = ANSWER[found["start"] : found["end"]]
             assert sentence == found["sentence"]
-            (alone,) = toxicity(tiny("bert")).score([row(sentence)], tools)
+            (alone,) = toxicity(tiny("bert")).score([row(sentence)], ctx)
             assert alone.values[key] == pytest.approx(score.values[key], abs=1e-5)
         assert [ANSWER[span.start : span.end] for span in score.evidence.spans] == [
-            sentence.text for sentence in tools.sentences(ANSWER)
+            sentence.text for sentence in ctx.sentences(ANSWER)
         ]
         assert max(span.value or 0.0 for span in score.evidence.spans) == score.values["toxicity"]
 
-    def test_the_end_of_a_long_sentence_counts(self, tiny: Callable[[str], Path], tools: Toolbox) -> None:
+    def test_the_end_of_a_long_sentence_counts(self, tiny: Callable[[str], Path], ctx: EvalContext) -> None:
         """Detoxify reads the first 512 tokens of a text; no toxic end may hide behind them."""
         start = "seven and nine " * 30
         folder = tiny("bert")
-        (calm,) = toxicity(folder).score([row(start)], tools)
+        (calm,) = toxicity(folder).score([row(start)], ctx)
         ends = ("loud loud loud loud", "the manual says", "it it it it it", "? ! ? !")
-        scores = toxicity(folder).score([row(start + end) for end in ends], tools)
+        scores = toxicity(folder).score([row(start + end) for end in ends], ctx)
         assert any(score.values["toxicity"] != pytest.approx(calm.values["toxicity"], abs=1e-6) for score in scores)
 
-    def test_labels_are_found_by_name_whatever_their_order(self, tiny: Callable[[str], Path], tools: Toolbox) -> None:
+    def test_labels_are_found_by_name_whatever_their_order(self, tiny: Callable[[str], Path], ctx: EvalContext) -> None:
         folder = tiny("roberta")
         ref = ModelRef("classifier", str(folder))
-        (found,) = classifiers.classify(ref, ["It is loud!"], settings=tools.settings)
-        (score,) = toxicity(folder).score([row("It is loud!")], tools)
+        (found,) = classifiers.classify(ref, ["It is loud!"], settings=ctx.settings)
+        (score,) = toxicity(folder).score([row("It is loud!")], ctx)
         for place, name in enumerate(found.labels):
             if name in KINDS:
                 assert score.values[name] == pytest.approx(found.sigmoid[0, place], abs=1e-9)
 
     def test_a_kind_that_the_model_has_no_output_for_is_not_applicable(
-        self, tiny: Callable[[str], Path], tools: Toolbox, tmp_path: Path
+        self, tiny: Callable[[str], Path], ctx: EvalContext, tmp_path: Path
     ) -> None:
         folder = shutil.copytree(tiny("bert"), tmp_path / "model")
         config = json.loads((folder / "config.json").read_text())
         config["id2label"]["3"] = "sexual_explicit"
         (folder / "config.json").write_text(json.dumps(config))
-        (score,) = toxicity(folder).score([row(ANSWER)], tools)
+        (score,) = toxicity(folder).score([row(ANSWER)], ctx)
         assert isinstance(score.values["threat"], NotApplicable)
         assert isinstance(score.values["toxicity"], float)
         assert score.complete
 
-    def test_a_model_without_toxicity_is_refused(self, tiny: Callable[[str], Path], tools: Toolbox) -> None:
+    def test_a_model_without_toxicity_is_refused(self, tiny: Callable[[str], Path], ctx: EvalContext) -> None:
         with pytest.raises(ModelUnavailable, match="no output for toxicity"):
-            toxicity(tiny("bias")).score([row(ANSWER)], tools)
+            toxicity(tiny("bias")).score([row(ANSWER)], ctx)
 
     @pytest.mark.parametrize("answer", ["", " \n"])
     def test_an_answer_without_a_sentence_is_unscorable(
-        self, answer: str, tiny: Callable[[str], Path], tools: Toolbox
+        self, answer: str, tiny: Callable[[str], Path], ctx: EvalContext
     ) -> None:
-        (score,) = toxicity(tiny("bert")).score([row(answer)], tools)
+        (score,) = toxicity(tiny("bert")).score([row(answer)], ctx)
         assert reasons(score) == {Reason.UNSCORABLE}
 
-    def test_detoxify_s_models_go_by_their_names(self, tools: Toolbox) -> None:
+    def test_detoxify_s_models_go_by_their_names(self, ctx: EvalContext) -> None:
         sources = {
             "original": "unitary/toxic-bert",
             "unbiased": "unitary/unbiased-toxic-roberta",
@@ -137,29 +137,29 @@ class TestToxicity:
         }
         for name, source in sources.items():
             evaluator = Toxicity(Toxicity.parameters.build("toxicity", {"toxicity_model": name}))
-            assert evaluator.models(tools) == (ModelRef("classifier", source, catalogue.REVISIONS[source]),)
-        assert Toxicity().models(tools) == (catalogue.TOXIC_BERT,)
+            assert evaluator.models(ctx) == (ModelRef("classifier", source, catalogue.REVISIONS[source]),)
+        assert Toxicity().models(ctx) == (catalogue.TOXIC_BERT,)
 
-    def test_the_same_weights_under_another_name_have_the_same_key(self, tools: Toolbox) -> None:
+    def test_the_same_weights_under_another_name_have_the_same_key(self, ctx: EvalContext) -> None:
         named = Toxicity(Toxicity.parameters.build("toxicity", {"toxicity_model": "unitary/toxic-bert"}))
-        assert named.identity(tools) == Toxicity().identity(tools)
+        assert named.identity(ctx) == Toxicity().identity(ctx)
 
-    def test_a_name_that_is_none_is_refused(self, tools: Toolbox) -> None:
+    def test_a_name_that_is_none_is_refused(self, ctx: EvalContext) -> None:
         evaluator = Toxicity(Toxicity.parameters.build("toxicity", {"toxicity_model": "not a model"}))
         with pytest.raises(UsageError):
-            evaluator.models(tools)
+            evaluator.models(ctx)
 
     def test_absent_weights_are_unavailable_with_the_command_that_fetches_them(
-        self, tools: Toolbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, ctx: EvalContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
         with pytest.raises(ModelUnavailable, match="leadline models pull unitary/toxic-bert"):
-            Toxicity().score([row(ANSWER)], tools)
+            Toxicity().score([row(ANSWER)], ctx)
 
 
 class TestFairnessBias:
     def test_the_value_is_the_probability_of_the_label_biased(
-        self, tiny: Callable[[str], Path], tools: Toolbox
+        self, tiny: Callable[[str], Path], ctx: EvalContext
     ) -> None:
         import torch
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -167,17 +167,17 @@ class TestFairnessBias:
         folder = tiny("bias-tensorflow")
         model = AutoModelForSequenceClassification.from_pretrained(str(tiny("bias"))).eval()
         answers = ["The pump is loud.", "nine", "It stops at seven, says the manual."]
-        for answer, score in zip(answers, bias(folder).score([row(each) for each in answers], tools), strict=True):
+        for answer, score in zip(answers, bias(folder).score([row(each) for each in answers], ctx), strict=True):
             inputs = AutoTokenizer.from_pretrained(str(folder))(answer, return_tensors="pt")
             with torch.no_grad():
                 logits = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits[0]
             assert score.values["fairness_bias"] == pytest.approx(float(logits.double().softmax(-1)[1]), abs=1e-5)
             assert not score.flags
 
-    def test_sonar_s_scale_is_that_of_its_own_code(self, tiny: Callable[[str], Path], tools: Toolbox) -> None:
+    def test_sonar_s_scale_is_that_of_its_own_code(self, tiny: Callable[[str], Path], ctx: EvalContext) -> None:
         rows = [row(answer) for answer in ("The pump is loud.", "nine", "it", "? !", "seven, seven", ANSWER[:60])]
-        plain = bias(tiny("bias")).score(rows, tools)
-        scaled = bias(tiny("bias"), scale="sonar").score(rows, tools)
+        plain = bias(tiny("bias")).score(rows, ctx)
+        scaled = bias(tiny("bias"), scale="sonar").score(rows, ctx)
         for one, other in zip(plain, scaled, strict=True):
             biased = one.values["fairness_bias"]
             assert isinstance(biased, float)
@@ -186,10 +186,10 @@ class TestFairnessBias:
             assert other.values["fairness_bias"] == pytest.approx(1 - normalised)
 
     def test_a_long_answer_is_scored_by_its_most_biased_part_and_reported(
-        self, tiny: Callable[[str], Path], tools: Toolbox
+        self, tiny: Callable[[str], Path], ctx: EvalContext
     ) -> None:
         answer = "The pump starts at seven. It is loud! " * 20
-        (score,) = bias(tiny("bias")).score([row(answer)], tools)
+        (score,) = bias(tiny("bias")).score([row(answer)], ctx)
         (flag,) = score.flags
         assert flag.type == "evaluation"
         assert "more than the 40" in flag.message
@@ -198,10 +198,10 @@ class TestFairnessBias:
 
     @pytest.mark.parametrize(("words", "parts", "told"), [(38, 1, []), (39, 2, []), (40, 2, []), (41, 2, [41])])
     def test_only_an_answer_of_more_tokens_than_the_model_reads_is_reported(
-        self, words: int, parts: int, told: list[int], tiny: Callable[[str], Path], tools: Toolbox
+        self, words: int, parts: int, told: list[int], tiny: Callable[[str], Path], ctx: EvalContext
     ) -> None:
         """The tiny model reads 40 tokens, 38 of the text and two marks."""
-        (score,) = bias(tiny("bias")).score([row("nine " * words)], tools)
+        (score,) = bias(tiny("bias")).score([row("nine " * words)], ctx)
         assert score.evidence.data["tokens"] == words
         assert score.evidence.data.get("parts", 1) == parts
         assert [flag.message.partition(",")[0] for flag in score.flags] == [
@@ -209,10 +209,10 @@ class TestFairnessBias:
         ]
 
     @pytest.mark.parametrize("answer", ["", "\t "])
-    def test_a_blank_answer_is_unscorable(self, answer: str, tiny: Callable[[str], Path], tools: Toolbox) -> None:
-        (score,) = bias(tiny("bias")).score([row(answer)], tools)
+    def test_a_blank_answer_is_unscorable(self, answer: str, tiny: Callable[[str], Path], ctx: EvalContext) -> None:
+        (score,) = bias(tiny("bias")).score([row(answer)], ctx)
         assert reasons(score) == {Reason.UNSCORABLE}
 
-    def test_a_model_without_the_label_is_refused(self, tiny: Callable[[str], Path], tools: Toolbox) -> None:
+    def test_a_model_without_the_label_is_refused(self, tiny: Callable[[str], Path], ctx: EvalContext) -> None:
         with pytest.raises(ModelUnavailable, match="no output called Biased"):
-            bias(tiny("bert")).score([row("nine")], tools)
+            bias(tiny("bert")).score([row("nine")], ctx)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
-from leadline.evaluators.core.row import Chunk, Reason, Row, Severity, Unscored
+from leadline.evaluators.core.row import ContextChunk, Reason, Row, Severity, Unscored
 from leadline.evaluators.generation.answer_relevancy_sentence_similarity import AnswerRelevancySentenceSimilarity
 from leadline.evaluators.generation.answer_semantic_sentence_similarity import AnswerSemanticSentenceSimilarity
 from leadline.evaluators.generation.answer_semantic_similarity import AnswerSemanticSimilarity, Parameters
@@ -38,8 +38,8 @@ Cosine = Callable[[str, str], float]
 
 
 @pytest.fixture
-def tools(tiny_embedder: Path) -> Iterator[Toolbox]:
-    yield Toolbox(Settings(embedder=str(tiny_embedder), device="cpu"))
+def ctx(tiny_embedder: Path) -> Iterator[EvalContext]:
+    yield EvalContext(Settings(embedder=str(tiny_embedder), device="cpu"))
     embedders.forget()
 
 
@@ -65,19 +65,19 @@ def unscored(value: object) -> Reason | None:
 
 
 class TestFormulas:
-    def test_groundedness(self, tools: Toolbox, cosine: Cosine) -> None:
-        for row, score in zip(GROUNDABLE, Groundedness().score(GROUNDABLE, tools), strict=True):
+    def test_groundedness(self, ctx: EvalContext, cosine: Cosine) -> None:
+        for row, score in zip(GROUNDABLE, Groundedness().score(GROUNDABLE, ctx), strict=True):
             context = [sentence for chunk in row.retrieved_context for sentence in split(chunk.content)]
             expected = min(max(cosine(a, c) for c in context) for a in claims(row))
             assert score.values["groundedness"] == pytest.approx(expected, abs=1e-5)
 
-    def test_answer_relevancy(self, tools: Toolbox, cosine: Cosine) -> None:
-        for row, score in zip(ROWS, AnswerRelevancySentenceSimilarity().score(ROWS, tools), strict=True):
+    def test_answer_relevancy(self, ctx: EvalContext, cosine: Cosine) -> None:
+        for row, score in zip(ROWS, AnswerRelevancySentenceSimilarity().score(ROWS, ctx), strict=True):
             expected = max(cosine(str(row.question), a) for a in split(row.actual_answer))
             assert score.values["answer_relevancy"] == pytest.approx(expected, abs=1e-5)
 
-    def test_answer_sentence_similarity(self, tools: Toolbox, cosine: Cosine) -> None:
-        for row, score in zip(ROWS, AnswerSemanticSentenceSimilarity().score(ROWS, tools), strict=True):
+    def test_answer_sentence_similarity(self, ctx: EvalContext, cosine: Cosine) -> None:
+        for row, score in zip(ROWS, AnswerSemanticSentenceSimilarity().score(ROWS, ctx), strict=True):
             by_expected = [
                 [max(cosine(a, e) for e in split(expected)) for a in split(row.actual_answer)]
                 for expected in row.expected_answers
@@ -87,42 +87,42 @@ class TestFormulas:
                 "min_answer_similarity": pytest.approx(max(min(each) for each in by_expected), abs=1e-5),
             }
 
-    def test_answer_similarity_by_embeddings(self, tools: Toolbox, cosine: Cosine) -> None:
+    def test_answer_similarity_by_embeddings(self, ctx: EvalContext, cosine: Cosine) -> None:
         rows = [replace(row, actual_answer=split(row.actual_answer)[0]) for row in ROWS]
         rows = [replace(row, expected_answers=tuple(split(text)[0] for text in row.expected_answers)) for row in rows]
-        for row, score in zip(rows, AnswerSemanticSimilarity().score(rows, tools), strict=True):
+        for row, score in zip(rows, AnswerSemanticSimilarity().score(rows, ctx), strict=True):
             expected = max(cosine(e, str(row.actual_answer)) for e in row.expected_answers)
             assert score.values["answer_similarity"] == pytest.approx(expected, abs=1e-5)
 
-    def test_answer_similarity_by_cross_encoder(self, tools: Toolbox, tiny_cross_encoder: Path) -> None:
+    def test_answer_similarity_by_cross_encoder(self, ctx: EvalContext, tiny_cross_encoder: Path) -> None:
         from sentence_transformers import CrossEncoder
 
         evaluator = AnswerSemanticSimilarity(Parameters(method="cross-encoder", cross_encoder=str(tiny_cross_encoder)))
         library = CrossEncoder(str(tiny_cross_encoder), device="cpu", local_files_only=True)
-        for row, score in zip(ROWS, evaluator.score(ROWS, tools), strict=True):
+        for row, score in zip(ROWS, evaluator.score(ROWS, ctx), strict=True):
             pairs = [(expected, str(row.actual_answer)) for expected in row.expected_answers]
             expected = max(float(library.predict([pair], show_progress_bar=False)[0]) for pair in pairs)
             assert score.values["answer_similarity"] == pytest.approx(expected, abs=1e-5)
 
     @pytest.mark.parametrize("evaluator", EVALUATORS)
     def test_values_do_not_depend_on_the_batch_or_its_order(
-        self, evaluator: type[EmbeddingEvaluator], tools: Toolbox, monkeypatch: pytest.MonkeyPatch
+        self, evaluator: type[EmbeddingEvaluator], ctx: EvalContext, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        whole = evaluator().score(ROWS, tools)
+        whole = evaluator().score(ROWS, ctx)
         for block in (1, 30):
             embedders.forget()
             monkeypatch.setattr("leadline.evaluators.models.embedding_evaluator.BLOCK_TEXTS", block)
             order = random.Random(block).sample(range(len(ROWS)), len(ROWS))
-            for place, score in zip(order, evaluator().score([ROWS[at] for at in order], tools), strict=True):
+            for place, score in zip(order, evaluator().score([ROWS[at] for at in order], ctx), strict=True):
                 for metric, value in score.values.items():
                     assert value == pytest.approx(whole[place].values[metric], abs=1e-5)
 
 
 class TestEvidence:
     def test_each_answer_sentence_has_its_value_and_the_closest_context_sentence(
-        self, tools: Toolbox, cosine: Cosine
+        self, ctx: EvalContext, cosine: Cosine
     ) -> None:
-        for row, score in zip(GROUNDABLE, Groundedness().score(GROUNDABLE, tools), strict=True):
+        for row, score in zip(GROUNDABLE, Groundedness().score(GROUNDABLE, ctx), strict=True):
             data: Any = score.evidence.data
             assert [str(row.actual_answer)[span.start : span.end] for span in score.evidence.spans] == claims(row)
             for span, place in zip(score.evidence.spans, data["closest"], strict=True):
@@ -136,58 +136,60 @@ class TestEvidence:
             chunk = row.retrieved_context[place["chunk"]].content
             assert chunk[place["start"] : place["end"]] == least["closest"]
 
-    def test_an_endless_answer_points_at_its_worst_sentences_only(self, tools: Toolbox) -> None:
+    def test_an_endless_answer_points_at_its_worst_sentences_only(self, ctx: EvalContext) -> None:
         answer = " ".join(f"Ship {number} is of paris." for number in range(900))
-        row = Row("c", "m", actual_answer=answer, retrieved_context=(Chunk("Ship 7 is of paris. " * 3),))
-        score = Groundedness().score([row], tools)[0]
+        row = Row("c", "m", actual_answer=answer, retrieved_context=(ContextChunk("Ship 7 is of paris. " * 3),))
+        score = Groundedness().score([row], ctx)[0]
         assert len(score.evidence.spans) == 200
         assert min(span.value or 0 for span in score.evidence.spans) == score.values["groundedness"]
         assert lowest([3.0, 1.0, 2.0], 2) == [1, 2]
 
-    def test_the_expected_answer_that_fits_best_is_named(self, tools: Toolbox) -> None:
+    def test_the_expected_answer_that_fits_best_is_named(self, ctx: EvalContext) -> None:
         row = Row("c", "m", expected_answers=("Of of of of of.", "The ship."), actual_answer="The ship.")
         for evaluator in (AnswerSemanticSimilarity(), AnswerSemanticSentenceSimilarity()):
-            score = evaluator.score([row], tools)[0]
+            score = evaluator.score([row], ctx)[0]
             assert score.evidence.data["expected_answer"] == 1
             assert all(value == pytest.approx(1, abs=1e-5) for value in score.values.values())
 
 
 class TestEdges:
-    def test_an_answer_without_a_sentence_cannot_be_grounded_and_is_a_problem(self, tools: Toolbox) -> None:
+    def test_an_answer_without_a_sentence_cannot_be_grounded_and_is_a_problem(self, ctx: EvalContext) -> None:
         for answer in (" \n", "Yes.", "Yes. No! Yes it is."):
-            row = Row("c", "m", actual_answer=answer, retrieved_context=(Chunk("Paris."),))
-            (score,) = Groundedness().score([row], tools)
+            row = Row("c", "m", actual_answer=answer, retrieved_context=(ContextChunk("Paris."),))
+            (score,) = Groundedness().score([row], ctx)
             assert unscored(score.values["groundedness"]) is Reason.UNSCORABLE
             assert [(flag.type, flag.severity) for flag in score.flags] == [("evaluation", Severity.HIGH)]
             assert "no sentence of more than 10 characters" in score.flags[0].message
 
-    def test_a_short_sentence_beside_a_longer_one_is_not_the_least_grounded(self, tools: Toolbox) -> None:
+    def test_a_short_sentence_beside_a_longer_one_is_not_the_least_grounded(self, ctx: EvalContext) -> None:
         claim = "The ship is of paris."
-        row = Row("c", "m", actual_answer=f"Yes. {claim} Of course.", retrieved_context=(Chunk(f"{claim} No."),))
-        (score,) = Groundedness().score([row], tools)
+        row = Row("c", "m", actual_answer=f"Yes. {claim} Of course.", retrieved_context=(ContextChunk(f"{claim} No."),))
+        (score,) = Groundedness().score([row], ctx)
         assert score.values["groundedness"] == pytest.approx(1.0, abs=1e-5)
         assert [str(row.actual_answer)[span.start : span.end] for span in score.evidence.spans] == [claim]
         assert score.evidence.data["sentences"] == 1
-        assert Groundedness().identity(tools)["version"] == "2"
+        assert Groundedness().identity(ctx)["version"] == "2"
 
     @pytest.mark.parametrize(
         "answer", ["巴黎是法国的首都。", "パリは首都です。", "서울은 수도이다.", "$15,969 M.", "In 1986."]
     )
-    def test_a_short_sentence_with_a_number_or_in_a_dense_script_is_assessed(self, tools: Toolbox, answer: str) -> None:
-        row = Row("c", "m", actual_answer=answer, retrieved_context=(Chunk("Paris."),))
-        (score,) = Groundedness().score([row], tools)
+    def test_a_short_sentence_with_a_number_or_in_a_dense_script_is_assessed(
+        self, ctx: EvalContext, answer: str
+    ) -> None:
+        row = Row("c", "m", actual_answer=answer, retrieved_context=(ContextChunk("Paris."),))
+        (score,) = Groundedness().score([row], ctx)
         assert score.complete
         assert score.evidence.data["sentences"] == 1
 
-    def test_a_context_without_a_sentence_grounds_nothing(self, tools: Toolbox) -> None:
-        row = Row("c", "m", actual_answer="It is Paris.", retrieved_context=(Chunk(""), Chunk(" ")))
-        score = Groundedness().score([row], tools)[0]
+    def test_a_context_without_a_sentence_grounds_nothing(self, ctx: EvalContext) -> None:
+        row = Row("c", "m", actual_answer="It is Paris.", retrieved_context=(ContextChunk(""), ContextChunk(" ")))
+        score = Groundedness().score([row], ctx)[0]
         assert score.values == {"groundedness": 0.0}
         least: Any = score.evidence.data["least_grounded"]
         assert (least["closest"], least["closest_at"]) == (None, None)
 
     @pytest.mark.parametrize("answer", ["", "   "])
-    def test_a_blank_answer_resembles_nothing(self, tools: Toolbox, tiny_cross_encoder: Path, answer: str) -> None:
+    def test_a_blank_answer_resembles_nothing(self, ctx: EvalContext, tiny_cross_encoder: Path, answer: str) -> None:
         row = Row("c", "m", question="Where?", expected_answers=("Paris.",), actual_answer=answer)
         cross = Parameters(method="cross-encoder", cross_encoder=str(tiny_cross_encoder))
         for evaluator in (
@@ -196,11 +198,11 @@ class TestEdges:
             AnswerSemanticSimilarity(),
             AnswerSemanticSimilarity(cross),
         ):
-            score = evaluator.score([row], tools)[0]
+            score = evaluator.score([row], ctx)[0]
             assert set(score.values.values()) == {0.0}
             assert score.evidence.message
 
-    def test_a_blank_question_or_expected_answer_leaves_the_row_unscored(self, tools: Toolbox) -> None:
+    def test_a_blank_question_or_expected_answer_leaves_the_row_unscored(self, ctx: EvalContext) -> None:
         row = Row("c", "m", question=" ", expected_answers=("", " "), actual_answer="Paris.")
         for evaluator in (
             AnswerRelevancySentenceSimilarity(),
@@ -208,21 +210,24 @@ class TestEdges:
             AnswerSemanticSimilarity(),
             AnswerSemanticSimilarity(Parameters(method="cross-encoder")),
         ):
-            score = evaluator.score([row], tools)[0]
+            score = evaluator.score([row], ctx)[0]
             assert {unscored(value) for value in score.values.values()} == {Reason.UNSCORABLE}
 
-    def test_a_pair_that_the_cross_encoder_cuts_off_says_so(self, tools: Toolbox, tiny_cross_encoder: Path) -> None:
+    def test_a_pair_that_the_cross_encoder_cuts_off_says_so(self, ctx: EvalContext, tiny_cross_encoder: Path) -> None:
         cross = Parameters(method="cross-encoder", cross_encoder=str(tiny_cross_encoder))
         rows = [Row("c", "m", expected_answers=("water " * count,), actual_answer="ship") for count in (5, 50)]
-        short, long = AnswerSemanticSimilarity(cross).score(rows, tools)
+        short, long = AnswerSemanticSimilarity(cross).score(rows, ctx)
         assert short.flags == ()
         assert "54 tokens" in long.flags[0].message
 
     @pytest.mark.parametrize("evaluator", EVALUATORS)
-    def test_hostile_text_is_survived(self, evaluator: type[EmbeddingEvaluator], tools: Toolbox) -> None:
+    def test_hostile_text_is_survived(self, evaluator: type[EmbeddingEvaluator], ctx: EvalContext) -> None:
         odd = ["\ud800 lone. Two.", "\0", "👩‍👩‍👧 مرحبا. ", "x" * 20_000, "." * 5_000, "a. " * 3_000, "\u200b"]
-        rows = [Row(str(at), "m", text, (text, ""), (Chunk(text), Chunk("")), text) for at, text in enumerate(odd)]
-        for score in evaluator().score(rows, tools):
+        rows = [
+            Row(str(at), "m", text, (text, ""), (ContextChunk(text), ContextChunk("")), text)
+            for at, text in enumerate(odd)
+        ]
+        for score in evaluator().score(rows, ctx):
             assert all(0 <= value <= 1 for value in score.values.values() if not isinstance(value, Unscored))
             assert score.complete
 
@@ -234,60 +239,60 @@ class TestModels:
     ) -> None:
         monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
         with pytest.raises(ModelUnavailable, match="leadline models pull BAAI/bge-small-en"):
-            evaluator().score(ROWS[:1], Toolbox(Settings(device="cpu")))
+            evaluator().score(ROWS[:1], EvalContext(Settings(device="cpu")))
 
     def test_the_parameter_goes_before_the_run_and_the_run_before_the_default(self, tiny_embedder: Path) -> None:
         for evaluator in EVALUATORS:
-            assert evaluator().embedder(Toolbox()) == evaluator.default_embedder
-            of_run = Toolbox(Settings(embedder="offline"))
+            assert evaluator().embedder(EvalContext()) == evaluator.default_embedder
+            of_run = EvalContext(Settings(embedder="offline"))
             assert evaluator().embedder(of_run).source == "offline"
             params = evaluator.parameters.build("x", {"embedding_model": str(tiny_embedder)})
             assert evaluator(params).embedder(of_run).source == str(tiny_embedder)
 
     def test_keys_know_the_model_and_not_how_it_was_named(self, tiny_embedder: Path) -> None:
-        named = Groundedness(EmbeddingParams(embedding_model=str(tiny_embedder))).identity(Toolbox())
-        of_run = Groundedness().identity(Toolbox(Settings(embedder=str(tiny_embedder))))
+        named = Groundedness(EmbeddingParams(embedding_model=str(tiny_embedder))).identity(EvalContext())
+        of_run = Groundedness().identity(EvalContext(Settings(embedder=str(tiny_embedder))))
         assert named == of_run
         assert str(tiny_embedder) not in str(named)
-        assert Groundedness().identity(Toolbox()) != named
+        assert Groundedness().identity(EvalContext()) != named
 
     def test_one_pass_over_the_texts_serves_all_evaluators(
-        self, tools: Toolbox, monkeypatch: pytest.MonkeyPatch
+        self, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        passes = [evaluator().texts_to_embed(ROWS, tools) for evaluator in EVALUATORS]
+        passes = [evaluator().texts_to_embed(ROWS, ctx) for evaluator in EVALUATORS]
         (ref,) = {ref for one in passes for ref in one}
-        tools.embed(ref, list(dict.fromkeys(text for one in passes for text in one[ref])))
+        ctx.embed(ref, list(dict.fromkeys(text for one in passes for text in one[ref])))
 
         def refuse(*_: object) -> None:
             raise AssertionError("a text was left out of the pass")
 
         monkeypatch.setattr(embedders, "_compute", refuse)
         for evaluator in EVALUATORS:
-            assert all(score.complete for score in evaluator().score(ROWS, tools))
+            assert all(score.complete for score in evaluator().score(ROWS, ctx))
 
-    def test_the_cross_encoder_embeds_nothing_and_needs_no_embedder(self, tools: Toolbox) -> None:
+    def test_the_cross_encoder_embeds_nothing_and_needs_no_embedder(self, ctx: EvalContext) -> None:
         evaluator = AnswerSemanticSimilarity(Parameters(method="cross-encoder"))
-        assert evaluator.texts_to_embed(ROWS, tools) == {}
-        assert evaluator.models(tools) == (weights.STSB_ROBERTA_BASE,)
-        assert weights.needed([evaluator, Groundedness(), ContextRelevancySoft()], Toolbox()) == {
+        assert evaluator.texts_to_embed(ROWS, ctx) == {}
+        assert evaluator.models(ctx) == (weights.STSB_ROBERTA_BASE,)
+        assert weights.needed([evaluator, Groundedness(), ContextRelevancySoft()], EvalContext()) == {
             weights.STSB_ROBERTA_BASE: ("answer_semantic_similarity",),
             weights.BGE_SMALL_EN: ("groundedness", "context_relevancy_soft"),
         }
 
     def test_a_text_that_does_not_fit_into_memory_costs_its_row_only(
-        self, tools: Toolbox, monkeypatch: pytest.MonkeyPatch
+        self, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        original = Toolbox.embed
+        original = EvalContext.embed
 
-        def embed(self: Toolbox, ref: Any, texts: Sequence[str], *, steady: bool = False) -> Any:
+        def embed(self: EvalContext, ref: Any, texts: Sequence[str], *, steady: bool = False) -> Any:
             if "Too long to be read." in texts:
                 raise OutOfMemory("A text does not fit.")
             return original(self, ref, texts)
 
-        monkeypatch.setattr(Toolbox, "embed", embed)
+        monkeypatch.setattr(EvalContext, "embed", embed)
         first, second, third, long, *rest = GROUNDABLE[:6]
         rows = [first, second, third, replace(long, actual_answer="Too long to be read."), *rest]
-        scores = Groundedness().score(rows, tools)
+        scores = Groundedness().score(rows, ctx)
         assert [unscored(score.values["groundedness"]) for score in scores] == [
             *[None] * 3,
             Reason.OUT_OF_MEMORY,
@@ -295,7 +300,7 @@ class TestModels:
             None,
         ]
 
-    def test_a_row_that_fails_costs_itself_only(self, tools: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_row_that_fails_costs_itself_only(self, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch) -> None:
         original = Groundedness.measure
 
         def measure(self: Groundedness, row: Row, *rest: Any) -> Any:
@@ -304,11 +309,11 @@ class TestModels:
             return original(self, row, *rest)
 
         monkeypatch.setattr(Groundedness, "measure", measure)
-        values = [score.values["groundedness"] for score in Groundedness().score(GROUNDABLE[:3], tools)]
+        values = [score.values["groundedness"] for score in Groundedness().score(GROUNDABLE[:3], ctx)]
         assert [unscored(value) for value in values] == [None, Reason.EVALUATOR_ERROR, None]
 
-    def test_cross_encoders_can_be_dropped(self, tools: Toolbox, tiny_cross_encoder: Path) -> None:
+    def test_cross_encoders_can_be_dropped(self, ctx: EvalContext, tiny_cross_encoder: Path) -> None:
         cross = Parameters(method="cross-encoder", cross_encoder=str(tiny_cross_encoder))
-        first = AnswerSemanticSimilarity(cross).score(ROWS[:2], tools)
+        first = AnswerSemanticSimilarity(cross).score(ROWS[:2], ctx)
         cross_encoders.unload()
-        assert AnswerSemanticSimilarity(cross).score(ROWS[:2], tools) == first
+        assert AnswerSemanticSimilarity(cross).score(ROWS[:2], ctx) == first

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import Settings, Toolbox
-from leadline.evaluators.core.row import Chunk, Reason, Row, RowScore, Unscored
+from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.row import ContextChunk, Reason, Row, RowScore, Unscored
 from leadline.evaluators.generation.gptscore_machine_translation import GptScoreMachineTranslation
 from leadline.evaluators.generation.gptscore_question_answering import GptScoreQuestionAnswering
 from leadline.evaluators.generation.hallucination import Hallucination
@@ -29,7 +29,7 @@ ROW = Row(
     "model",
     question="When does it start?",
     expected_answers=("The pump starts at seven.",),
-    retrieved_context=(Chunk("The pump starts at seven."), Chunk(" "), Chunk("Pumps are loud.")),
+    retrieved_context=(ContextChunk("The pump starts at seven."), ContextChunk(" "), ContextChunk("Pumps are loud.")),
     actual_answer="It starts at seven.",
 )
 REWRITE = {
@@ -71,8 +71,8 @@ GPT_SCORES = (*REWRITE, GptScoreQuestionAnswering, GptScoreSummarizationWithoutR
 
 
 @pytest.fixture
-def tools() -> Toolbox:
-    return Toolbox(Settings(device="cpu", splitter="rules"))
+def ctx() -> EvalContext:
+    return EvalContext(Settings(device="cpu", splitter="rules"))
 
 
 def built(kind: type[Evaluator], **params: Any) -> Evaluator:
@@ -108,9 +108,9 @@ def folder(request: pytest.FixtureRequest, tiny: Callable[[str], Path]) -> Path:
 class TestGptScore:
     @pytest.mark.parametrize("kind", REWRITE)
     def test_rewriting_is_scored_both_ways_and_averaged(
-        self, kind: type[Evaluator], folder: Path, tools: Toolbox
+        self, kind: type[Evaluator], folder: Path, ctx: EvalContext
     ) -> None:
-        (score,) = built(kind, gpt_score_model=folder).score([ROW], tools)
+        (score,) = built(kind, gpt_score_model=folder).score([ROW], ctx)
         answer, expected = ROW.actual_answer, ROW.expected_answers[0]
         assert set(score.values) == set(REWRITE[kind])
         for key, instruction in REWRITE[kind].items():
@@ -120,8 +120,8 @@ class TestGptScore:
             assert score.evidence.data["parts"][key]["directions"] == pytest.approx([there, back], abs=1e-5)
         assert not score.flags
 
-    def test_a_conversation_is_scored_by_the_answer_yes(self, folder: Path, tools: Toolbox) -> None:
-        (score,) = built(GptScoreQuestionAnswering, gpt_score_model=folder).score([ROW], tools)
+    def test_a_conversation_is_scored_by_the_answer_yes(self, folder: Path, ctx: EvalContext) -> None:
+        (score,) = built(GptScoreQuestionAnswering, gpt_score_model=folder).score([ROW], ctx)
         assert set(score.values) == set(ASKED)
         for key, quality in ASKED.items():
             context = (
@@ -131,8 +131,8 @@ class TestGptScore:
             )
             assert score.values[key] == pytest.approx(loss(folder, context, "Answer: Yes"), abs=1e-5)
 
-    def test_a_summary_is_scored_after_its_text(self, folder: Path, tools: Toolbox) -> None:
-        (score,) = built(GptScoreSummarizationWithoutReference, gpt_score_model=folder).score([ROW], tools)
+    def test_a_summary_is_scored_after_its_text(self, folder: Path, ctx: EvalContext) -> None:
+        (score,) = built(GptScoreSummarizationWithoutReference, gpt_score_model=folder).score([ROW], ctx)
         assert set(score.values) == set(SUMMARIZE)
         for key, instruction in SUMMARIZE.items():
             expected = loss(folder, f"{instruction} {ROW.question}\nTl;dr\n", ROW.actual_answer or "")
@@ -140,20 +140,22 @@ class TestGptScore:
 
     @pytest.mark.parametrize("kind", REWRITE)
     def test_of_several_expected_answers_the_best_counts(
-        self, kind: type[Evaluator], tiny: Callable[[str], Path], tools: Toolbox
+        self, kind: type[Evaluator], tiny: Callable[[str], Path], ctx: EvalContext
     ) -> None:
         texts = ("At seven.", " ", "loud", "The manual says: at nine.")
         evaluator = built(kind, gpt_score_model=tiny("gpt2"))
         together = Row("c", "m", expected_answers=texts, actual_answer="At seven.")
         singly = [Row("c", "m", expected_answers=(text,), actual_answer="At seven.") for text in texts if text.strip()]
-        best, *each = evaluator.score([together, *singly], tools)
+        best, *each = evaluator.score([together, *singly], ctx)
         for key, value in best.values.items():
             assert value == pytest.approx(min(float(score.values[key]) for score in each), abs=1e-6)  # type: ignore[arg-type]
 
-    def test_a_text_that_does_not_fit_is_scored_and_says_so(self, tiny: Callable[[str], Path], tools: Toolbox) -> None:
+    def test_a_text_that_does_not_fit_is_scored_and_says_so(
+        self, tiny: Callable[[str], Path], ctx: EvalContext
+    ) -> None:
         long = Row("c", "m", question="The pump starts at seven. " * 40, actual_answer="It starts at seven.")
         evaluator = built(GptScoreSummarizationWithoutReference, gpt_score_model=tiny("gpt2"))
-        (score,) = evaluator.score([long], tools)
+        (score,) = evaluator.score([long], ctx)
         (flag,) = score.flags
         assert "longer" in flag.message
         assert len(set(score.values.values())) == len(SUMMARIZE)  # each still follows an instruction of its own
@@ -161,12 +163,12 @@ class TestGptScore:
     @pytest.mark.parametrize("kind", GPT_SCORES)
     @pytest.mark.parametrize("blank", ["question", "expected_answers", "actual_answer"])
     def test_what_is_blank_cannot_be_scored(
-        self, blank: str, kind: type[Evaluator], tiny: Callable[[str], Path], tools: Toolbox
+        self, blank: str, kind: type[Evaluator], tiny: Callable[[str], Path], ctx: EvalContext
     ) -> None:
         from dataclasses import replace
 
         row = replace(ROW, **{blank: (" ",) if blank == "expected_answers" else " \n"})  # type: ignore[arg-type]
-        (score,) = built(kind, gpt_score_model=tiny("gpt2")).score([row], tools)
+        (score,) = built(kind, gpt_score_model=tiny("gpt2")).score([row], ctx)
         reads = {field.value for field in kind.spec.inputs}
         matters = blank.removesuffix("s") in reads and kind is not GptScoreQuestionAnswering
         assert reasons(score) == ({Reason.UNSCORABLE} if matters else set())
@@ -174,15 +176,15 @@ class TestGptScore:
     @pytest.mark.parametrize("name", catalogue.GPT_SCORE_MODELS)
     @pytest.mark.parametrize("kind", GPT_SCORES)
     def test_every_model_of_the_reference_can_be_chosen(
-        self, name: str, kind: type[Evaluator], tools: Toolbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, name: str, kind: type[Evaluator], ctx: EvalContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-        (ref,) = built(kind, gpt_score_model=name).models(tools)
+        (ref,) = built(kind, gpt_score_model=name).models(ctx)
         assert ref.kind == "language_model"
         assert ref.source.endswith(name)
         assert hub.is_commit(ref.revision)
         if name == "gpt2-medium":
-            assert kind().models(tools) == (ref,)
+            assert kind().models(ctx) == (ref,)
 
     def test_sixteen_models_are_offered(self) -> None:
         assert len(set(catalogue.GPT_SCORE_MODELS)) == 16
@@ -190,7 +192,7 @@ class TestGptScore:
 
 class TestPerplexity:
     def test_it_is_the_power_of_the_mean_loss_as_lmppl_computes_it(
-        self, tiny: Callable[[str], Path], tools: Toolbox
+        self, tiny: Callable[[str], Path], ctx: EvalContext
     ) -> None:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -200,7 +202,7 @@ class TestPerplexity:
         tokenizer = AutoTokenizer.from_pretrained(str(folder))
         answers = ["It starts at seven.", "nine nine", "The pump is loud, says the manual. " * 4]
         scores = built(Perplexity, perplexity_model=folder).score(
-            [Row("c", "m", actual_answer=answer) for answer in answers], tools
+            [Row("c", "m", actual_answer=answer) for answer in answers], ctx
         )
         for answer, score in zip(answers, scores, strict=True):
             ids = torch.tensor([tokenizer(answer)["input_ids"]])
@@ -212,33 +214,33 @@ class TestPerplexity:
 
     @pytest.mark.parametrize("answer", ["", "."])
     def test_without_a_token_to_be_predicted_it_is_not_defined(
-        self, answer: str, tiny: Callable[[str], Path], tools: Toolbox
+        self, answer: str, tiny: Callable[[str], Path], ctx: EvalContext
     ) -> None:
-        (score,) = built(Perplexity, perplexity_model=tiny("gpt2")).score([Row("c", "m", actual_answer=answer)], tools)
+        (score,) = built(Perplexity, perplexity_model=tiny("gpt2")).score([Row("c", "m", actual_answer=answer)], ctx)
         assert reasons(score) == {Reason.UNSCORABLE}
 
-    def test_a_long_answer_is_scored_whole_and_says_how(self, tiny: Callable[[str], Path], tools: Toolbox) -> None:
+    def test_a_long_answer_is_scored_whole_and_says_how(self, tiny: Callable[[str], Path], ctx: EvalContext) -> None:
         evaluator = built(Perplexity, perplexity_model=tiny("gpt2"))
         start = "The pump starts at seven. " * 30
-        one, other = evaluator.score([Row("c", "m", actual_answer=start + end) for end in ("loud", "nine")], tools)
+        one, other = evaluator.score([Row("c", "m", actual_answer=start + end) for end in ("loud", "nine")], ctx)
         assert "sliding windows" in one.evidence.message
         assert one.values["perplexity"] != other.values["perplexity"]
 
-    def test_what_no_float_can_hold_is_infinite(self, tools: Toolbox) -> None:
+    def test_what_no_float_can_hold_is_infinite(self, ctx: EvalContext) -> None:
         from leadline.evaluators.models.language_models.likelihood import Likelihood
 
-        score = Perplexity().measure(ROW, [Likelihood(1e9, 2, True, 3, 10)], tools)
+        score = Perplexity().measure(ROW, [Likelihood(1e9, 2, True, 3, 10)], ctx)
         assert score.values == {"perplexity": math.inf}
 
 
 class TestHallucination:
-    def test_it_is_the_maximum_over_the_chunks(self, tiny: Callable[[str], Path], tools: Toolbox) -> None:
+    def test_it_is_the_maximum_over_the_chunks(self, tiny: Callable[[str], Path], ctx: EvalContext) -> None:
         folder = tiny("support-with-tokenizer")
-        (score,) = built(Hallucination, hallucination_model=folder).score([ROW], tools)
+        (score,) = built(Hallucination, hallucination_model=folder).score([ROW], ctx)
         chunks = [ROW.retrieved_context[0].content, ROW.retrieved_context[2].content]
         pairs = [(chunk, ROW.actual_answer or "") for chunk in chunks]
         ref = ModelRef("consistency", str(folder))
-        values = [each.value for each in consistency.support(ref, ref, pairs, settings=tools.settings)]
+        values = [each.value for each in consistency.support(ref, ref, pairs, settings=ctx.settings)]
         assert score.values["hallucination"] == pytest.approx(max(value or 0.0 for value in values), abs=1e-6)
         assert [(span.index, span.value) for span in score.evidence.spans] == [
             (0, pytest.approx(values[0])),
@@ -246,22 +248,22 @@ class TestHallucination:
         ]
 
     def test_a_blank_context_supports_nothing_and_a_blank_answer_claims_nothing(
-        self, tiny: Callable[[str], Path], tools: Toolbox
+        self, tiny: Callable[[str], Path], ctx: EvalContext
     ) -> None:
         from dataclasses import replace
 
         evaluator = built(Hallucination, hallucination_model=tiny("support-with-tokenizer"))
-        blank = replace(ROW, retrieved_context=(Chunk(""), Chunk("\n")))
-        unsupported, silent = evaluator.score([blank, replace(ROW, actual_answer=" ")], tools)
+        blank = replace(ROW, retrieved_context=(ContextChunk(""), ContextChunk("\n")))
+        unsupported, silent = evaluator.score([blank, replace(ROW, actual_answer=" ")], ctx)
         assert unsupported.values == {"hallucination": 0.0}
         assert reasons(silent) == {Reason.UNSCORABLE}
 
-    def test_what_was_read_in_parts_or_not_at_all_is_said(self, tools: Toolbox) -> None:
-        score = Hallucination().measure(ROW, [Support(0.25, 3), Support(None, 500)], tools)
+    def test_what_was_read_in_parts_or_not_at_all_is_said(self, ctx: EvalContext) -> None:
+        score = Hallucination().measure(ROW, [Support(0.25, 3), Support(None, 500)], ctx)
         assert score.values == {"hallucination": 0.25}
         assert len(score.flags) == 2
-        unread = Hallucination().measure(ROW, [Support(None, 500), Support(None, 500)], tools)
+        unread = Hallucination().measure(ROW, [Support(None, 500), Support(None, 500)], ctx)
         assert reasons(unread) == {Reason.UNSCORABLE}
 
-    def test_the_tokenizer_is_needed_besides_the_weights(self, tools: Toolbox) -> None:
-        assert Hallucination().models(tools) == (catalogue.HHEM, catalogue.FLAN_T5_TOKENIZER)
+    def test_the_tokenizer_is_needed_besides_the_weights(self, ctx: EvalContext) -> None:
+        assert Hallucination().models(ctx) == (catalogue.HHEM, catalogue.FLAN_T5_TOKENIZER)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.row import Row
 from leadline.evaluators.generation.looping_detection import MOST_SPANS, LoopingDetection
 
-TOOLS = Toolbox(Settings(splitter="rules"))
+TOOLS = EvalContext(Settings(splitter="rules"))
 
 
 def score(text):

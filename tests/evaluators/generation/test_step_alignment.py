@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import Chunk, NotApplicable, Reason, Row, RowScore
+from leadline.evaluators.core.row import ContextChunk, NotApplicable, Reason, Row, RowScore
 from leadline.evaluators.generation.step_alignment import StepAlignment
 from leadline.evaluators.judge.engine.failures import JudgeUnavailable
 from leadline.evaluators.models import embedders
 from leadline.evaluators.text.alignment import Edit, align
 from leadline.evaluators.text.procedure_steps import joined, procedures
 from tests.support.datasets.rag_rows import cosine_by_library
-from tests.support.judges.judged import ScriptedJudge, fenced, judged, reason, toolbox
+from tests.support.judges.judged import ScriptedJudge, fenced, judged, reason, scripted_context
 from tests.support.models.tiny_models import WORDS
 
 EDITS = ("edits", "insertions", "deletions", "mismatches")
@@ -30,7 +30,7 @@ def listed(steps: Sequence[str]) -> str:
 
 
 def row_of(answer: str, *chunks: str, case: str = "c") -> Row:
-    return Row(case, "m", actual_answer=answer, retrieved_context=tuple(Chunk(chunk) for chunk in chunks))
+    return Row(case, "m", actual_answer=answer, retrieved_context=tuple(ContextChunk(chunk) for chunk in chunks))
 
 
 def values(score: RowScore) -> tuple[Any, ...]:
@@ -47,8 +47,8 @@ PUMP = (
 
 
 @pytest.fixture(scope="module")
-def offline(one_thread: None) -> Iterator[Toolbox]:
-    yield Toolbox(Settings(embedder="offline", device="cpu"))
+def offline(one_thread: None) -> Iterator[EvalContext]:
+    yield EvalContext(Settings(embedder="offline", device="cpu"))
     embedders.unload()
 
 
@@ -81,12 +81,12 @@ class TestExamplesCheckedByHand:
             pytest.param(("Bake a cake.", "Call your grandmother."), (5, 3, 0, 2, 5, 2), id="nothing is right"),
         ],
     )
-    def test_counts(self, offline: Toolbox, answer: Sequence[str], expected: tuple[int, ...]) -> None:
+    def test_counts(self, offline: EvalContext, answer: Sequence[str], expected: tuple[int, ...]) -> None:
         row = row_of(f"Do this:\n{listed(answer)}", f"Maintenance\n\n{listed(PUMP)}")
         (score,) = StepAlignment().score([row], offline)
         assert values(score) == expected
 
-    def test_the_procedure_that_the_answer_is_about_is_compared(self, offline: Toolbox) -> None:
+    def test_the_procedure_that_the_answer_is_about_is_compared(self, offline: EvalContext) -> None:
         cake = listed(["Mix flour and eggs.", "Pour the dough into a tin.", "Bake the cake."])
         tea = listed(["Boil water.", "Pour it over the tea."])
         for chunks in ([cake, listed(PUMP), tea], [f"{tea}\n\nMaintenance:\n\n{listed(PUMP)}\n\nA cake:\n\n{cake}"]):
@@ -94,23 +94,23 @@ class TestExamplesCheckedByHand:
             assert values(score) == (1, 1, 0, 0, 10, 4)
             assert score.evidence.data["context_procedures"] == 3
 
-    def test_a_procedure_that_is_cut_between_chunks_is_whole(self, offline: Toolbox) -> None:
+    def test_a_procedure_that_is_cut_between_chunks_is_whole(self, offline: EvalContext) -> None:
         lines = listed(PUMP).split("\n")
         chunks = ("\n".join(lines[2:]), "\n".join(lines[:3]))
         (score,) = StepAlignment().score([row_of(listed(PUMP), *chunks)], offline)
         assert values(score) == (0, 0, 0, 0, 5, 5)
 
-    def test_an_answer_without_steps_lacks_those_of_the_procedure_it_is_about(self, offline: Toolbox) -> None:
+    def test_an_answer_without_steps_lacks_those_of_the_procedure_it_is_about(self, offline: EvalContext) -> None:
         cake = listed(["Mix flour and eggs.", "Bake the cake."])
         (score,) = StepAlignment().score([row_of("You change the filter of the pump.", cake, listed(PUMP))], offline)
         assert values(score) == (5, 5, 0, 0, 7, 0)
 
-    def test_a_context_without_steps_is_a_problem(self, offline: Toolbox) -> None:
+    def test_a_context_without_steps_is_a_problem(self, offline: EvalContext) -> None:
         (score,) = StepAlignment().score([row_of(listed(PUMP), "Pumps are loud.")], offline)
         assert values(score) == (5, 0, 5, 0, 0, 5)
         assert "No steps were found in the retrieved context" in score.flags[0].message
 
-    def test_a_row_about_no_procedure_has_no_edits(self, offline: Toolbox) -> None:
+    def test_a_row_about_no_procedure_has_no_edits(self, offline: EvalContext) -> None:
         (score,) = StepAlignment().score([row_of("Seven.", "Pumps start at seven.")], offline)
         assert all(isinstance(score.values[key], NotApplicable) for key in EDITS)
         assert values(score)[4:] == (0, 0)
@@ -118,8 +118,8 @@ class TestExamplesCheckedByHand:
 
 
 @pytest.fixture
-def tools(tiny_embedder: Path) -> Iterator[Toolbox]:
-    yield Toolbox(Settings(embedder=str(tiny_embedder), device="cpu"))
+def ctx(tiny_embedder: Path) -> Iterator[EvalContext]:
+    yield EvalContext(Settings(embedder=str(tiny_embedder), device="cpu"))
     embedders.forget()
 
 
@@ -136,27 +136,27 @@ def random_row(seed: int) -> Row:
 
 @pytest.mark.slow
 class TestStepsFound:
-    def test_those_of_procedures_that_are_not_compared_count_too(self, tools: Toolbox) -> None:
+    def test_those_of_procedures_that_are_not_compared_count_too(self, ctx: EvalContext) -> None:
         first, second = listed(["Turn it.", "Push it.", "Wash it."]), listed(PUMP)
         answer = f"{first}\n\nThen the cake:\n\n{listed(['Mix it.', 'Bake it.'])}"
-        (score,) = StepAlignment().score([row_of(answer, first, second)], tools)
+        (score,) = StepAlignment().score([row_of(answer, first, second)], ctx)
         assert values(score) == (0, 0, 0, 0, 8, 5)
         assert "the answer's 3 steps into the context's 3" in str(score.evidence.message)
         assert score.evidence.data["other_procedures_of_the_answer"] == 1
 
-    def test_a_procedure_that_two_chunks_repeat_counts_once(self, tools: Toolbox) -> None:
+    def test_a_procedure_that_two_chunks_repeat_counts_once(self, ctx: EvalContext) -> None:
         chunk = listed(PUMP)
-        (score,) = StepAlignment().score([row_of(chunk, chunk, f"See here:\n{chunk}")], tools)
+        (score,) = StepAlignment().score([row_of(chunk, chunk, f"See here:\n{chunk}")], ctx)
         assert values(score) == (0, 0, 0, 0, 5, 5)
 
     def test_scores_of_the_version_that_counted_otherwise_are_not_taken_for_these(self) -> None:
-        assert StepAlignment().identity(Toolbox())["version"] == "2"
+        assert StepAlignment().identity(EvalContext())["version"] == "2"
 
 
 @pytest.mark.slow
 class TestAgainstTheDefinition:
     def test_counts_follow_from_the_librarys_similarities_in_any_batch_and_order(
-        self, tools: Toolbox, tiny_embedder: Path, monkeypatch: pytest.MonkeyPatch
+        self, ctx: EvalContext, tiny_embedder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         cosine = cosine_by_library(tiny_embedder)
         rows = [random_row(seed) for seed in range(12)]
@@ -173,32 +173,32 @@ class TestAgainstTheDefinition:
             embedders.forget()
             monkeypatch.setattr("leadline.evaluators.models.embedding_evaluator.BLOCK_TEXTS", block)
             order = random.Random(block).sample(range(len(rows)), len(rows))
-            scores = StepAlignment().score([rows[at] for at in order], tools)
+            scores = StepAlignment().score([rows[at] for at in order], ctx)
             assert [values(score) for score in scores] == [expected[at] for at in order]
 
-    def test_each_step_of_the_answer_is_shown_with_what_became_of_it(self, tools: Toolbox) -> None:
+    def test_each_step_of_the_answer_is_shown_with_what_became_of_it(self, ctx: EvalContext) -> None:
         row = random_row(3)
-        (score,) = StepAlignment().score([row], tools)
+        (score,) = StepAlignment().score([row], ctx)
         answer = str(row.actual_answer)
         assert [answer[span.start : span.end] for span in score.evidence.spans] == answer.split("\n")
         alignment: Any = score.evidence.data["alignment"]
         assert [span.note for span in score.evidence.spans] == [each["edit"] for each in alignment if each["answer"]]
-        plain = StepAlignment(StepAlignment.parameters(sentence_level_metrics=False)).score([row], tools)[0]
+        plain = StepAlignment(StepAlignment.parameters(sentence_level_metrics=False)).score([row], ctx)[0]
         assert values(plain) == values(score)
         assert not plain.evidence.spans
 
     def test_more_pairs_than_are_compared_leave_the_row_unscored(
-        self, tools: Toolbox, monkeypatch: pytest.MonkeyPatch
+        self, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("leadline.evaluators.generation.step_alignment.MOST_PAIRS", 3)
-        (score,) = StepAlignment().score([row_of(listed(["a b", "c d"]), listed(["a b", "c d"]))], tools)
+        (score,) = StepAlignment().score([row_of(listed(["a b", "c d"]), listed(["a b", "c d"]))], ctx)
         assert reason(score) == Reason.UNSCORABLE
         assert "more pairs" in score.flags[0].message
 
-    def test_hostile_texts_are_survived(self, tools: Toolbox) -> None:
+    def test_hostile_texts_are_survived(self, ctx: EvalContext) -> None:
         texts = ["\ud800\n1. \ud800 a\n2. \x00 b", "1. 🙂\n2. 👩‍👩‍👧 x\n3. مرحبا", "- a\n" * 1500, "", "1. " * 2000]
         rows = [row_of(one, other) for one in texts for other in (*texts, listed(PUMP))]
-        for score in StepAlignment().score(rows, tools):
+        for score in StepAlignment().score(rows, ctx):
             assert all(isinstance(value, float | int | NotApplicable) for value in score.values.values())
 
 
@@ -259,7 +259,7 @@ class TestByJudge:
 
     def test_without_a_judge_it_is_said_that_there_is_none(self, embedder: str) -> None:
         evaluator = StepAlignment(StepAlignment.parameters(extraction="judge", embedding_model=embedder))
-        (score,) = evaluator.score([PROSE], Toolbox(Settings(device="cpu")))
+        (score,) = evaluator.score([PROSE], EvalContext(Settings(device="cpu")))
         assert reason(score) == JudgeUnavailable.reason
 
 
@@ -272,6 +272,6 @@ def test_only_the_way_that_asks_a_judge_runs_in_the_judges_lane() -> None:
 
 
 def test_a_judge_is_part_of_the_key_only_where_it_is_asked() -> None:
-    tools = toolbox(ScriptedJudge({}))
-    assert not {"judge", "prompts"} & set(StepAlignment().identity(tools))
-    assert {"judge", "prompts"} <= set(StepAlignment(StepAlignment.parameters(extraction="judge")).identity(tools))
+    ctx = scripted_context(ScriptedJudge({}))
+    assert not {"judge", "prompts"} & set(StepAlignment().identity(ctx))
+    assert {"judge", "prompts"} <= set(StepAlignment(StepAlignment.parameters(extraction="judge")).identity(ctx))

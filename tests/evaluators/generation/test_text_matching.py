@@ -2,8 +2,8 @@
 
 import pytest
 
-from leadline.evaluators.core.context import Toolbox
-from leadline.evaluators.core.row import Chunk, Field, Reason, Row, Severity, Source, Unscored
+from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.row import ContextChunk, Reason, Row, RowField, Severity, Source, Unscored
 from leadline.evaluators.generation.text_matching import TextMatching, TextMatchingParams
 
 METRICS = (
@@ -20,13 +20,13 @@ CONDITION = '("Brazil" OR "brazil") AND regexp("15,?969 [Mm]illion") AND NOT "Re
 
 def score(row, **params):
     evaluator = TextMatching(TextMatchingParams(**params))
-    (result,) = evaluator.score([row], Toolbox())
+    (result,) = evaluator.score([row], EvalContext())
     assert set(result.values) == set(evaluator.row_metrics)
     return result
 
 
 def row(answer, condition=CONDITION, context=(), expected=()):
-    chunks = tuple(Chunk(text) for text in context)
+    chunks = tuple(ContextChunk(text) for text in context)
     return Row(
         "c",
         "m",
@@ -100,10 +100,10 @@ def test_an_empty_answer_is_an_answer(condition, expected):
 def test_the_expected_answer_stands_in_for_a_condition_only_when_asked_for():
     bare = row("It is Paris.", None, expected=["London", "Paris"])
     strict, lenient = TextMatching(), TextMatching(TextMatchingParams(default_to_expected_answer=True))
-    assert strict.required == (Field.ACTUAL_ANSWER, Field.CONDITION)
-    assert lenient.required == (Field.ACTUAL_ANSWER,)
-    assert Field.EXPECTED_ANSWER in lenient.reads
-    assert Field.EXPECTED_ANSWER not in strict.reads
+    assert strict.required == (RowField.ACTUAL_ANSWER, RowField.CONDITION)
+    assert lenient.required == (RowField.ACTUAL_ANSWER,)
+    assert RowField.EXPECTED_ANSWER in lenient.reads
+    assert RowField.EXPECTED_ANSWER not in strict.reads
     assert score(bare, default_to_expected_answer=True).values == PASS
     missed = score(row("Rome", None, expected=["London", 'the "old" city']), default_to_expected_answer=True)
     assert missed.values == FAIL
@@ -130,9 +130,9 @@ def test_a_condition_that_does_not_parse_is_a_parsing_failure_and_neither_passes
 def test_a_pattern_that_hangs_costs_its_rows_and_no_others():
     slow = row("a" * 5000 + "!", 'regexp("(?:a|aa)+$")')
     fine = row("a", 'regexp("^a$")')
-    evaluator, tools = TextMatching(), Toolbox()
-    tools.patience.full = 0.2
-    results = evaluator.score([slow, fine, slow, slow, slow, slow, fine], tools)
+    evaluator, ctx = TextMatching(), EvalContext()
+    ctx.regex_budget.full = 0.2
+    results = evaluator.score([slow, fine, slow, slow, slow, slow, fine], ctx)
     reasons = [getattr(result.values["model_passes"], "reason", None) for result in results]
     assert reasons == [Reason.TIMEOUT, None, *[Reason.TIMEOUT] * 4, None]
     assert "not tried again" in results[-2].values["model_passes"].message

@@ -11,9 +11,9 @@ import pytest
 from pydantic import BaseModel
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.row import Field, Reason, Row, RowScore, Unscored
+from leadline.evaluators.core.row import Reason, Row, RowField, RowScore, Unscored
 from leadline.evaluators.judge.engine.budget import Budget, Limits
 from leadline.evaluators.judge.engine.calls import MemoryLedger, Reply
 from leadline.evaluators.judge.engine.client import JudgeClient
@@ -178,7 +178,7 @@ class Polite(JudgeEvaluator):
         id="test.polite",
         name="Polite",
         family="generation",
-        inputs=(Field.ACTUAL_ANSWER,),
+        inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(Metric("polite", "Polite", higher_is_better=True, primary=True),),
         judge="llm",
         lane="judge",
@@ -187,7 +187,7 @@ class Polite(JudgeEvaluator):
     def all_prompts(self) -> dict[str, Any]:
         return dict(PROMPTS)
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         if row.actual_answer == "bug":
             raise KeyError("bug")
         word = await judge.choose("verdict", ("polite", "rude"), answer=row.actual_answer)
@@ -208,7 +208,7 @@ def test_a_row_without_a_verdict_costs_no_other_its_score() -> None:
     async def main() -> list[RowScore]:
         client = make_client(ScriptedTransport(reply))
         rows = [Row(str(n), "m", actual_answer=text) for n, text in enumerate(("fine", "odd", "cut", "bug", "good"))]
-        return await Polite()._judge_all(rows, client, Toolbox())
+        return await Polite()._judge_all(rows, client, EvalContext())
 
     scores = run(main())
     assert reasons(scores) == [1.0, Reason.JUDGE_UNPARSEABLE, Reason.JUDGE_TRUNCATED, Reason.EVALUATOR_ERROR, 1.0]
@@ -216,7 +216,7 @@ def test_a_row_without_a_verdict_costs_no_other_its_score() -> None:
 
 
 def test_without_a_judge_every_row_says_so() -> None:
-    scores = Polite().score([Row("a", "m", actual_answer="x")], Toolbox())
+    scores = Polite().score([Row("a", "m", actual_answer="x")], EvalContext())
     assert reasons(scores) == [Reason.JUDGE_UNAVAILABLE]
     value = scores[0].values["polite"]
     assert isinstance(value, Unscored)
@@ -229,7 +229,7 @@ def test_the_judge_and_the_prompts_are_part_of_the_scores_key() -> None:
 
     def key(**config: Any) -> str:
         judges = (JudgeConfig(**({"model": "openai/a"} | config)),)
-        return str(Polite().identity(Toolbox(Settings(judges=judges))))
+        return str(Polite().identity(EvalContext(Settings(judges=judges))))
 
     assert key() == key(timeout_s=5, max_in_flight=3, key="other", down_after_s=1)
     assert len({key(), key(model="openai/b"), key(temperature=1), key(max_tokens=5), key(api_base="http://x")}) == 5

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.row import Chunk, Field, Row
+from leadline.evaluators.core.row import ContextChunk, Row, RowField
 from leadline.evaluators.judge.placeholders import PLACEHOLDERS, user_prompt
 
-ROW = Row("c", "m", "the question", ("expected",), (Chunk("one"), Chunk("two")), "the answer")
+ROW = Row("c", "m", "the question", ("expected",), (ContextChunk("one"), ContextChunk("two")), "the answer")
 
 
 def shown(template: str, row: Row = ROW) -> str:
@@ -32,10 +32,10 @@ def test_the_text_around_a_placeholder_is_verbatim(before: str, after: str) -> N
 @pytest.mark.parametrize("form", ["{%s}", "{{%s}}", "{{ %s }}"])
 def test_every_placeholder_in_every_form_is_filled(name: str, form: str) -> None:
     expected = {
-        Field.QUESTION: "<question-F>\nthe question\n</question-F>",
-        Field.EXPECTED_ANSWER: "<expected-answer-F>\nexpected\n</expected-answer-F>",
-        Field.RETRIEVED_CONTEXT: "<context-F>\none\ntwo\n</context-F>",
-        Field.ACTUAL_ANSWER: "<answer-F>\nthe answer\n</answer-F>",
+        RowField.QUESTION: "<question-F>\nthe question\n</question-F>",
+        RowField.EXPECTED_ANSWER: "<expected-answer-F>\nexpected\n</expected-answer-F>",
+        RowField.RETRIEVED_CONTEXT: "<context-F>\none\ntwo\n</context-F>",
+        RowField.ACTUAL_ANSWER: "<answer-F>\nthe answer\n</answer-F>",
     }
     assert shown("Say: " + form % name) == "Say: " + expected[PLACEHOLDERS[name]]
 
@@ -54,7 +54,10 @@ def test_json_and_templates_are_text() -> None:
 
 
 def test_the_fields_are_those_that_are_shown() -> None:
-    assert user_prompt("test", "{ACTUAL_OUTPUT} {INPUT} {question}").fields == (Field.QUESTION, Field.ACTUAL_ANSWER)
+    assert user_prompt("test", "{ACTUAL_OUTPUT} {INPUT} {question}").fields == (
+        RowField.QUESTION,
+        RowField.ACTUAL_ANSWER,
+    )
 
 
 @pytest.mark.parametrize(

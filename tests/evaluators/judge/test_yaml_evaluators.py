@@ -9,10 +9,10 @@ import pytest
 
 from leadline.evaluators.core import registry
 from leadline.evaluators.core.base import Evaluator, describe
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import all_evaluators
-from leadline.evaluators.core.row import Chunk, Field, Row, Severity, Unscored
+from leadline.evaluators.core.row import ContextChunk, Row, RowField, Severity, Unscored
 from leadline.evaluators.core.suites import suite
 from leadline.evaluators.judge.yaml_evaluators import load_folder
 from tests.support.judges.judged import ScriptedJudge, fenced, one, reason, value
@@ -36,7 +36,7 @@ prompt: "Does {CONTEXT} help to say {EXPECTED_OUTPUT}? One number."
 scale: [1, 5]
 passing: 4
 """
-ROW = Row("c", "m", "the question", ("first", "second"), (Chunk("one"), Chunk("two")), "the answer")
+ROW = Row("c", "m", "the question", ("first", "second"), (ContextChunk("one"), ContextChunk("two")), "the answer")
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +78,7 @@ def test_a_number_on_the_scale_is_the_value_and_the_best_of_several_expected_ans
     assert value(one("tone.helpful", judge, ROW), "helpful") == 4.5
     (metric,) = kind.spec.metrics
     assert (metric.range, metric.threshold, metric.higher_is_better) == ((1.0, 5.0), 4.0, True)
-    assert kind.spec.inputs == (Field.EXPECTED_ANSWER, Field.RETRIEVED_CONTEXT)
+    assert kind.spec.inputs == (RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT)
     assert reason(one("tone.helpful", ScriptedJudge({"": "6"}), ROW)) == "judge_unparseable"
 
 
@@ -101,24 +101,24 @@ def test_files_are_evaluators_like_all_others(tmp_path: Path) -> None:
 
 def test_a_folder_can_be_loaded_again_and_says_then_what_it_says_then(tmp_path: Path) -> None:
     load(tmp_path, polite=POLITE)
-    first = all_evaluators()["tone.polite"]().identity(Toolbox())
+    first = all_evaluators()["tone.polite"]().identity(EvalContext())
     load(tmp_path)
-    assert all_evaluators()["tone.polite"]().identity(Toolbox()) == first
+    assert all_evaluators()["tone.polite"]().identity(EvalContext()) == first
     load(tmp_path, polite=POLITE.replace("passing: [polite, so-so]", "passing: [polite]"))
-    second = all_evaluators()["tone.polite"]().identity(Toolbox())
+    second = all_evaluators()["tone.polite"]().identity(EvalContext())
     load(tmp_path, polite=POLITE.replace("Is {", "Was {"))
-    third = all_evaluators()["tone.polite"]().identity(Toolbox())
+    third = all_evaluators()["tone.polite"]().identity(EvalContext())
     assert first != second
     assert first != third
 
 
 def test_on_a_scale_the_threshold_changes_no_key(tmp_path: Path) -> None:
     (kind,) = load(tmp_path, helpful=HELPFUL)
-    before = kind().identity(Toolbox())
+    before = kind().identity(EvalContext())
     (kind,) = load(tmp_path, helpful=HELPFUL.replace("passing: 4", "passing: 3"))
-    assert kind().identity(Toolbox()) == before
+    assert kind().identity(EvalContext()) == before
     (kind,) = load(tmp_path, helpful=HELPFUL.replace("[1, 5]", "[1, 7]"))
-    assert kind().identity(Toolbox()) != before
+    assert kind().identity(EvalContext()) != before
 
 
 FAULTS = [

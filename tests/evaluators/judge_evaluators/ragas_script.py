@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from leadline.evaluators.core.row import Chunk, Row, RowScore
+from leadline.evaluators.core.row import ContextChunk, Row, RowScore
 from tests.support.judges.agreeable_judge import tools_with
 from tests.support.judges.judged import ScriptedJudge, judged
 
@@ -23,7 +23,7 @@ ROW = Row(
     model="m",
     question="the question",
     expected_answers=("First truth. Second truth.",),
-    retrieved_context=(Chunk("One. Two."), Chunk("Three."), Chunk("Four. Five.")),
+    retrieved_context=(ContextChunk("One. Two."), ContextChunk("Three."), ContextChunk("Four. Five.")),
     actual_answer="The pump starts. It stops.",
 )
 SAID = {"statements": ["The pump starts.", "The pump stops."]}
@@ -55,7 +55,7 @@ FOUR = {
 
 def score(evaluator: str, script: Mapping[str, Any], row: Row = ROW, **params: Any) -> tuple[RowScore, ScriptedJudge]:
     judge = ScriptedJudge(script)
-    (result,) = judged(evaluator, judge, row, tools=tools_with(judge, TABLE), **params)
+    (result,) = judged(evaluator, judge, row, ctx=tools_with(judge, TABLE), **params)
     return result, judge
 
 

@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.evaluators.agent.databricks_custom import DEFAULT_PROMPT, CustomParams, DatabricksCustom, pieces
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import Chunk, Field, NotApplicable, Row
+from leadline.evaluators.core.row import ContextChunk, NotApplicable, Row, RowField
 from leadline.evaluators.judge.engine.transport import Refused
-from tests.support.judges.judged import ScriptedJudge, fenced, judged, one, reason, toolbox, value
+from tests.support.judges.judged import ScriptedJudge, fenced, judged, one, reason, scripted_context, value
 
 ROW = Row(
     case="c",
     model="m",
     question="When does the pump start?",
     expected_answers=("At seven.",),
-    retrieved_context=(Chunk("It starts at seven."), Chunk("Pumps are loud.")),
+    retrieved_context=(ContextChunk("It starts at seven."), ContextChunk("Pumps are loud.")),
     actual_answer="It starts at seven.",
 )
 
@@ -106,8 +106,8 @@ def test_without_ground_truth_a_row_is_not_applicable_and_nothing_is_asked(
 @pytest.mark.parametrize("judge", ["correctness", "context_sufficiency"])
 def test_rows_with_facts_only_are_planned(judge: str) -> None:
     evaluator = get(f"databricks.{judge}")()
-    assert Field.EXPECTED_ANSWER not in evaluator.required
-    assert {Field.EXPECTED_ANSWER, Field.METADATA} <= set(evaluator.reads)
+    assert RowField.EXPECTED_ANSWER not in evaluator.required
+    assert {RowField.EXPECTED_ANSWER, RowField.METADATA} <= set(evaluator.reads)
 
 
 def test_one_fact_may_be_a_text() -> None:
@@ -125,7 +125,7 @@ def test_several_expected_answers_are_alternatives_of_one_call() -> None:
 
 
 def chunks(*texts: str) -> Row:
-    return replace(ROW, retrieved_context=tuple(Chunk(text) for text in texts))
+    return replace(ROW, retrieved_context=tuple(ContextChunk(text) for text in texts))
 
 
 def if_good(prompt: str) -> dict[str, str]:
@@ -234,12 +234,12 @@ def test_a_retrieval_assessment_rates_each_chunk() -> None:
 @pytest.mark.parametrize(
     ("prompt", "kind", "needed"),
     [
-        (DEFAULT_PROMPT, "ANSWER", {Field.QUESTION, Field.ACTUAL_ANSWER}),
-        ("{response}", "ANSWER", {Field.ACTUAL_ANSWER}),
-        ("{request} {retrieved_context}", "RETRIEVAL", {Field.QUESTION, Field.RETRIEVED_CONTEXT}),
+        (DEFAULT_PROMPT, "ANSWER", {RowField.QUESTION, RowField.ACTUAL_ANSWER}),
+        ("{response}", "ANSWER", {RowField.ACTUAL_ANSWER}),
+        ("{request} {retrieved_context}", "RETRIEVAL", {RowField.QUESTION, RowField.RETRIEVED_CONTEXT}),
     ],
 )
-def test_a_row_needs_what_the_prompt_names(prompt: str, kind: Any, needed: set[Field]) -> None:
+def test_a_row_needs_what_the_prompt_names(prompt: str, kind: Any, needed: set[RowField]) -> None:
     evaluator = DatabricksCustom(CustomParams(judge_prompt=prompt, assessment_type=kind))
     assert set(evaluator.required) == set(evaluator.reads) == needed
     assert evaluator.metrics[0].share is (kind == "ANSWER")
@@ -261,10 +261,10 @@ def test_a_judge_that_makes_no_sense_is_refused(params: dict[str, Any], said: st
 
 
 def test_the_prompt_is_part_of_a_scores_key_and_the_name_is_not() -> None:
-    tools: Toolbox = toolbox(ScriptedJudge({}))
+    ctx: EvalContext = scripted_context(ScriptedJudge({}))
 
     def key(**params: Any) -> Any:
-        return DatabricksCustom(CustomParams(**params)).identity(tools)
+        return DatabricksCustom(CustomParams(**params)).identity(ctx)
 
     assert key(assessment_name="one") == key(assessment_name="two")
     assert key(judge_prompt="{request}") != key(judge_prompt="{response}")
@@ -289,8 +289,10 @@ def test_pieces_lose_nothing_of_a_prompt(prompt: str) -> None:
 def test_document_recall_counts_distinct_documents(
     expected: tuple[str, ...], retrieved: tuple[str | None, ...], recall: float
 ) -> None:
-    row = replace(ROW, expected_documents=expected, retrieved_context=tuple(Chunk("t", uri) for uri in retrieved))
-    (score,) = get("databricks.document_recall")().score([row], Toolbox())
+    row = replace(
+        ROW, expected_documents=expected, retrieved_context=tuple(ContextChunk("t", uri) for uri in retrieved)
+    )
+    (score,) = get("databricks.document_recall")().score([row], EvalContext())
     assert value(score, "document_recall") == pytest.approx(recall)
 
 
@@ -298,6 +300,8 @@ def test_document_recall_counts_distinct_documents(
 def test_document_recall_needs_documents_on_both_sides(
     expected: tuple[str, ...], retrieved: tuple[str | None, ...]
 ) -> None:
-    row = replace(ROW, expected_documents=expected, retrieved_context=tuple(Chunk("t", uri) for uri in retrieved))
-    (score,) = get("databricks.document_recall")().score([row], Toolbox())
+    row = replace(
+        ROW, expected_documents=expected, retrieved_context=tuple(ContextChunk("t", uri) for uri in retrieved)
+    )
+    (score,) = get("databricks.document_recall")().score([row], EvalContext())
     assert isinstance(score.values["document_recall"], NotApplicable)

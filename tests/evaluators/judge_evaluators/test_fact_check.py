@@ -13,12 +13,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.row import NotApplicable, Row
 from leadline.evaluators.judge.engine import search
-from tests.support.judges.judged import ScriptedJudge, fenced, judged, one, reason, toolbox, value
+from tests.support.judges.judged import ScriptedJudge, fenced, judged, one, reason, scripted_context, value
 
 ROW = Row(case="c", model="m", question="Who was it?", actual_answer="It was Ada.")
 HERE = __name__
@@ -88,13 +88,13 @@ def test_what_a_search_found_is_shown_as_data_and_kept_as_evidence() -> None:
 
 def test_a_search_is_on_record_so_that_a_run_that_goes_on_makes_it_once() -> None:
     judge = ScriptedJudge({"": [SEARCH, FINAL]})
-    tools = toolbox(judge)
-    judged("fact_check", judge, ROW, tools=tools, search_tool=f"{HERE}:found")
-    (again,) = judged("fact_check", judge, ROW, tools=tools, search_tool=f"{HERE}:found")
+    ctx = scripted_context(judge)
+    judged("fact_check", judge, ROW, ctx=ctx, search_tool=f"{HERE}:found")
+    (again,) = judged("fact_check", judge, ROW, ctx=ctx, search_tool=f"{HERE}:found")
     assert value(again) == 0.75
     assert queries == ["Ada"]
     assert len(judge.asked) == 2
-    ledger = tools.judge_client().ledger
+    ledger = ctx.judge_client().ledger
     assert again.evidence.data["searches"][0]["call"] in ledger.replies  # type: ignore[attr-defined]
 
 
@@ -162,7 +162,7 @@ def test_a_tool_that_is_none_is_refused_before_anything_is_asked(tool: str, said
     kind = get("fact_check")
     evaluator = kind(kind.parameters.build("fact_check", {"search_tool": tool}))
     with pytest.raises(UsageError, match=said):
-        evaluator.identity(Toolbox())
+        evaluator.identity(EvalContext())
 
 
 def test_the_limit_of_rows_is_told_to_the_plan_and_changes_no_key() -> None:
@@ -170,7 +170,7 @@ def test_the_limit_of_rows_is_told_to_the_plan_and_changes_no_key() -> None:
     limited = kind(kind.parameters.build("fact_check", {"max_dataset_rows": 5}))
     assert limited.max_rows == 5
     assert kind().max_rows is None
-    assert limited.identity(Toolbox()) == kind().identity(Toolbox())
+    assert limited.identity(EvalContext()) == kind().identity(EvalContext())
 
 
 @contextmanager

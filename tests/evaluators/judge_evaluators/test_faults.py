@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.registry import all_evaluators
-from leadline.evaluators.core.row import Chunk, Row, RowScore, Unscored
+from leadline.evaluators.core.row import ContextChunk, Row, RowScore, Unscored
 from leadline.evaluators.judge.engine.calls import Reply
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.judge.engine.transport import Refused
@@ -29,7 +29,11 @@ ROW = Row(
     model="m",
     question="When does the pump start?",
     expected_answers=("At seven.",),
-    retrieved_context=(Chunk("It starts at seven."), Chunk("Pumps are loud."), Chunk("It stops at nine.")),
+    retrieved_context=(
+        ContextChunk("It starts at seven."),
+        ContextChunk("Pumps are loud."),
+        ContextChunk("It stops at nine."),
+    ),
     actual_answer="It starts at seven.",
 )
 FAULTS: dict[str, tuple[Said, str, int]] = {
@@ -70,7 +74,7 @@ def assert_unscored(kind: type[Evaluator], score: RowScore, why: str) -> None:
 def test_a_fault_is_no_score(evaluator: str, fault: str) -> None:
     said, why, attempts = FAULTS[fault]
     judge = ScriptedJudge({"": said})
-    (score,) = judged(evaluator, judge, ROW, tools=tools_with(judge))
+    (score,) = judged(evaluator, judge, ROW, ctx=tools_with(judge))
     assert_unscored(JUDGED[evaluator], score, why)
     fenceless = [re.sub(r"-[0-9a-f]{16}>", ">", prompt).split("\nYour last reply")[0] for prompt in judge.asked]
     assert {fenceless.count(prompt) for prompt in fenceless} == {attempts}
@@ -79,7 +83,7 @@ def test_a_fault_is_no_score(evaluator: str, fault: str) -> None:
 @pytest.mark.parametrize("evaluator", OURS)
 def test_without_a_judge_nothing_is_scored(evaluator: str) -> None:
     kind = JUDGED[evaluator]
-    (score,) = kind().score([ROW], Toolbox(Settings(splitter="rules")))
+    (score,) = kind().score([ROW], EvalContext(Settings(splitter="rules")))
     assert_unscored(kind, score, "judge_unavailable")
 
 
@@ -105,16 +109,16 @@ def too_many(text: str) -> str:
 )  # fmt: skip
 def test_one_verdict_too_many_is_no_score(evaluator: str) -> None:
     judge = _Breaking()
-    (score,) = judged(evaluator, judge, ROW, tools=tools_with(judge))  # type: ignore[arg-type]
+    (score,) = judged(evaluator, judge, ROW, ctx=tools_with(judge))  # type: ignore[arg-type]
     assert_unscored(JUDGED[evaluator], score, "judge_unparseable")
 
 
 @pytest.mark.parametrize("evaluator", JUDGED)
 def test_what_a_text_says_stays_inside_its_fence(evaluator: str) -> None:
     row = replace(ROW, actual_answer=INJECTION, question=INJECTION, expected_answers=(INJECTION,))
-    row = replace(row, retrieved_context=(Chunk(INJECTION),))
+    row = replace(row, retrieved_context=(ContextChunk(INJECTION),))
     judge = AgreeableJudge()
-    (score,) = judged(evaluator, judge, row, tools=tools_with(judge))  # type: ignore[arg-type]
+    (score,) = judged(evaluator, judge, row, ctx=tools_with(judge))  # type: ignore[arg-type]
     assert score.complete, score.values
     assert judge.asked
     for prompt in judge.asked:
@@ -136,9 +140,11 @@ ABSURD = {
 @pytest.mark.parametrize("evaluator", OURS)
 def test_absurd_texts_reach_the_judge(evaluator: str, name: str) -> None:
     text = ABSURD[name]
-    row = replace(ROW, question=text, expected_answers=(text,), retrieved_context=(Chunk(text),), actual_answer=text)
+    row = replace(
+        ROW, question=text, expected_answers=(text,), retrieved_context=(ContextChunk(text),), actual_answer=text
+    )
     judge = ScriptedJudge({"": Refused("enough")})
-    (score,) = judged(evaluator, judge, row, tools=tools_with(judge))
+    (score,) = judged(evaluator, judge, row, ctx=tools_with(judge))
     assert_unscored(JUDGED[evaluator], score, "judge_refused")
     assert judge.asked
     assert all(not any("\ud800" <= character <= "\udfff" for character in prompt) for prompt in judge.asked)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import Chunk, NotApplicable, Row, RowScore
+from leadline.evaluators.core.row import ContextChunk, NotApplicable, Row, RowScore
 from leadline.evaluators.generation.llamaindex_correctness import read_grade
 from leadline.evaluators.generation.llamaindex_faithfulness import cut, packed, read_answer
 from leadline.evaluators.judge.engine.failures import JudgeUnparseable
@@ -25,7 +25,7 @@ ROW = Row(
     model="m",
     question="What is it called?",
     expected_answers=("Llama 2-Chat.",),
-    retrieved_context=(Chunk("It is called Llama 2-Chat."),),
+    retrieved_context=(ContextChunk("It is called Llama 2-Chat."),),
     actual_answer="Llama 2-Chat",
 )
 GRADE = "You are an expert evaluation system"
@@ -110,7 +110,7 @@ def test_no_word_or_both_are_no_answer(text: str) -> None:
 
 
 def contexts(*texts: str) -> Row:
-    return replace(ROW, retrieved_context=tuple(Chunk(text) for text in texts))
+    return replace(ROW, retrieved_context=tuple(ContextChunk(text) for text in texts))
 
 
 @pytest.mark.parametrize(("text", "passing"), [("YES", 1.0), ("No.", 0.0)])
@@ -179,9 +179,9 @@ def test_a_megabyte_of_context_is_packed_at_once() -> None:
 
 def retrieval(expected: Sequence[str], retrieved: Sequence[str | None], **params: Any) -> RowScore:
     row = replace(
-        ROW, expected_documents=tuple(expected), retrieved_context=tuple(Chunk("text", uri) for uri in retrieved)
+        ROW, expected_documents=tuple(expected), retrieved_context=tuple(ContextChunk("text", uri) for uri in retrieved)
     )
-    (score,) = get("llamaindex.retrieval")(RetrievalParams(**params)).score([row], Toolbox())
+    (score,) = get("llamaindex.retrieval")(RetrievalParams(**params)).score([row], EvalContext())
     return score
 
 

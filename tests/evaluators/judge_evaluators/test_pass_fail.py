@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import Chunk, Field, NotApplicable, Row, RowScore, Severity, Unscored
+from leadline.evaluators.core.row import ContextChunk, NotApplicable, Row, RowField, RowScore, Severity, Unscored
 from leadline.evaluators.judge.engine.transport import Refused
 from tests.support.judges.judged import ScriptedJudge, fenced, one, reason
 
@@ -19,7 +19,7 @@ ROW = Row(
     model="m",
     question="Wann beginnt es?",
     expected_answers=("At seven.", "07:00"),
-    retrieved_context=(Chunk("Ask Ann."), Chunk("At seven.")),
+    retrieved_context=(ContextChunk("Ask Ann."), ContextChunk("At seven.")),
     actual_answer="It starts at seven.",
 )
 SAYS: list[tuple[str, str, bool]] = [
@@ -123,8 +123,8 @@ def test_the_retrieved_context_is_checked_on_demand(evaluator: str, bad: str, go
     assert len(judge.asked) == 2
     kind = get(evaluator)
     on = kind(kind.parameters.build(evaluator, {"evaluate_retrieved_context": True}))
-    assert Field.RETRIEVED_CONTEXT in on.reads
-    assert Field.RETRIEVED_CONTEXT not in kind().reads
+    assert RowField.RETRIEVED_CONTEXT in on.reads
+    assert RowField.RETRIEVED_CONTEXT not in kind().reads
 
 
 def test_the_threshold_of_stereotypes_is_a_parameter() -> None:
@@ -141,9 +141,12 @@ def byop(template: str, **params: Any) -> Any:
 
 
 def test_byop_needs_and_reads_what_its_template_names() -> None:
-    assert byop("Is {ACTUAL_OUTPUT} like {EXPECTED_OUTPUT}?").required == (Field.EXPECTED_ANSWER, Field.ACTUAL_ANSWER)
-    assert byop("Is {CONTEXT} fine?").reads == (Field.RETRIEVED_CONTEXT,)
-    assert byop("").reads == (Field.QUESTION, Field.ACTUAL_ANSWER)
+    assert byop("Is {ACTUAL_OUTPUT} like {EXPECTED_OUTPUT}?").required == (
+        RowField.EXPECTED_ANSWER,
+        RowField.ACTUAL_ANSWER,
+    )
+    assert byop("Is {CONTEXT} fine?").reads == (RowField.RETRIEVED_CONTEXT,)
+    assert byop("").reads == (RowField.QUESTION, RowField.ACTUAL_ANSWER)
 
 
 def test_byop_shows_literal_braces_and_the_row() -> None:
@@ -186,6 +189,6 @@ def test_byop_that_makes_no_sense_is_refused(params: dict[str, Any], said: str) 
 
 def test_another_prompt_is_another_key() -> None:
 
-    tools = Toolbox()
-    first, second = byop("{INPUT} good?").identity(tools), byop("{INPUT} bad?").identity(tools)
+    ctx = EvalContext()
+    first, second = byop("{INPUT} good?").identity(ctx), byop("{INPUT} bad?").identity(ctx)
     assert first["prompts"] != second["prompts"]

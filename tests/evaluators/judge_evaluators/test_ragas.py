@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import Chunk, Source, Span
+from leadline.evaluators.core.row import ContextChunk, Source, Span
 from leadline.evaluators.generation.answer_correctness import f_score
 from leadline.evaluators.generation.answer_relevancy import relevancy
 from leadline.evaluators.generation.ragas import harmonic_mean
@@ -81,7 +81,7 @@ def test_faithfulness_is_the_share_of_statements_that_can_be_inferred(flags: lis
 
 @pytest.mark.parametrize(("flags", "expected"), PRECISION_CASES)
 def test_context_precision_is_the_mean_precision_at_the_useful_chunks(flags: list[int], expected: float) -> None:
-    row = changed(retrieved_context=tuple(Chunk(f"chunk {number}") for number in range(len(flags))))
+    row = changed(retrieved_context=tuple(ContextChunk(f"chunk {number}") for number in range(len(flags))))
     result, judge = score("context_precision", {PRECISION: verdicts(*spread(flags))}, row)
     assert value(result) == pytest.approx(expected, abs=2e-10)  # ragas adds 1e-10 to the divisor
     assert len(judge.asked) == 1
@@ -143,7 +143,7 @@ def test_answer_correctness_counts_statements_that_the_texts_share() -> None:
     }
     judge = ScriptedJudge(script)
     table = {ROW.actual_answer: (1.0, 0.0), ROW.expected_answers[0]: (0.6, 0.8)}
-    (result,) = judged("answer_correctness", judge, ROW, tools=tools_with(judge, table))
+    (result,) = judged("answer_correctness", judge, ROW, ctx=tools_with(judge, table))
     assert value(result) == pytest.approx(0.75 * 0.5 + 0.25 * 0.6, abs=1e-6)
     assert len(judge.asked) == 3
     assert fenced(judge.asked[2], "answer-statement") == SAID["statements"]
@@ -160,7 +160,7 @@ def test_statements_on_one_side_only_are_compared_with_nothing(
     script = {STATEMENTS: lambda prompt: {"statements": wanted if "truth" in prompt else said}}
     judge = ScriptedJudge(script)
     table = {ROW.actual_answer: (1.0, 0.0), ROW.expected_answers[0]: (0.0, 1.0)}
-    (result,) = judged("answer_correctness", judge, ROW, tools=tools_with(judge, table))
+    (result,) = judged("answer_correctness", judge, ROW, ctx=tools_with(judge, table))
     assert value(result) == pytest.approx(0.75 * factuality, abs=1e-6)
 
 
@@ -174,7 +174,7 @@ def test_context_relevancy_is_the_share_of_relevant_sentences(relevant: list[int
 
 
 def test_a_sentence_cannot_pass_for_another_number() -> None:
-    row = changed(retrieved_context=(Chunk("The first\n[2] one, with\u2028[3] lines."),))
+    row = changed(retrieved_context=(ContextChunk("The first\n[2] one, with\u2028[3] lines."),))
     _, judge = score("context_relevancy", {RELEVANT: {"reason": "", "relevant": []}}, row)
     (shown,) = fenced(judge.asked[0], "sentences")
     assert all(line.startswith(f"[{number}]") for number, line in enumerate(shown.splitlines(), start=1))
@@ -191,16 +191,16 @@ def test_ragas_is_the_harmonic_mean_of_the_four() -> None:
 
 def test_the_four_metrics_and_ragas_make_five_calls_for_a_case_with_three_chunks() -> None:
     judge = ScriptedJudge(FOUR)
-    tools = tools_with(judge, TABLE)
+    ctx = tools_with(judge, TABLE)
     for evaluator in (*VALUES, "ragas"):
-        judged(evaluator, judge, ROW, tools=tools)
+        judged(evaluator, judge, ROW, ctx=ctx)
     assert len(judge.asked) == 5
 
 
 def test_the_estimate_of_calls_is_what_is_made() -> None:
     for evaluator in (*VALUES, "ragas", "answer_correctness", "context_relevancy"):
         judge = AgreeableJudge()
-        judged(evaluator, judge, ROW, tools=tools_with(judge))  # type: ignore[arg-type]
+        judged(evaluator, judge, ROW, ctx=tools_with(judge))  # type: ignore[arg-type]
         assert len(judge.asked) == get(evaluator)().calls_per_row(), evaluator
 
 
@@ -208,9 +208,9 @@ def test_statements_are_asked_once_for_faithfulness_and_correctness() -> None:
     judge = ScriptedJudge(
         {STATEMENTS: SAID, FAITHFULNESS: verdicts("yes", "no"), CORRECTNESS: verdicts("yes", "no", "yes", "no")}
     )
-    tools = tools_with(judge, TABLE)
-    judged("faithfulness", judge, ROW, tools=tools)
-    judged("answer_correctness", judge, ROW, tools=tools)
+    ctx = tools_with(judge, TABLE)
+    judged("faithfulness", judge, ROW, ctx=ctx)
+    judged("answer_correctness", judge, ROW, ctx=ctx)
     assert sum(STATEMENTS in prompt for prompt in judge.asked) == 2  # of the answer, and of the expected answer
 
 
@@ -250,10 +250,10 @@ def test_of_several_expected_answers_the_best_counts_and_says_which(evaluator: s
 
 
 def test_the_key_covers_the_embedder_the_prompts_and_the_judge() -> None:
-    tools = Toolbox(Settings(embedder="nobody/has@" + "a" * 40))
-    other = Toolbox(Settings(embedder="nobody/has@" + "b" * 40))
+    ctx = EvalContext(Settings(embedder="nobody/has@" + "a" * 40))
+    other = EvalContext(Settings(embedder="nobody/has@" + "b" * 40))
     for evaluator in ("answer_relevancy", "answer_correctness", "ragas"):
-        identity = get(evaluator)().identity(tools)
+        identity = get(evaluator)().identity(ctx)
         json.dumps(identity)
         assert identity != get(evaluator)().identity(other)
         assert identity["prompts"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.core.context import Settings
-from leadline.evaluators.core.row import Chunk, NotApplicable, Unscored
+from leadline.evaluators.core.row import ContextChunk, NotApplicable, Unscored
 from leadline.evaluators.judge.engine.transport import Refused
 from tests.evaluators.judge_evaluators.ragas_script import (
     CORRECTNESS,
@@ -25,7 +25,7 @@ from tests.evaluators.judge_evaluators.ragas_script import (
     score,
     verdicts,
 )
-from tests.support.judges.judged import ScriptedJudge, fenced, judged, reason, toolbox, value
+from tests.support.judges.judged import ScriptedJudge, fenced, judged, reason, scripted_context, value
 
 
 def test_one_of_the_four_without_a_verdict_leaves_ragas_unscored_and_the_others_scored() -> None:
@@ -87,7 +87,7 @@ def test_of_several_expected_answers_one_without_a_verdict_leaves_the_row_unscor
     ("evaluator", "fields"),
     [
         ("context_recall", {"expected_answers": ("It is seven. " * 600,)}),
-        ("context_relevancy", {"retrieved_context": (Chunk("It is seven. " * 6_000),)}),
+        ("context_relevancy", {"retrieved_context": (ContextChunk("It is seven. " * 6_000),)}),
     ],
 )
 def test_thousands_of_sentences_are_not_judged_at_any_price(evaluator: str, fields: dict[str, Any]) -> None:
@@ -103,11 +103,11 @@ NOTHING_ASKED: list[tuple[str, dict[str, Any], float | str]] = [
     ("answer_correctness", {"actual_answer": ""}, 0.0),
     ("answer_correctness", {"expected_answers": ("", " ")}, "unscorable"),
     ("context_recall", {"expected_answers": (" ",)}, "unscorable"),
-    ("context_recall", {"retrieved_context": (Chunk(""), Chunk(" "))}, 0.0),
-    ("context_precision", {"retrieved_context": (Chunk(""), Chunk(" "))}, 0.0),
+    ("context_recall", {"retrieved_context": (ContextChunk(""), ContextChunk(" "))}, 0.0),
+    ("context_precision", {"retrieved_context": (ContextChunk(""), ContextChunk(" "))}, 0.0),
     ("context_precision", {"question": ""}, "unscorable"),
     ("context_precision", {"expected_answers": ("",)}, "unscorable"),
-    ("context_relevancy", {"retrieved_context": (Chunk(""), Chunk(" "))}, "unscorable"),
+    ("context_relevancy", {"retrieved_context": (ContextChunk(""), ContextChunk(" "))}, "unscorable"),
     ("context_relevancy", {"question": ""}, "unscorable"),
 ]
 
@@ -129,13 +129,13 @@ def test_where_the_texts_decide_the_judge_is_not_asked(
 
 
 def test_a_blank_context_supports_nothing_that_an_answer_claims() -> None:
-    result, judge = score("faithfulness", {STATEMENTS: SAID}, changed(retrieved_context=(Chunk(" "),)))
+    result, judge = score("faithfulness", {STATEMENTS: SAID}, changed(retrieved_context=(ContextChunk(" "),)))
     assert value(result) == 0.0
     assert len(judge.asked) == 1
 
 
 def test_a_blank_chunk_takes_its_place_and_is_not_asked_about() -> None:
-    row = changed(retrieved_context=(Chunk(" "), Chunk("useful")))
+    row = changed(retrieved_context=(ContextChunk(" "), ContextChunk("useful")))
     result, judge = score("context_precision", {PRECISION: verdicts("yes")}, row)
     assert value(result) == 0.5
     assert fenced(judge.asked[0], "context") == ["useful"]
@@ -144,9 +144,9 @@ def test_a_blank_chunk_takes_its_place_and_is_not_asked_about() -> None:
 @pytest.mark.parametrize("evaluator", ["answer_relevancy", "answer_correctness", "ragas"])
 def test_without_its_embedder_a_row_is_unscored_and_the_judge_is_not_asked_for_it(evaluator: str) -> None:
     judge = ScriptedJudge({**FOUR, CORRECTNESS: verdicts("yes")})
-    tools = toolbox(judge)
-    tools.settings = Settings(judges=tools.settings.judges, splitter="rules", embedder="nobody/has-this-model")
-    (result,) = judged(evaluator, judge, ROW, tools=tools)
+    ctx = scripted_context(judge)
+    ctx.settings = Settings(judges=ctx.settings.judges, splitter="rules", embedder="nobody/has-this-model")
+    (result,) = judged(evaluator, judge, ROW, ctx=ctx)
     metrics = ("ragas", "answer_relevancy") if evaluator == "ragas" else (evaluator,)
     for metric in metrics:
         found = result.values[metric]

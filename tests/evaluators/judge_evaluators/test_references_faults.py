@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from leadline.evaluators.core.registry import all_evaluators
-from leadline.evaluators.core.row import Chunk, Row, Unscored
+from leadline.evaluators.core.row import ContextChunk, Row, Unscored
 from leadline.evaluators.judge.engine.calls import Reply
 from leadline.evaluators.judge.engine.transport import Refused
 from tests.support.judges.judged import Said, ScriptedJudge, one, reason
@@ -24,7 +24,7 @@ ROW = Row(
     model="m",
     question="When does the pump start?",
     expected_answers=("At seven.", "07:00"),
-    retrieved_context=(Chunk("It starts at seven."), Chunk("Pumps are loud.")),
+    retrieved_context=(ContextChunk("It starts at seven."), ContextChunk("Pumps are loud.")),
     actual_answer="It starts at seven.",
 )
 FAULTS: dict[str, tuple[Said, str, int]] = {
@@ -66,7 +66,11 @@ ABSURD = {
 def test_absurd_texts_reach_the_judge(evaluator: str, name: str) -> None:
     text = ABSURD[name]
     row = replace(
-        ROW, question=text, expected_answers=(text,), retrieved_context=(Chunk(text), Chunk("")), actual_answer=text
+        ROW,
+        question=text,
+        expected_answers=(text,),
+        retrieved_context=(ContextChunk(text), ContextChunk("")),
+        actual_answer=text,
     )
     judge = ScriptedJudge({"": Refused("enough")})
     score = one(evaluator, judge, row)

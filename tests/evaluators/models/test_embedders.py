@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable, OutOfMemory
 from leadline.evaluators.models import embedders, weights
 from leadline.evaluators.models.refs import ModelRef
@@ -317,8 +317,8 @@ class TestLoading:
 
     def test_the_packaged_embedder_tells_paraphrases_from_others(self) -> None:
         ref = weights.parse_ref("offline")
-        tools = Toolbox(SETTINGS)
-        a, b, c = tools.embed(ref, ["Paris is the capital of France.", "France's capital is Paris.", "Bananas ripen."])
+        ctx = EvalContext(SETTINGS)
+        a, b, c = ctx.embed(ref, ["Paris is the capital of France.", "France's capital is Paris.", "Bananas ripen."])
         assert a @ b > 0.8 > 0.3 > a @ c
 
 

@@ -15,7 +15,7 @@ from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.models import checkpoints, resident
 from leadline.evaluators.models.language_models import likelihood
 from leadline.evaluators.models.language_models.likelihood import Likelihood, Passage
-from leadline.evaluators.models.language_models.predictor import Job, Predictor
+from leadline.evaluators.models.language_models.predictor import ContextBatch, Predictor
 from leadline.evaluators.models.refs import ModelRef
 from tests.support.models.tiny_size import CONTEXT
 
@@ -162,7 +162,7 @@ def test_a_shared_context_is_read_once(folder: Path, monkeypatch: pytest.MonkeyP
 def test_windows_that_do_not_fit_together_are_read_one_by_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forward = Predictor.forward
 
-    def small(self: Predictor, jobs: Sequence[Job]) -> Any:
+    def small(self: Predictor, jobs: Sequence[ContextBatch]) -> Any:
         if any(len(job.windows) > 1 for job in jobs):
             raise MemoryError
         return forward(self, jobs)
@@ -267,7 +267,7 @@ def test_an_instruction_stays_in_front_of_every_window(folder: Path, monkeypatch
     seen: list[Sequence[int]] = []
     forward = Predictor.forward
 
-    def watched(self: Predictor, jobs: Sequence[Job]) -> Any:
+    def watched(self: Predictor, jobs: Sequence[ContextBatch]) -> Any:
         seen.extend(window.source or window.ids for job in jobs for window in job.windows)
         return forward(self, jobs)
 
@@ -303,7 +303,7 @@ def test_equal_passages_are_scored_once(folder: Path, monkeypatch: pytest.Monkey
     read: list[int] = []
     forward = Predictor.forward
 
-    def counted(self: Predictor, jobs: Sequence[Job]) -> Any:
+    def counted(self: Predictor, jobs: Sequence[ContextBatch]) -> Any:
         read.extend(len(job.windows) for job in jobs)
         return forward(self, jobs)
 

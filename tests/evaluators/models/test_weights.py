@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable, UsageError
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.models import weight_files, weights
@@ -327,24 +327,26 @@ class TestPullCommand:
 
     def test_an_evaluator_that_needs_several_sets_is_named_itself(self, cache: Path) -> None:
         for id_ in ("hallucination", "summarization_completeness_faithfulness"):
-            assert weights.pull_command(get(id_)(), Toolbox()) == f"leadline models pull {id_}"
-        assert weights.pull_command(get("hallucination#mine")(), Toolbox()) == "leadline models pull hallucination"
+            assert weights.pull_command(get(id_)(), EvalContext()) == f"leadline models pull {id_}"
+        assert weights.pull_command(get("hallucination#mine")(), EvalContext()) == "leadline models pull hallucination"
 
     def test_weights_that_are_no_defaults_are_all_named(self, cache: Path) -> None:
         kind = get("hallucination")
         evaluator = kind(kind.parameters.model_validate({"hallucination_model": f"tiny/model@{COMMIT}"}))
         command = f"leadline models pull tiny/model@{COMMIT} google/flan-t5-base"
-        assert weights.pull_command(evaluator, Toolbox()) == command
+        assert weights.pull_command(evaluator, EvalContext()) == command
         write_cache(cache, "tiny/model", model_files())
-        assert weights.pull_command(evaluator, Toolbox()) == "leadline models pull hallucination", "the tokenizer alone"
+        assert weights.pull_command(evaluator, EvalContext()) == "leadline models pull hallucination", (
+            "the tokenizer alone"
+        )
 
     def test_a_single_set_is_named_by_its_id(self, cache: Path) -> None:
-        assert weights.pull_command(get("toxicity")(), Toolbox()) == "leadline models pull unitary/toxic-bert"
+        assert weights.pull_command(get("toxicity")(), EvalContext()) == "leadline models pull unitary/toxic-bert"
 
     def test_errors_name_it_while_an_evaluator_asks(self, cache: Path) -> None:
         evaluator = get("summarization_completeness_faithfulness")()
         with (
-            weights.asked_by(evaluator, Toolbox()),
+            weights.asked_by(evaluator, EvalContext()),
             pytest.raises(ModelUnavailable, match=rf"with: leadline models pull {evaluator.spec.id}$"),
         ):
             weights.locate(weights.BGE_SMALL_EN_V15, Settings())

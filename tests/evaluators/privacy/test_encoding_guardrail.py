@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from leadline.evaluators.core.context import Toolbox
-from leadline.evaluators.core.row import Chunk, NotApplicable, Reason, Row, Source
+from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.row import ContextChunk, NotApplicable, Reason, Row, Source
 from leadline.evaluators.privacy.encoding_guardrail import EncodingGuardrail
 
 MAIL = "bob@gmail.com"
@@ -26,9 +26,9 @@ def score(answer, categories=BASE16, condition=None, context=(), **params):
         actual_answer=answer,
         categories=categories,
         condition=condition,
-        retrieved_context=tuple(map(Chunk, context)),
+        retrieved_context=tuple(map(ContextChunk, context)),
     )
-    (result,) = evaluator.score([row], Toolbox())
+    (result,) = evaluator.score([row], EvalContext())
     return result, [getattr(value, "reason", value) for value in map(result.values.get, evaluator.row_metrics)]
 
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.row import Chunk, Row, Source
+from leadline.evaluators.core.row import ContextChunk, Row, Source
 from leadline.evaluators.privacy.pii_leakage import PiiLeakage
 from leadline.evaluators.privacy.sensitive_data_leakage import SensitiveDataLeakage
 
@@ -16,8 +16,8 @@ KEY = "sk-" + "Uaq1B5GTqMnvA4BhclZZH8BWOLocxsd5ra3HbBrCjzg"
 
 def score(kind, answer, context=(), **params):
     evaluator = kind(kind.parameters.build(kind.spec.id, params))
-    row = Row("c", "m", actual_answer=answer, retrieved_context=tuple(map(Chunk, context)))
-    (result,) = evaluator.score([row], Toolbox())
+    row = Row("c", "m", actual_answer=answer, retrieved_context=tuple(map(ContextChunk, context)))
+    (result,) = evaluator.score([row], EvalContext())
     return result, [result.values[key] for key in evaluator.row_metrics]
 
 

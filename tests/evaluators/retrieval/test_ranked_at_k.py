@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
-from leadline.evaluators.core.context import Toolbox
-from leadline.evaluators.core.row import Chunk, Row
+from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.row import ContextChunk, Row
 from leadline.evaluators.retrieval.llamaindex_retrieval import LlamaIndexRetrieval, RetrievalParams
 
 
@@ -18,9 +18,9 @@ def values(expected: list[str], retrieved: list[str], k: int | None = None) -> d
         case="c",
         model="m",
         expected_documents=tuple(expected),
-        retrieved_context=tuple(Chunk(document, document) for document in retrieved),
+        retrieved_context=tuple(ContextChunk(document, document) for document in retrieved),
     )
-    return dict(LlamaIndexRetrieval(RetrievalParams(k=k)).score([row], Toolbox())[0].values)  # type: ignore[arg-type]
+    return dict(LlamaIndexRetrieval(RetrievalParams(k=k)).score([row], EvalContext())[0].values)  # type: ignore[arg-type]
 
 
 def test_only_the_first_k_documents_count() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.row import NotApplicable, Reason, Row, Unscored
 from leadline.evaluators.robustness._rgb_cases import RgbCase, rgb_case
 from leadline.evaluators.robustness._rgb_scorers import Official, Space, is_right, normalized
@@ -22,7 +22,7 @@ from leadline.evaluators.robustness.rgb import (
     RgbParams,
 )
 
-TOOLS = Toolbox()
+TOOLS = EvalContext()
 
 
 def row(answer: str, *expected: str, **metadata: Any) -> Row:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.row import Reason, Row, Unscored
 from leadline.evaluators.summarization.bleu import Bleu
 
-TOOLS = Toolbox(Settings(splitter="rules"))
+TOOLS = EvalContext(Settings(splitter="rules"))
 WORDS = st.sampled_from(["the", "cat", "Sat.", "on", "a", "mat,", "it's", '"so"', "!", "\n", "can't", "Ünï", "(b)"])
 TEXTS = st.one_of(st.lists(WORDS, max_size=20).map(" ".join), st.text(max_size=20))
 
@@ -93,10 +93,10 @@ def test_one_row_that_fails_leaves_the_others_scored(monkeypatch):
     evaluator = Bleu()
     read = evaluator.read
 
-    def broken(text, tools):
+    def broken(text, ctx):
         if "boom" in text:
             raise RuntimeError("boom")
-        return read(text, tools)
+        return read(text, ctx)
 
     monkeypatch.setattr(evaluator, "read", broken)
     good, bad = evaluator.score([row("fine", "fine"), row("boom", "fine")], TOOLS)

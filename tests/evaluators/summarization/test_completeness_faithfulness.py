@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
 from leadline.evaluators.core.row import Reason, Row, Unscored
 from leadline.evaluators.models import checkpoints, embedders, nli, resident, summac_conv
@@ -51,8 +51,8 @@ def params(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Parame
 
 
 @pytest.fixture
-def tools(tiny_embedder: Path) -> Iterator[Toolbox]:
-    yield Toolbox(Settings(embedder=str(tiny_embedder), device="cpu", splitter="rules"))
+def ctx(tiny_embedder: Path) -> Iterator[EvalContext]:
+    yield EvalContext(Settings(embedder=str(tiny_embedder), device="cpu", splitter="rules"))
     embedders.forget()
 
 
@@ -107,12 +107,12 @@ class TestSummaC:
     @pytest.mark.slow
     @pytest.mark.parametrize("at_once", [1, 60, 1_000_000])
     def test_both_metrics_equal_the_definition_in_any_batch_and_order(
-        self, params: Parameters, tools: Toolbox, monkeypatch: pytest.MonkeyPatch, at_once: int
+        self, params: Parameters, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch, at_once: int
     ) -> None:
         monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
         monkeypatch.setattr(_summac, "BLOCK_PAIRS", at_once)
         order = random.Random(at_once).sample(range(len(ROWS)), len(ROWS))
-        scores = CompletenessFaithfulness(params).score([ROWS[at] for at in order], tools)
+        scores = CompletenessFaithfulness(params).score([ROWS[at] for at in order], ctx)
         for at, score in zip(order, scores, strict=True):
             image = self.image(str(params.nli_model), at)
             support = (image[:, :, 0] - image[:, :, 1]).max(axis=0)
@@ -124,7 +124,7 @@ class TestSummaC:
 
     @pytest.mark.slow
     def test_a_row_that_does_not_fit_into_memory_costs_no_other_its_score(
-        self, params: Parameters, tools: Toolbox, monkeypatch: pytest.MonkeyPatch
+        self, params: Parameters, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         whole = nli.infer
 
@@ -133,9 +133,9 @@ class TestSummaC:
                 raise OutOfMemory("too large")
             return whole(ref, pairs, settings=settings)
 
-        expected = [score.values[ZERO_SHOT] for score in CompletenessFaithfulness(params).score(ROWS, tools)]
+        expected = [score.values[ZERO_SHOT] for score in CompletenessFaithfulness(params).score(ROWS, ctx)]
         monkeypatch.setattr(nli, "infer", small)
-        scores = CompletenessFaithfulness(params).score(ROWS, tools)
+        scores = CompletenessFaithfulness(params).score(ROWS, ctx)
         for at, score in enumerate(scores):
             if at == 1:
                 assert reason(score.values[ZERO_SHOT]) is reason(score.values[CONV]) is Reason.OUT_OF_MEMORY
@@ -143,18 +143,20 @@ class TestSummaC:
                 assert score.values[ZERO_SHOT] == pytest.approx(expected[at], abs=1e-6)
 
     @pytest.mark.slow
-    def test_sentences_longer_than_the_model_reads_are_read_in_parts(self, params: Parameters, tools: Toolbox) -> None:
+    def test_sentences_longer_than_the_model_reads_are_read_in_parts(
+        self, params: Parameters, ctx: EvalContext
+    ) -> None:
         row = Row("c", "m", question="The ship is of water " * 20 + ".", actual_answer="Lead line depth " * 20 + ".")
-        (score,) = CompletenessFaithfulness(params).score([row], tools)
+        (score,) = CompletenessFaithfulness(params).score([row], ctx)
         assert isinstance(score.values[ZERO_SHOT], float)
         data: Any = score.evidence.data
         assert data["faithfulness"]["pairs"] > 9
         assert (score.evidence.spans[0].start, score.evidence.spans[-1].end) == (0, len(str(row.actual_answer)))
 
     @pytest.mark.slow
-    def test_more_pairs_than_allowed_are_not_compared(self, params: Parameters, tools: Toolbox) -> None:
+    def test_more_pairs_than_allowed_are_not_compared(self, params: Parameters, ctx: EvalContext) -> None:
         evaluator = CompletenessFaithfulness(params.model_copy(update={"max_pairs": 10}))
-        few, many = evaluator.score(ROWS[:2], tools)
+        few, many = evaluator.score(ROWS[:2], ctx)
         assert isinstance(few.values[ZERO_SHOT], float)
         assert reason(many.values[ZERO_SHOT]) is Reason.UNSCORABLE
         assert "max_pairs" in many.flags[0].message
@@ -204,16 +206,16 @@ class TestCompleteness:
         part = _completeness.cover(vectors, vectors[:1], seed=42)
         assert part.value == 0.0, "one point has no length"
 
-    def test_equal_seeds_give_equal_bits_in_any_company(self, params: Parameters, tools: Toolbox) -> None:
+    def test_equal_seeds_give_equal_bits_in_any_company(self, params: Parameters, ctx: EvalContext) -> None:
         evaluator = CompletenessFaithfulness(params)
-        first = [score.values[COMPLETENESS] for score in evaluator.score(ROWS, tools)]
+        first = [score.values[COMPLETENESS] for score in evaluator.score(ROWS, ctx)]
         assert len(set(first)) > 1
         assert all(isinstance(value, float) and 0 <= value <= 1 for value in first)
         embedders.unload()
-        turned = CompletenessFaithfulness(params).score(ROWS[::-1], Toolbox(tools.settings))[::-1]
+        turned = CompletenessFaithfulness(params).score(ROWS[::-1], EvalContext(ctx.settings))[::-1]
         assert [score.values[COMPLETENESS] for score in turned] == first
-        assert [evaluator.score([row], tools)[0].values[COMPLETENESS] for row in ROWS] == first
-        other = CompletenessFaithfulness(params.model_copy(update={"seed": 7})).score(ROWS, tools)
+        assert [evaluator.score([row], ctx)[0].values[COMPLETENESS] for row in ROWS] == first
+        other = CompletenessFaithfulness(params.model_copy(update={"seed": 7})).score(ROWS, ctx)
         assert [score.values[COMPLETENESS] for score in other] != first
 
     @pytest.mark.parametrize(
@@ -225,10 +227,10 @@ class TestCompleteness:
         ],
     )
     def test_too_few_different_sentences_are_unscored_and_a_problem(
-        self, params: Parameters, tools: Toolbox, question: str, answer: str, message: str
+        self, params: Parameters, ctx: EvalContext, question: str, answer: str, message: str
     ) -> None:
         row = Row("c", "m", question=question, actual_answer=answer)
-        (score,) = CompletenessFaithfulness(params).score([row], tools)
+        (score,) = CompletenessFaithfulness(params).score([row], ctx)
         assert reason(score.values[COMPLETENESS]) is Reason.UNSCORABLE
         assert message in score.flags[0].message
         assert isinstance(score.values[ZERO_SHOT], float)
@@ -237,14 +239,14 @@ class TestCompleteness:
     @pytest.mark.parametrize("field", ["question", "actual_answer"])
     @pytest.mark.parametrize("text", ["", " \n\u2028 "])
     def test_without_a_sentence_nothing_is_measured(
-        self, params: Parameters, tools: Toolbox, field: str, text: str
+        self, params: Parameters, ctx: EvalContext, field: str, text: str
     ) -> None:
-        (score,) = CompletenessFaithfulness(params).score([replace(ROWS[0], **{field: text})], tools)
+        (score,) = CompletenessFaithfulness(params).score([replace(ROWS[0], **{field: text})], ctx)
         assert {reason(value) for value in score.values.values()} == {Reason.UNSCORABLE}
         assert len(score.flags) == 1
 
     def test_each_metric_is_measured_without_the_instruments_of_the_others(
-        self, params: Parameters, tools: Toolbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+        self, params: Parameters, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
         cases: list[tuple[dict[str, Any], set[str]]] = [
@@ -253,14 +255,14 @@ class TestCompleteness:
             ({"embedding_model": "BAAI/bge-small-en-v1.5"}, {COMPLETENESS}),
         ]
         for change, missing in cases:
-            (score,) = CompletenessFaithfulness(params.model_copy(update=change)).score(ROWS[:1], tools)
+            (score,) = CompletenessFaithfulness(params.model_copy(update=change)).score(ROWS[:1], ctx)
             found = {key for key, value in score.values.items() if reason(value) is Reason.MODEL_UNAVAILABLE}
             assert found == missing
             assert all("leadline models pull" in str(score.values[key]) for key in missing)
             assert not score.complete
 
     def test_what_is_not_here_is_looked_for_once(
-        self, params: Parameters, tools: Toolbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+        self, params: Parameters, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         looked: list[str] = []
 
@@ -272,18 +274,18 @@ class TestCompleteness:
             monkeypatch.setattr(module, "locate", locate)
         embedders.unload()
         summac_conv._load.cache_clear()
-        CompletenessFaithfulness(params).score(ROWS, tools)
+        CompletenessFaithfulness(params).score(ROWS, ctx)
         assert sorted(looked) == ["embedder", "summac_conv"], "the NLI model is loaded already"
 
     def test_without_umap_it_is_said_what_to_install(
-        self, params: Parameters, tools: Toolbox, monkeypatch: pytest.MonkeyPatch
+        self, params: Parameters, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(__import__("sys").modules, "umap.umap_", None)
-        (score,) = CompletenessFaithfulness(params).score(ROWS[:1], tools)
+        (score,) = CompletenessFaithfulness(params).score(ROWS[:1], ctx)
         assert reason(score.values[COMPLETENESS]) is Reason.MODEL_UNAVAILABLE
         assert "umap-learn" in str(score.values[COMPLETENESS])
 
-    def test_hostile_texts_are_survived(self, params: Parameters, tools: Toolbox) -> None:
+    def test_hostile_texts_are_survived(self, params: Parameters, ctx: EvalContext) -> None:
         texts = [
             "\ud800 \udfff. \x00 nul nul nul. 🙂🙂🙂🙂 🙂🙂🙂🙂!",
             "مرحبا بالعالم كله. كيف حالك اليوم؟ نعم.",
@@ -295,26 +297,26 @@ class TestCompleteness:
             for text in texts
             for a, b in ((text, text), (str(ROWS[0].question), text))
         ]
-        for score in CompletenessFaithfulness(params).score(rows, tools):
+        for score in CompletenessFaithfulness(params).score(rows, ctx):
             assert all(reason(value) in (None, Reason.UNSCORABLE) for value in score.values.values())
 
 
 def test_keys_cover_what_weights_are_and_not_where_they_lie(
     one_thread: None, tiny_embedder: Path, tmp_path: Path
 ) -> None:
-    tools = Toolbox(Settings(embedder=str(tiny_embedder), device="cpu"))
+    ctx = EvalContext(Settings(embedder=str(tiny_embedder), device="cpu"))
     one, same = (
         Parameters(nli_model=str(make_nli(tmp_path / name)), conv_weights=str(make_conv(tmp_path / f"{name}-c")))
         for name in ("a", "b")
     )
     other = one.model_copy(update={"conv_weights": str(make_conv(tmp_path / "other", seed=9))})
-    identity = CompletenessFaithfulness(one).identity(tools)
-    assert identity == CompletenessFaithfulness(same).identity(tools)
-    assert identity != CompletenessFaithfulness(other).identity(tools)
-    assert identity != CompletenessFaithfulness(one.model_copy(update={"seed": 1})).identity(tools)
+    identity = CompletenessFaithfulness(one).identity(ctx)
+    assert identity == CompletenessFaithfulness(same).identity(ctx)
+    assert identity != CompletenessFaithfulness(other).identity(ctx)
+    assert identity != CompletenessFaithfulness(one.model_copy(update={"seed": 1})).identity(ctx)
 
 
 def test_a_directory_without_the_model_is_said_to_be_unusable(tmp_path: Path) -> None:
     evaluator = CompletenessFaithfulness(Parameters(nli_model=str(tmp_path)))
     with pytest.raises(ModelUnavailable, match=r"no config\.json"):
-        evaluator.identity(Toolbox(Settings(embedder="offline", device="cpu")))
+        evaluator.identity(EvalContext(Settings(embedder="offline", device="cpu")))

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.row import Reason, Row, Unscored
 from leadline.evaluators.summarization.rouge import Rouge, RougeParams
 
-TOOLS = Toolbox()
+TOOLS = EvalContext()
 WORDS = st.sampled_from(["the", "cats", "Sat.", "on", "a", "mat,", "running", "run", "flies", "\n", "Ünï", "42"])
 TEXTS = st.one_of(st.lists(WORDS, max_size=25).map(" ".join), st.text(max_size=30))
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.row import Reason, Row, Unscored
 from leadline.evaluators.summarization.valor_text import ValorBleu, ValorBleuParams, ValorRouge, ValorRougeParams
 
-TOOLS = Toolbox()
+TOOLS = EvalContext()
 WORDS = st.sampled_from(["the", "cats", "Sat.", "on", "mat,", "running", "run", "\n", "\n\n", "$5", "3.5", "it's"])
 TEXTS = st.one_of(st.lists(WORDS, max_size=25).map(" ".join), st.text("ab \n.", max_size=30))
 TYPES = ("rouge1", "rouge2", "rouge4", "rougeL", "rougeLsum")

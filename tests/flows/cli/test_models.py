@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.models import catalogue, weights
@@ -58,14 +58,14 @@ def test_a_repository_named_by_itself_is_fetched_whole_even_where_only_its_token
 def test_a_language_model_is_put_where_evaluators_look_for_it(name: str, fetched: list[ModelRef]) -> None:
     kind = get("gptscore_machine_translation")
     assert run(["models", "pull", name]) == 0
-    assert tuple(fetched) == kind(kind.parameters.model_validate({"gpt_score_model": name})).models(Toolbox())
+    assert tuple(fetched) == kind(kind.parameters.model_validate({"gpt_score_model": name})).models(EvalContext())
 
 
 @pytest.mark.parametrize("name", ["original", "unbiased", "multilingual", "unitary/unbiased-toxic-roberta"])
 def test_detoxifys_names_are_known_to_pull_as_to_the_evaluator(name: str, fetched: list[ModelRef]) -> None:
     kind = get("toxicity")
     assert run(["models", "pull", name]) == 0
-    assert tuple(fetched) == kind(kind.parameters.model_validate({"toxicity_model": name})).models(Toolbox())
+    assert tuple(fetched) == kind(kind.parameters.model_validate({"toxicity_model": name})).models(EvalContext())
 
 
 def test_another_commit_of_a_known_model_is_fetched_as_the_same_kind(fetched: list[ModelRef]) -> None:

@@ -18,7 +18,7 @@ from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, UNFIT, read_result
 from leadline.tasks import pipeline
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.configured import choose
+from leadline.tasks.plan.jobs import choose
 from leadline.tasks.score.chunk import Chunk, ChunkResult, JudgeDown
 from leadline.tasks.store.store import JOBS, Store
 from tests.support.models.fake_hub import model_files, write_folder

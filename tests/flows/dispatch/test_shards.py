@@ -19,13 +19,13 @@ from leadline.flows.dispatch import lanes, shards
 from leadline.flows.dispatch.board import table
 from leadline.flows.dispatch.pools import NoWorkers, Pool
 from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, UNFIT
-from leadline.flows.dispatch.shards import Patience, Shards, Stopped, WorkerLost
+from leadline.flows.dispatch.shards import Shards, ShardTimeouts, Stopped, WorkerLost
 from leadline.flows.evaluate.config import Dispatch
 from leadline.tasks.score.chunk import Chunk, ChunkResult, JudgeDown
 
 LONG = 1_000.0
 DONE = Completed(message='{"chunk": "judge-0000", "scored": 7, "unscored": 1, "seconds": {}}')
-QUICK = Patience(poll=0.01, start=LONG, silence=LONG, offline=LONG, waiting=LONG, running=LONG, api=LONG)
+QUICK = ShardTimeouts(poll=0.01, start=LONG, silence=LONG, offline=LONG, waiting=LONG, running=LONG, api=LONG)
 
 
 def chunk(number: int = 0) -> Chunk:
@@ -84,11 +84,11 @@ def use(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def serving(
-    api: Api, monkeypatch: pytest.MonkeyPatch, patience: Patience = QUICK, **options: Any
+    api: Api, monkeypatch: pytest.MonkeyPatch, timeouts: ShardTimeouts = QUICK, **options: Any
 ) -> Iterator[tuple[Shards, Callable[[Chunk], Future[ChunkResult]]]]:
     """Yield shards on this API, and a way to score a chunk in the background."""
     use(api, monkeypatch)
-    with ThreadPoolExecutor(8) as threads, Shards(patience, **options) as opened:
+    with ThreadPoolExecutor(8) as threads, Shards(timeouts, **options) as opened:
         yield opened, lambda one: threads.submit(opened.score, one)
 
 
@@ -151,8 +151,8 @@ def test_no_state_is_waited_in_for_ever(
     monkeypatch: pytest.MonkeyPatch, limits: Mapping[str, float], state: State[Any], error: type[Exception]
 ) -> None:
     api = Api(state)
-    patience = Patience(**{name: getattr(QUICK, name) for name in Patience.__slots__} | dict(limits))
-    with serving(api, monkeypatch, patience) as (_, score):
+    timeouts = ShardTimeouts(**{name: getattr(QUICK, name) for name in ShardTimeouts.__slots__} | dict(limits))
+    with serving(api, monkeypatch, timeouts) as (_, score):
         with pytest.raises(error):
             score(chunk()).result(5)
         assert len(api.cancelled) == 1
@@ -165,8 +165,8 @@ def test_a_flow_run_that_was_deleted_is_replaced(monkeypatch: pytest.MonkeyPatch
         score(chunk()).result(5)
 
 
-def patient(**limits: float) -> Patience:
-    return Patience(**{name: getattr(QUICK, name) for name in Patience.__slots__} | limits)
+def patient(**limits: float) -> ShardTimeouts:
+    return ShardTimeouts(**{name: getattr(QUICK, name) for name in ShardTimeouts.__slots__} | limits)
 
 
 def test_a_pool_without_workers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 
-from leadline.evaluators.core.row import Field
+from leadline.evaluators.core.row import RowField
 from leadline.tasks.db.connection import DATASET_TABLES, literal, sql
 from leadline.tasks.store.store import Store, publish_folder
 
@@ -67,24 +67,24 @@ def _write(folder: Path, answers: list[dict[str, Any]]) -> None:
                  record.get("duration_s"), record.get("cost_usd"), _dumped(record.get("predicted_annotations"))],
             )  # fmt: skip
             values = {
-                Field.QUESTION: record.get("question"),
-                Field.EXPECTED_ANSWER: record.get("expected") or None,
-                Field.RETRIEVED_CONTEXT: context or None,
-                Field.ACTUAL_ANSWER: None if record.get("error") else record.get("answer"),
-                Field.CONDITION: record.get("condition"),
-                Field.CATEGORIES: record.get("categories", []),
-                Field.EXPECTED_DOCUMENTS: record.get("documents"),
-                Field.RETRIEVED_DOCUMENTS: [c["doc_uri"] for c in context if c["doc_uri"]] or None,
-                Field.METADATA: {},
-                Field.EXPECTED_ANNOTATIONS: record.get("expected_annotations"),
-                Field.PREDICTED_ANNOTATIONS: record.get("predicted_annotations"),
+                RowField.QUESTION: record.get("question"),
+                RowField.EXPECTED_ANSWER: record.get("expected") or None,
+                RowField.RETRIEVED_CONTEXT: context or None,
+                RowField.ACTUAL_ANSWER: None if record.get("error") else record.get("answer"),
+                RowField.CONDITION: record.get("condition"),
+                RowField.CATEGORIES: record.get("categories", []),
+                RowField.EXPECTED_DOCUMENTS: record.get("documents"),
+                RowField.RETRIEVED_DOCUMENTS: [c["doc_uri"] for c in context if c["doc_uri"]] or None,
+                RowField.METADATA: {},
+                RowField.EXPECTED_ANNOTATIONS: record.get("expected_annotations"),
+                RowField.PREDICTED_ANNOTATIONS: record.get("predicted_annotations"),
             }
             digests = [
                 None if values[field] is None else hashlib.sha256(json.dumps(values[field]).encode()).digest()[:16]
-                for field in Field
+                for field in RowField
             ]
-            columns = ", ".join(field.value for field in Field)
-            marks = ", ".join("?" for _ in Field)
+            columns = ", ".join(field.value for field in RowField)
+            marks = ", ".join("?" for _ in RowField)
             connection.execute(f"INSERT INTO digests (row_id, {columns}) VALUES (?, {marks})", [row_id, *digests])
         for table in DATASET_TABLES:
             connection.execute(f"COPY {table} TO {literal(folder / f'{table}.parquet')} (FORMAT parquet)")

@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.rle import encode_counts
 from leadline.evaluators.core.row import Row, RowScore
@@ -79,7 +79,7 @@ def say(images: list[Image], evaluator_id: str = "valor.object_detection", **par
         Row(str(number), "model", expected_annotations=expected, predicted_annotations=predicted)
         for number, (expected, predicted) in enumerate(images)
     ]
-    return Said(evaluator, evaluator.score(rows, Toolbox()))
+    return Said(evaluator, evaluator.score(rows, EvalContext()))
 
 
 def random_images(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from leadline.evaluators.core.row import Chunk, Row
+from leadline.evaluators.core.row import ContextChunk, Row
 from tests.support.models.tiny_models import WORDS
 
 
@@ -25,9 +25,9 @@ def rag_rows(count: int = 12, seed: int = 5) -> list[Row]:
 
     rows = []
     for number in range(count):
-        chunks = [Chunk(text(6), f"doc-{place}") for place in range(draw.randint(1, 5))]
+        chunks = [ContextChunk(text(6), f"doc-{place}") for place in range(draw.randint(1, 5))]
         if number % 5 == 0:
-            chunks.insert(draw.randint(0, len(chunks)), Chunk(" \n "))
+            chunks.insert(draw.randint(0, len(chunks)), ContextChunk(" \n "))
         expected = tuple(text(4) for _ in range(draw.randint(1, 3)))
         answer = text(5) if number % 3 else f"{chunks[0].content} {text(3)}"
         rows.append(Row(f"c{number}", "m", sentence()[:-1] + "?", expected, tuple(chunks), answer.strip()))

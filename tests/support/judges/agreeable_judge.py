@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.judge.engine.calls import MemoryLedger, Reply
 from leadline.evaluators.judge.engine.client import JudgeClient
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
@@ -24,7 +24,7 @@ _ONE_WORD = re.compile(r'(?:single word|one word|words?)[^"]{0,40}"(\w+)"', re.I
 
 
 @dataclass
-class VectorTools(Toolbox):
+class VectorTools(EvalContext):
     """Tools with a table of vectors instead of a model; a text that is not in it gets one of its own.
 
     Attributes:
@@ -48,9 +48,9 @@ class VectorTools(Toolbox):
 def tools_with(judge: Transport, table: Mapping[str, Sequence[float]] | None = None) -> VectorTools:
     """Return tools whose only judge is a scripted one."""
     config = JudgeConfig(model="scripted")
-    tools = VectorTools(Settings(judges=(config,), splitter="rules"), table=dict(table or {}))
-    tools._clients[config.key] = JudgeClient(config, transport=judge, ledger=MemoryLedger())
-    return tools
+    ctx = VectorTools(Settings(judges=(config,), splitter="rules"), table=dict(table or {}))
+    ctx._clients[config.key] = JudgeClient(config, transport=judge, ledger=MemoryLedger())
+    return ctx
 
 
 @dataclass

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.row import Row, RowScore, Unscored
 from leadline.evaluators.judge.engine.calls import MemoryLedger, Reply
@@ -61,21 +61,21 @@ class ScriptedJudge:
 
 
 def judged(
-    evaluator: str, judge: ScriptedJudge, *rows: Row, tools: Toolbox | None = None, **params: Any
+    evaluator: str, judge: ScriptedJudge, *rows: Row, ctx: EvalContext | None = None, **params: Any
 ) -> list[RowScore]:
     """Score rows with an evaluator, by id, that asks a scripted judge."""
     kind = get(evaluator)
     built = kind(kind.parameters.build(evaluator, params))
     assert isinstance(built, JudgeEvaluator)
-    return built.score(rows, tools or toolbox(judge))
+    return built.score(rows, ctx or scripted_context(judge))
 
 
-def toolbox(judge: ScriptedJudge) -> Toolbox:
+def scripted_context(judge: ScriptedJudge) -> EvalContext:
     """Return tools whose only judge is a scripted one."""
     config = JudgeConfig(model="scripted")
-    tools = Toolbox(Settings(judges=(config,)))
-    tools._clients[config.key] = JudgeClient(config, transport=judge, ledger=MemoryLedger())
-    return tools
+    ctx = EvalContext(Settings(judges=(config,)))
+    ctx._clients[config.key] = JudgeClient(config, transport=judge, ledger=MemoryLedger())
+    return ctx
 
 
 def one(evaluator: str, judge: ScriptedJudge, row: Row, **params: Any) -> RowScore:

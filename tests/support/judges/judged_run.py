@@ -19,9 +19,9 @@ from pydantic import BaseModel
 
 from leadline.evaluators.core import registry
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.row import Field, Row, RowScore
+from leadline.evaluators.core.row import Row, RowField, RowScore
 from leadline.evaluators.judge.engine.budget import Limits
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
@@ -29,7 +29,7 @@ from leadline.evaluators.judge.prompting import Prompt, prompt_from
 from leadline.tasks import pipeline
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.configured import Choice
+from leadline.tasks.plan.jobs import Choice
 from leadline.tasks.score.chunk import Chunk, ChunkResult, JudgeDown
 from leadline.tasks.score.executor import LocalLanes, drive
 from leadline.tasks.store.store import Store
@@ -49,7 +49,7 @@ def _spec(name: str) -> Spec:
         id=f"test.{name}",
         name=name.title(),
         family="generation",
-        inputs=(Field.ACTUAL_ANSWER,),
+        inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(Metric(name, name.title(), higher_is_better=True, primary=True),),
         judge="llm",
         lane="judge",
@@ -64,7 +64,7 @@ class Supported(JudgeEvaluator):
     def all_prompts(self) -> dict[str, Prompt]:
         return {"statements": STATEMENTS, "claim": CLAIM}
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         found = await judge.ask("statements", Statements, answer=row.actual_answer)
         words = await asyncio.gather(
             *(judge.choose("claim", ("yes", "no"), claim=statement) for statement in found.statements)
@@ -80,7 +80,7 @@ class Brief(JudgeEvaluator):
     def all_prompts(self) -> dict[str, Prompt]:
         return {"statements": STATEMENTS, "length": LENGTH}
 
-    async def judge_row(self, row: Row, judge: Judge, tools: Toolbox) -> RowScore:
+    async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         found = await judge.ask("statements", Statements, answer=row.actual_answer)
         word = await judge.choose("length", ("yes", "no"), claims="; ".join(found.statements))
         return RowScore({"brief": float(word == "yes")})

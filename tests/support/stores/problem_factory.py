@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.context import Toolbox
-from leadline.evaluators.core.row import Field, Row, RowScore
+from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.row import Row, RowField, RowScore
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.findings.problems import find_problems
 from leadline.tasks.analyse.perturbation_flips import find_flips
@@ -24,12 +24,12 @@ class Needs(RowEvaluator):
         id="test.needs",
         name="Needs",
         family="classification",
-        inputs=(Field.EXPECTED_ANSWER, Field.RETRIEVED_CONTEXT, Field.ACTUAL_ANSWER),
+        inputs=(RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(VALUE,),
         problem_type="classification",
     )
 
-    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         raise AssertionError("not asked for")
 
 

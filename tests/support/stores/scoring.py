@@ -12,7 +12,7 @@ from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import Settings
 from leadline.tasks.analyse.gather import register_jobs
 from leadline.tasks.db.connection import open_run
-from leadline.tasks.plan.configured import make_jobs, write_jobs
+from leadline.tasks.plan.jobs import make_jobs, write_jobs
 from leadline.tasks.plan.planner import cut, plan
 from leadline.tasks.score.chunk import Chunk
 from leadline.tasks.store.store import Run, Store

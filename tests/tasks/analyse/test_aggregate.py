@@ -18,7 +18,7 @@ from scipy import stats
 from leadline.evaluators.core import registry
 from leadline.evaluators.core.base import Evaluator, Spec
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.row import Field, Json, Row, RowScore
+from leadline.evaluators.core.row import Json, Row, RowField, RowScore
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.db.connection import open_run
 from tests.support.stores.run_factory import (
@@ -233,14 +233,14 @@ class Ratio(Evaluator):
         id="test.ratio",
         name="Ratio",
         family="classification",
-        inputs=(Field.ACTUAL_ANSWER,),
+        inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(
             Metric("hit", "Hit", higher_is_better=True, primary=True, share=True),
             Metric("ratio", "Ratio", higher_is_better=True, threshold=0.4, dataset_level=True),
         ),
     )
 
-    def score(self, rows: Sequence[Row], tools: object) -> list[RowScore]:
+    def score(self, rows: Sequence[Row], ctx: object) -> list[RowScore]:
         raise AssertionError("not asked for")
 
     def aggregate(self, payloads: Sequence[Json], weights: np.ndarray) -> dict[str, np.ndarray]:

@@ -16,8 +16,8 @@ from leadline.evaluators.core.registry import get
 from leadline.tasks import pipeline
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.configured import Choice, choose
-from leadline.tasks.plan.selection import fitting
+from leadline.tasks.plan.jobs import Choice, choose
+from leadline.tasks.plan.selection import applicable_to
 from leadline.tasks.publish import publish
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.store import Run, Store
@@ -173,7 +173,7 @@ def test_a_dataset_gets_the_evaluators_that_it_is_for(
     tmp_path: Path, records: Sequence[dict[str, Any]], wanted: set[str], unwanted: set[str]
 ) -> None:
     loaded = load_dataset(Store.open(tmp_path / "store"), write(tmp_path, "d.jsonl", as_jsonl(records)))
-    chosen = fitting(choose(None, (), {}, Settings()), loaded.path)
+    chosen = applicable_to(choose(None, (), {}, Settings()), loaded.path)
     ids = {evaluator.spec.id for evaluator in chosen.evaluators}
     assert wanted <= ids
     assert not unwanted & ids
@@ -182,11 +182,11 @@ def test_a_dataset_gets_the_evaluators_that_it_is_for(
 
 def test_what_is_named_runs_whatever_the_dataset_is(tmp_path: Path) -> None:
     loaded = load_dataset(Store.open(tmp_path / "store"), write(tmp_path, "d.jsonl", as_jsonl(QUESTIONS)))
-    named = fitting(choose("rules", ("valor.classification",), {}, Settings()), loaded.path)
+    named = applicable_to(choose("rules", ("valor.classification",), {}, Settings()), loaded.path)
     ids = {evaluator.spec.id for evaluator in named.evaluators}
     assert {"valor.classification", "bleu"} <= ids
     assert "valor.object_detection" not in ids
-    alone = fitting(choose("vision", (), {}, Settings()), loaded.path)
+    alone = applicable_to(choose("vision", (), {}, Settings()), loaded.path)
     assert alone.evaluators, "what somebody asked for is not emptied: the report says that nothing could be measured"
 
 

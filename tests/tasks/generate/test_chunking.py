@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.text.sentences import splitter_for
-from leadline.tasks.generate.chunking import Chunk, Cutting, cut
+from leadline.tasks.generate.chunking import Cutting, DocumentChunk, cut
 from leadline.tasks.generate.documents.document import Document, Mark
 from leadline.tasks.generate.documents.plain_text import read_markdown, read_plain
 from leadline.tasks.generate.sizes import Unit, _encoding
@@ -18,7 +18,7 @@ from leadline.tasks.generate.sizes import Unit, _encoding
 SENTENCE = "The north berth of the port is twelve metres deep. "
 
 
-def chunks(document: Document | str, size: int, overlap: int = 0, unit: Unit = "characters") -> list[Chunk]:
+def chunks(document: Document | str, size: int, overlap: int = 0, unit: Unit = "characters") -> list[DocumentChunk]:
     document = read_plain("d.txt", document) if isinstance(document, str) else document
     return list(cut(document, Cutting(size, overlap, unit), splitter_for("en", "rules")))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.evaluators.judge.engine.budget import Limits
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
@@ -60,7 +60,7 @@ class Bench:
             model="openai/gpt-x", api_base=endpoint.url, down_after_s=1.0, timeout_s=20.0, max_in_flight=4
         )
         ledger = open_ledger(self.store, f"generate-{self.runs}", limits)
-        client = Toolbox(Settings(judges=(judge,)), ledger=ledger).judge_client()
+        client = EvalContext(Settings(judges=(judge,)), ledger=ledger).judge_client()
         done = generate(corpus, client, output, questions=questions, **more)
         load_dataset(self.store, output, cases_only=True)  # collect takes it
         return done, [json.loads(line) for line in output.read_text("utf-8").splitlines()]

@@ -24,7 +24,7 @@ from leadline.tasks import pipeline
 from leadline.tasks.ledger.ledger import DatabaseLedger
 from leadline.tasks.ledger.location import ledger_at, read_ledger
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.configured import Choice
+from leadline.tasks.plan.jobs import Choice
 from leadline.tasks.score.chunk import Chunk
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.row import NotApplicable, Row
 from leadline.evaluators.privacy.encoding_guardrail import EncodingGuardrail
@@ -98,7 +98,7 @@ def test_encoded_copies_are_known_to_the_encoding_guardrail(suite: Path) -> None
     cases, _ = perturbed(suite, "base16")
     row = Row(case="a", model="m", actual_answer="66 6f 67", condition='"fog"',
               categories=tuple(cases["a~base16"]["categories"]))  # fmt: skip
-    score = EncodingGuardrail().score([row], Toolbox())[0]
+    score = EncodingGuardrail().score([row], EvalContext())[0]
     assert not any(isinstance(value, NotApplicable) for value in score.values.values())
 
 

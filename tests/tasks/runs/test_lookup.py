@@ -13,7 +13,7 @@ from leadline.evaluators.core.context import Settings
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.configured import choose
+from leadline.tasks.plan.jobs import choose
 from leadline.tasks.runs.lookup import find_run, status, summary
 from leadline.tasks.store.processes import process_record
 from leadline.tasks.store.store import Store

@@ -168,7 +168,7 @@ _TWICE = """
 import sys
 from pathlib import Path
 from leadline.tasks import pipeline
-from leadline.tasks.plan.configured import Choice
+from leadline.tasks.plan.jobs import Choice
 from leadline.tasks.load import load_dataset
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.store import Store

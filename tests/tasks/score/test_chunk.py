@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from leadline.evaluators.core.base import Evaluator, Lane, RowEvaluator, Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.row import Evidence, Field, Reason, Row, RowScore
+from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore
 from leadline.evaluators.models.refs import ModelRef
 from leadline.tasks.score import chunk as score
 from leadline.tasks.score.chunk import Chunk, score_chunk
@@ -30,7 +30,7 @@ def spec(id_: str, lane: Lane = "cpu") -> Spec:
         id=f"test.{id_}",
         name=id_,
         family="generation",
-        inputs=(Field.ACTUAL_ANSWER,),
+        inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(Metric("m", "M", higher_is_better=True, primary=True),),
         lane=lane,
     )
@@ -43,7 +43,7 @@ class Sound(RowEvaluator):
     store: ClassVar[Path]
     temporary: ClassVar[list[int]] = []
 
-    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         self.temporary.append(len(list(self.store.glob("scores/**/*.tmp"))))
         return RowScore({"m": 1.0}, Evidence(f"all of {row.actual_answer}"))
 
@@ -53,12 +53,12 @@ class Unprepared(RowEvaluator):
 
     spec = spec("unprepared")
 
-    def texts_to_embed(self, rows: Sequence[Row], tools: Toolbox) -> Mapping[ModelRef, Iterable[str]]:
+    def texts_to_embed(self, rows: Sequence[Row], ctx: EvalContext) -> Mapping[ModelRef, Iterable[str]]:
         if any(row.case == "c3" for row in rows):
             raise ValueError("c3 has no sentence")
         return {}
 
-    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         if row.case == "c3":
             raise ValueError("c3 has no sentence")
         return RowScore({"m": 1.0})
@@ -69,7 +69,7 @@ class SoundModel(RowEvaluator):
 
     spec = spec("sound_model", "gpu")
 
-    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         return RowScore({"m": 1.0})
 
 
@@ -79,7 +79,7 @@ class Homeless(SoundModel):
     spec = spec("homeless", "gpu")
     here: ClassVar[bool]
 
-    def models(self, tools: Toolbox) -> tuple[ModelRef, ...]:
+    def models(self, ctx: EvalContext) -> tuple[ModelRef, ...]:
         if self.here:
             raise ValueError("no such model")
         return ()
@@ -90,7 +90,7 @@ class Sloppy(RowEvaluator):
 
     spec = spec("sloppy")
 
-    def score_row(self, row: Row, tools: Toolbox) -> RowScore:
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         value = {"numpy": np.float32(1)} if row.case != "c3" else {"set": {1}}
         return RowScore({"m": np.float32(0.5)}, Evidence(data=value))  # type: ignore[dict-item]
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from leadline.evaluators.core.base import Evaluator, Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.row import Evidence, Field, Flag, Reason, Row, RowScore, Severity, Span, Unscored
+from leadline.evaluators.core.row import Evidence, Flag, Reason, Row, RowField, RowScore, Severity, Span, Unscored
 from leadline.tasks.score.guard import GIVE_UP_AFTER, log, score_rows
 from leadline.tasks.store.segments import StoredScore
 
@@ -26,7 +26,7 @@ class Scripted(Evaluator):
         id="test.scripted",
         name="Scripted",
         family="generation",
-        inputs=(Field.ACTUAL_ANSWER,),
+        inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(Metric("m", "M", higher_is_better=True, range=(0, 1e9), primary=True),),
     )
 
@@ -35,7 +35,7 @@ class Scripted(Evaluator):
         self.score_row = score_row
         self.asked: list[list[str]] = []
 
-    def score(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+    def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         self.asked.append([row.case for row in rows])
         return [self.score_row(row) for row in rows]
 
@@ -77,14 +77,14 @@ BAD_RESULTS: list[Any] = [
 @pytest.mark.parametrize("bad", BAD_RESULTS, ids=range(len(BAD_RESULTS)))
 def test_a_result_that_breaks_the_contract_costs_its_row_and_no_other(bad: Any) -> None:
     evaluator = Scripted(lambda row: bad if row.case == "bad" else RowScore({"m": 1.0}))
-    scores = score_rows(evaluator, rows("a", "bad", "b"), Toolbox())
+    scores = score_rows(evaluator, rows("a", "bad", "b"), EvalContext())
     assert [reason(score) for score in scores] == [None, Reason.EVALUATOR_ERROR, None]
     assert evaluator.asked == [["a", "bad", "b"]], "asked again it would say the same"
 
 
 def test_an_evaluator_that_breaks_the_contract_on_every_row_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        score_rows(Scripted(lambda row: RowScore({"m": float("nan")})), rows(*"abcdef"), Toolbox())
+        score_rows(Scripted(lambda row: RowScore({"m": float("nan")})), rows(*"abcdef"), EvalContext())
     assert [record.getMessage() for record in caplog.records] == [
         "test.scripted broke its contract on 6 rows: test.scripted returned nan for m"
     ]
@@ -94,7 +94,7 @@ def test_after_some_failures_in_a_row_the_others_are_not_tried_and_say_so() -> N
     def fail(row: Row) -> RowScore:
         raise ValueError(f"cannot stand {row.case}")
 
-    scores = score_rows(Scripted(fail), rows(*"abcdefgh"), Toolbox())
+    scores = score_rows(Scripted(fail), rows(*"abcdefgh"), EvalContext())
     assert {reason(score) for score in scores} == {Reason.EVALUATOR_ERROR}
     tried, others = scores[:GIVE_UP_AFTER], scores[GIVE_UP_AFTER:]
     assert [message(score) for score in tried] == [f"ValueError: cannot stand {case}" for case in "abcde"]
@@ -109,7 +109,7 @@ def test_failures_among_rows_that_work_cost_only_themselves() -> None:
             raise ValueError("odd")
         return RowScore({"m": 1.0})
 
-    scores = score_rows(Scripted(fail_every_second), rows(*map(str, range(20))), Toolbox())
+    scores = score_rows(Scripted(fail_every_second), rows(*map(str, range(20))), EvalContext())
     assert [reason(score) for score in scores] == [None, Reason.EVALUATOR_ERROR] * 10
 
 
@@ -119,7 +119,7 @@ def test_a_model_that_is_missing_is_that_also_when_rows_are_tried_alone() -> Non
             raise ValueError("the batch fails by this")
         raise ModelUnavailable("No weights.", hint="Fetch them with: leadline models pull x")
 
-    scores = score_rows(Scripted(fail), rows(*"abcdefgh"), Toolbox())
+    scores = score_rows(Scripted(fail), rows(*"abcdefgh"), EvalContext())
     assert [reason(score) for score in scores] == [Reason.EVALUATOR_ERROR] + [Reason.MODEL_UNAVAILABLE] * 7
     assert message(scores[1]) == "No weights. Fetch them with: leadline models pull x"
     assert message(scores[-1]).startswith("Not tried: ")
@@ -131,11 +131,11 @@ def test_a_failure_whose_text_no_file_can_hold_is_told_all_the_same(monkeypatch:
     def fail(row: Row) -> RowScore:
         raise ValueError("half a \ud83d smile")
 
-    (score,) = score_rows(Scripted(fail), rows("a"), Toolbox())
+    (score,) = score_rows(Scripted(fail), rows("a"), EvalContext())
     assert message(score) == "ValueError: half a ? smile"
 
 
 def test_evidence_is_kept_as_it_was() -> None:
     said = RowScore({"m": 1.0}, Evidence("seen"), (Flag("evaluation", Severity.LOW, "odd"),), {"n": 1})
-    (score,) = score_rows(Scripted(lambda row: said), rows("a"), Toolbox())
+    (score,) = score_rows(Scripted(lambda row: said), rows("a"), EvalContext())
     assert (score.evidence, score.payload) == ('{"message":"seen"}', '{"n":1}')

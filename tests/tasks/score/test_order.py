@@ -10,9 +10,9 @@ from typing import ClassVar
 import pytest
 
 from leadline.evaluators.core.base import Evaluator, Spec
-from leadline.evaluators.core.context import Toolbox
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.row import Field, Row, RowScore
+from leadline.evaluators.core.row import Row, RowField, RowScore
 from leadline.evaluators.models.refs import ModelRef
 from leadline.tasks.score.chunk import BATCH_ROWS, score_chunk
 from leadline.tasks.store.store import Store
@@ -25,13 +25,13 @@ class Weighty(Evaluator):
     source: ClassVar[str]
     used: ClassVar[list[tuple[str, int]]] = []
 
-    def models(self, tools: Toolbox) -> tuple[ModelRef, ...]:
+    def models(self, ctx: EvalContext) -> tuple[ModelRef, ...]:
         return (ModelRef("classifier", self.source, "main"),)
 
-    def identity(self, tools: Toolbox) -> dict[str, object]:
+    def identity(self, ctx: EvalContext) -> dict[str, object]:
         return {"evaluator": self.spec.id}
 
-    def score(self, rows: Sequence[Row], tools: Toolbox) -> list[RowScore]:
+    def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         self.used.append((self.source, len(rows)))
         return [RowScore({"m": 1.0})] * len(rows)
 
@@ -41,7 +41,7 @@ def weighty(name: str, source: str) -> type[Weighty]:
         id=f"test.{name}",
         name=name,
         family="generation",
-        inputs=(Field.ACTUAL_ANSWER,),
+        inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(Metric("m", "M", higher_is_better=True, primary=True),),
         lane="gpu",
     )

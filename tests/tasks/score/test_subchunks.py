@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.tasks.score.chunk import Chunk
-from leadline.tasks.score.subchunks import PARTS, split
+from leadline.tasks.score.subchunks import PARTS, subchunks
 
 
 def chunk(number: int, first: int, last: int) -> Chunk:
@@ -18,7 +18,7 @@ def chunk(number: int, first: int, last: int) -> Chunk:
 
 @given(number=st.integers(0, 249), first=st.integers(0, 10**6), width=st.integers(1, 10**6))
 def test_the_parts_cover_the_chunk_once(number: int, first: int, width: int) -> None:
-    parts = split(chunk(number, first, first + width - 1))
+    parts = subchunks(chunk(number, first, first + width - 1))
     assert parts[0].first == first
     assert parts[-1].last == first + width - 1
     assert all(after.first == before.last + 1 for before, after in pairwise(parts))
@@ -26,5 +26,5 @@ def test_the_parts_cover_the_chunk_once(number: int, first: int, width: int) -> 
 
 
 def test_no_two_parts_of_a_lane_share_a_name() -> None:
-    names = [part.name for number in range(250) for part in split(chunk(number, number * 100, number * 100 + 99))]
+    names = [part.name for number in range(250) for part in subchunks(chunk(number, number * 100, number * 100 + 99))]
     assert len({*names, *(chunk(number, 0, 1).name for number in range(250))}) == len(names) + 250

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from leadline.evaluators.core.errors import StoreError
-from leadline.tasks.store.parquet_integrity import whole_files
+from leadline.tasks.store.parquet_integrity import intact_parquet_files
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_damaged_file_is_left_aside_with_one_warning(
     (tmp_path / "a.parquet").write_bytes(damage((tmp_path / "a.parquet").read_bytes()))
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            assert whole_files(tmp_path, "scores") == [tmp_path / "b.parquet"]
+            assert intact_parquet_files(tmp_path, "scores") == [tmp_path / "b.parquet"]
     (record,) = caplog.records
     assert str(tmp_path / "a.parquet") in record.getMessage()
     assert said in record.getMessage()
@@ -42,8 +42,8 @@ def test_a_damaged_file_is_left_aside_with_one_warning(
 def test_other_files_and_temporary_ones_are_not_looked_at(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for name in ("config.json", ".a.parquet.0.1.tmp", ".hidden.parquet"):
         (tmp_path / name).touch()
-    assert whole_files(tmp_path, "scores") == []
-    assert whole_files(tmp_path / "none", "scores") == []
+    assert intact_parquet_files(tmp_path, "scores") == []
+    assert intact_parquet_files(tmp_path / "none", "scores") == []
     assert not caplog.records
 
 
@@ -55,7 +55,7 @@ def test_a_file_that_may_not_be_read_is_left_aside(
 
     (tmp_path / "a.parquet").touch()
     monkeypatch.setattr(Path, "open", refused)
-    assert whole_files(tmp_path, "scores") == []
+    assert intact_parquet_files(tmp_path, "scores") == []
     assert "may not be read" in caplog.text
 
 
@@ -68,4 +68,4 @@ def test_a_file_that_cannot_be_looked_at_now_is_not_taken_for_a_damaged_one(
     (tmp_path / "a.parquet").touch()
     monkeypatch.setattr(Path, "open", failing)
     with pytest.raises(StoreError, match=r"a\.parquet cannot be read: Input/output error"):
-        whole_files(tmp_path, "scores")
+        intact_parquet_files(tmp_path, "scores")

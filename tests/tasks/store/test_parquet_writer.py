@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from leadline.tasks.store import parquet_writer as module
-from leadline.tasks.store.parquet_writer import growing
+from leadline.tasks.store.parquet_writer import atomic_parquet
 
 
 def numbers(first: int, count: int) -> pa.Table:
@@ -20,7 +20,7 @@ def numbers(first: int, count: int) -> pa.Table:
 
 def test_what_was_added_is_there_in_order(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "file.parquet"
-    with growing(path) as file:
+    with atomic_parquet(path) as file:
         for first in range(0, 100, 10):
             file.add(numbers(first, 10))
     assert file.rows == 100
@@ -31,7 +31,7 @@ def test_what_was_added_is_there_in_order(tmp_path: Path) -> None:
 def test_rows_do_not_wait_in_memory_for_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GROUP_BYTES", 800)
     path = tmp_path / "file.parquet"
-    with growing(path) as file:
+    with atomic_parquet(path) as file:
         for first in range(0, 250, 50):
             file.add(numbers(first, 50))
         assert not path.exists()
@@ -40,7 +40,7 @@ def test_rows_do_not_wait_in_memory_for_the_end(tmp_path: Path, monkeypatch: pyt
 
 
 def test_without_rows_there_is_no_file(tmp_path: Path) -> None:
-    with growing(tmp_path / "file.parquet") as file:
+    with atomic_parquet(tmp_path / "file.parquet") as file:
         pass
     assert (file.rows, list(tmp_path.iterdir())) == (0, [])
 
@@ -54,7 +54,7 @@ def test_a_failure_leaves_nothing_and_an_earlier_file_as_it_was(
     path.write_bytes(b"earlier")
 
     def fail() -> None:
-        with growing(path) as file:
+        with atomic_parquet(path) as file:
             file.add(numbers(0, 10))
             raise ValueError("half way")
 

@@ -21,7 +21,7 @@ from leadline.evaluators.core.context import Settings
 from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.configured import Choice
+from leadline.tasks.plan.jobs import Choice
 from leadline.tasks.score.chunk import Chunk, score_chunk
 from leadline.tasks.store import s3 as s3_module
 from leadline.tasks.store.s3 import Bucket

@@ -12,7 +12,7 @@ import pytest
 
 from leadline.tasks.store import tmpfiles
 from leadline.tasks.store.store import Store, publish_folder, replacing
-from leadline.tasks.store.tmpfiles import DAY, sweep, temporary_beside
+from leadline.tasks.store.tmpfiles import DAY, clean_stale, temporary_beside
 
 KILLED = """
 import os, sys
@@ -53,7 +53,7 @@ def test_what_a_killed_process_left_goes_when_the_next_run_begins(store: Store) 
         kill_while_it_writes(store.run("r").results, "folder"),
         kill_while_it_writes(store.scores("e", "c") / "s.parquet", "file"),
     ]
-    sweep(store.root)
+    clean_stale(store.root)
     assert not any(path.exists() for path in left)
 
 
@@ -61,7 +61,7 @@ def test_what_a_living_process_writes_stays_however_old_it_is(store: Store) -> N
     with replacing(store.run("r").results) as temporary:
         temporary.mkdir(parents=True)
         age(temporary, 9)
-        sweep(store.root)
+        clean_stale(store.root)
         assert temporary.exists()
     assert store.run("r").results.exists()
 
@@ -69,7 +69,7 @@ def test_what_a_living_process_writes_stays_however_old_it_is(store: Store) -> N
 def test_what_was_written_within_a_day_stays(store: Store) -> None:
     left = kill_while_it_writes(store.dataset("d"), "file")
     age(left, 0.9)
-    sweep(store.root)
+    clean_stale(store.root)
     assert left.exists()
 
 
@@ -87,7 +87,7 @@ def test_what_another_host_writes_stays_for_a_month(store: Store, monkeypatch: p
         age(older, days)
         for mark in store.root.glob(".swept-*"):
             mark.unlink()
-        sweep(store.root)
+        clean_stale(store.root)
         assert (theirs.exists(), older.exists()) == (days < 30, days < 30)
 
 
@@ -97,18 +97,18 @@ def test_other_hidden_files_stay(store: Store) -> None:
     for name in (".own", ".run.duckdb.version", ".notes.tmp", "results.tmp"):
         (run / name).touch()
         age(run / name, 90)
-    sweep(store.root)
+    clean_stale(store.root)
     assert len(list(run.iterdir())) == 4
 
 
 def test_a_store_is_looked_through_once_a_day(store: Store) -> None:
-    sweep(store.root)
+    clean_stale(store.root)
     left = kill_while_it_writes(store.dataset("d"), "file")
-    sweep(store.root)
+    clean_stale(store.root)
     assert left.exists()
     (mark,) = store.root.glob(".swept-*")
     age(mark, 1.1)
-    sweep(store.root)
+    clean_stale(store.root)
     assert not left.exists()
 
 
@@ -117,7 +117,7 @@ def test_a_mark_of_another_user_keeps_no_run_from_beginning(store: Store, monkey
         raise PermissionError("not yours")
 
     monkeypatch.setattr(Path, "touch", refused)
-    sweep(store.root)
+    clean_stale(store.root)
 
 
 def test_what_cannot_be_removed_keeps_no_run_from_beginning(
@@ -128,7 +128,7 @@ def test_what_cannot_be_removed_keeps_no_run_from_beginning(
 
     left = kill_while_it_writes(store.dataset("d"), "file")
     monkeypatch.setattr(tmpfiles, "remove", refused)
-    sweep(store.root)
+    clean_stale(store.root)
     assert str(left) in caplog.text
 
 

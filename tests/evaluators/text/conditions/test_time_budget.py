@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from leadline.evaluators.text.conditions import time_budget as module
-from leadline.evaluators.text.conditions.time_budget import STRIKES, Patience
+from leadline.evaluators.text.conditions.time_budget import STRIKES, RegexTimeBudget
 
 
 class Clock:
@@ -27,48 +27,48 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def hang(patience: Patience, clock: Clock, condition: str) -> float:
+def hang(budget: RegexTimeBudget, clock: Clock, condition: str) -> float:
     """Let a condition take all the time that it has, and return how much that was."""
     before = clock.now
-    with suppress(TimeoutError), patience.waiting(condition) as seconds:
+    with suppress(TimeoutError), budget.waiting(condition) as seconds:
         clock.now += seconds
         raise TimeoutError
     return clock.now - before
 
 
 def test_a_condition_that_took_too_long_on_three_texts_is_not_tried_again(clock: Clock) -> None:
-    patience = Patience()
+    budget = RegexTimeBudget()
     for _ in range(STRIKES):
-        assert hang(patience, clock, "slow") == pytest.approx(2.0)
+        assert hang(budget, clock, "slow") == pytest.approx(2.0)
     with (
         pytest.raises(TimeoutError, match="on 3 other texts and was not tried again"),
-        patience.waiting("slow"),
+        budget.waiting("slow"),
     ):
         pytest.fail("the condition was tried again")
 
 
 def test_conditions_that_took_too_long_are_hurried_and_others_keep_their_time(clock: Clock) -> None:
-    patience = Patience()
+    budget = RegexTimeBudget()
     for number in range(10):
-        hang(patience, clock, f"slow {number}")
-    assert patience.lost == 20.0
-    assert hang(patience, clock, "slow 0") == pytest.approx(0.05)
-    with patience.waiting("never slow") as seconds:
+        hang(budget, clock, f"slow {number}")
+    assert budget.lost == 20.0
+    assert hang(budget, clock, "slow 0") == pytest.approx(0.05)
+    with budget.waiting("never slow") as seconds:
         assert seconds == 2.0
 
 
 def test_many_different_conditions_that_hang_take_hours_at_the_most(clock: Clock) -> None:
-    patience = Patience()
+    budget = RegexTimeBudget()
     for number in range(100_000):
         for _ in range(3):
-            hang(patience, clock, f"slow {number}")
+            hang(budget, clock, f"slow {number}")
     assert clock.now < 2 * 3600
-    with pytest.raises(TimeoutError, match="too long on another text and was not"), patience.waiting("slow 99999"):
+    with pytest.raises(TimeoutError, match="too long on another text and was not"), budget.waiting("slow 99999"):
         pytest.fail("the condition was tried again")
 
 
 def test_time_that_a_condition_took_without_running_out_is_not_lost(clock: Clock) -> None:
-    patience = Patience()
-    with patience.waiting("fine"):
+    budget = RegexTimeBudget()
+    with budget.waiting("fine"):
         clock.now += 1.9
-    assert patience.lost == 0.0
+    assert budget.lost == 0.0

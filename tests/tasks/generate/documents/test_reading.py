@@ -14,7 +14,7 @@ from leadline.tasks.generate.documents.files import find_files
 from leadline.tasks.generate.documents.html_text import read_page
 from leadline.tasks.generate.documents.plain_text import decode, read_markdown
 from leadline.tasks.generate.documents.reading import read_documents
-from leadline.tasks.generate.documents.sandbox import Apart
+from leadline.tasks.generate.documents.sandbox import SandboxedReader
 from tests.support.datasets.documents import write_pdf
 
 
@@ -158,7 +158,7 @@ def test_a_file_that_keeps_its_reader_busy_is_given_up_and_the_next_one_read(tmp
     (tmp_path / "good.html").write_text("<p>Fine.</p>")
     bad, good = find_files([tmp_path / "bad.html", tmp_path / "good.html"]).files
     started = time.monotonic()
-    with Apart(silence_s=4) as apart:
+    with SandboxedReader(silence_s=4) as apart:
         with pytest.raises(Unreadable, match="given up"):
             apart.read(bad)
         assert apart.read(good).text == "Fine."
@@ -173,6 +173,6 @@ def test_modules_in_the_working_directory_are_not_run_by_the_reader(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "orjson.py").write_text("import pathlib; pathlib.Path('ran').touch()")
     (tmp_path / "a.html").write_text("<p>Fine.</p>")
-    with Apart() as apart:
+    with SandboxedReader() as apart:
         assert apart.read(find_files([tmp_path / "a.html"]).files[0]).text == "Fine."
     assert not Path("ran").exists()

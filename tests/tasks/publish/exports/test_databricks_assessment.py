@@ -118,7 +118,7 @@ def exported_run(store: Store, dataset: str) -> Any:
     from leadline.evaluators.core.registry import get
     from leadline.tasks.analyse.gather import register_jobs
     from leadline.tasks.db.connection import open_run
-    from leadline.tasks.plan.configured import make_jobs
+    from leadline.tasks.plan.jobs import make_jobs
     from leadline.tasks.plan.planner import plan
 
     run = store.new_run()

@@ -14,7 +14,7 @@ from leadline.evaluators.core.context import Settings
 from leadline.evaluators.core.registry import get
 from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.configured import Choice
+from leadline.tasks.plan.jobs import Choice
 from leadline.tasks.publish.exports.databricks_table import export_databricks
 from leadline.tasks.score.chunk import Chunk, ChunkResult
 from leadline.tasks.score.executor import LocalLanes, drive

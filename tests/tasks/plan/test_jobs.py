@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.tasks.plan.configured import choose, make_jobs
+from leadline.tasks.plan.jobs import choose, make_jobs
 from tests.support.models.fake_hub import model_files, write_folder
 
 WITHOUT = Settings(embedder="offline")
@@ -74,4 +74,4 @@ def test_a_job_names_folders_of_weights_by_their_whole_path(tmp_path: Path, monk
     (job,) = make_jobs(chosen, WITHOUT)
     assert job.params["embedding_model"] == str(tmp_path / "mine")
     monkeypatch.chdir("/")
-    assert job.build().identity(Toolbox(WITHOUT)) == job.identity
+    assert job.build().identity(EvalContext(WITHOUT)) == job.identity

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from leadline.evaluators.core.base import Evaluator, Lane
-from leadline.evaluators.core.context import Settings, Toolbox
+from leadline.evaluators.core.context import EvalContext, Settings
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import Field
+from leadline.evaluators.core.row import RowField
 from leadline.evaluators.core.suites import suite
 from leadline.evaluators.core.text import nouns
 from leadline.evaluators.judge.engine.budget import Limits
@@ -26,7 +26,7 @@ NOT_HERE: Final = "not on this machine"
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class EvaluatorJob:
     """One evaluator with its parameters.
 
     Attributes:
@@ -55,7 +55,7 @@ class Job:
         return kind(kind.parameters.build(self.evaluator, dict(self.params)))
 
     @property
-    def reads(self) -> tuple[Field, ...]:
+    def reads(self) -> tuple[RowField, ...]:
         """The fields that its scores depend on."""
         return self.build().reads
 
@@ -106,11 +106,11 @@ def choose(
     for unused in sorted(set(params) - wanted):
         get(unused)
         raise UsageError(f"Parameters were given for {unused}, which does not run.", hint=f"Add: -e {unused}")
-    tools = Toolbox(settings)
+    ctx = EvalContext(settings)
     evaluators, left_out = [], {}
     for kind in (get(id_) for id_ in sorted(wanted)):
         evaluator = kind(kind.parameters.build(kind.spec.id, dict(params.get(kind.spec.id, {}))))
-        missing = "" if named or kind.spec.id in params else _missing_weights(evaluator, tools)
+        missing = "" if named or kind.spec.id in params else _missing_weights(evaluator, ctx)
         if missing:
             left_out[kind.spec.id] = missing
         else:
@@ -130,16 +130,16 @@ def load_own_evaluators(settings: Settings) -> None:
         load_folder(settings.evaluators_dir)
 
 
-def _missing_weights(evaluator: Evaluator, tools: Toolbox) -> str:
-    return "" if tools.settings.allow_download else lacking(evaluator, tools)[0]
+def _missing_weights(evaluator: Evaluator, ctx: EvalContext) -> str:
+    return "" if ctx.settings.allow_download else lacking(evaluator, ctx)[0]
 
 
-def lacking(evaluator: Evaluator, tools: Toolbox) -> tuple[str, tuple[ModelRef, ...]]:
+def lacking(evaluator: Evaluator, ctx: EvalContext) -> tuple[str, tuple[ModelRef, ...]]:
     """Return what keeps an evaluator's weights from being loaded, ``""`` if nothing does, and which are not here.
 
     Weights that are here but damaged, or pickled where that is not allowed, are none that are not here.
     """
-    found = [status(ref, allow_pickle=tools.settings.allow_pickle) for ref in evaluator.models(tools)]
+    found = [status(ref, allow_pickle=ctx.settings.allow_pickle) for ref in evaluator.models(ctx)]
     absent = tuple(each.ref for each in found if each.path is None)
     said = [f"{each.ref}: {each.problem}" for each in found if each.path and not each.present]
     if absent:
@@ -147,7 +147,7 @@ def lacking(evaluator: Evaluator, tools: Toolbox) -> tuple[str, tuple[ModelRef, 
     return "; ".join(said), absent
 
 
-def make_jobs(evaluators: Sequence[Evaluator], settings: Settings, *, trials: int = 1) -> tuple[Job, ...]:
+def make_jobs(evaluators: Sequence[Evaluator], settings: Settings, *, trials: int = 1) -> tuple[EvaluatorJob, ...]:
     """Number the evaluators and fix what their scores depend on.
 
     An evaluator whose identity cannot be found gets a job with an error, so that the others go on.
@@ -157,21 +157,21 @@ def make_jobs(evaluators: Sequence[Evaluator], settings: Settings, *, trials: in
         settings: The run's choices.
         trials: How often those that ask a judge score each row; the others always say the same.
     """
-    tools = Toolbox(settings)
-    return tuple(_make_job(number, evaluator, tools, trials) for number, evaluator in enumerate(evaluators))
+    ctx = EvalContext(settings)
+    return tuple(_make_job(number, evaluator, ctx, trials) for number, evaluator in enumerate(evaluators))
 
 
-def _make_job(number: int, evaluator: Evaluator, tools: Toolbox, trials: int) -> Job:
+def _make_job(number: int, evaluator: Evaluator, ctx: EvalContext, trials: int) -> EvaluatorJob:
     error = ""
     params = evaluator.params.model_dump(mode="json")
     try:
-        identity = evaluator.identity(tools)
-        params = _portable(params, evaluator.models(tools))
+        identity = evaluator.identity(ctx)
+        params = _portable(params, evaluator.models(ctx))
     except LeadlineError:
         raise
     except Exception as failure:
         identity, error = {"evaluator": evaluator.spec.id}, f"{type(failure).__name__}: {failure}"
-    return Job(
+    return EvaluatorJob(
         evaluator_id=number,
         evaluator=evaluator.spec.id,
         params=params,
@@ -191,7 +191,7 @@ def _portable(params: Mapping[str, Any], models: Sequence[ModelRef]) -> dict[str
 
 
 def write_jobs(
-    path: Path, jobs: Sequence[Job], settings: Settings, limits: Limits | None = None, canaries: str = ""
+    path: Path, jobs: Sequence[EvaluatorJob], settings: Settings, limits: Limits | None = None, canaries: str = ""
 ) -> None:
     """Write what a worker needs to know of a run: its jobs, its choices, what it may spend on judges, its canaries.
 
@@ -206,14 +206,14 @@ def write_jobs(
     write_json(path, document)
 
 
-def read_jobs(path: Path) -> tuple[Settings, tuple[Job, ...]]:
+def read_jobs(path: Path) -> tuple[Settings, tuple[EvaluatorJob, ...]]:
     """Read what :func:`write_jobs` wrote."""
     document = json.loads(path.read_text(encoding="utf-8"))
     values = document["settings"]
     judges = tuple(JudgeConfig(**judge) for judge in values.pop("judges", ()))
     settings = Settings(**values, judges=judges)
     load_own_evaluators(settings)
-    return settings, tuple(Job(**job) for job in document["jobs"])
+    return settings, tuple(EvaluatorJob(**job) for job in document["jobs"])
 
 
 def read_limits(path: Path) -> Limits:
