@@ -16,7 +16,7 @@ from typing import Final
 
 from leadline.tasks.analyse.statistics import Z
 
-_STEPS: Final = 60  # halvings: to the last bit
+_FAR: Final = 10.0  # standard errors
 
 
 def score_interval(wins: int, losses: int, n: int) -> tuple[float, float]:
@@ -41,11 +41,9 @@ def score_statistic(wins: int, losses: int, n: int, difference: float) -> float:
 
 def _where(wins: int, losses: int, n: int, within: tuple[float, float], wanted: float) -> float:
     """Return the difference at which the statistic, which falls as the difference grows, has a value."""
-    low, high = within
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        if score_statistic(wins, losses, n, middle) > wanted:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+    from scipy.optimize import brentq
+
+    def excess(difference: float) -> float:  # bounded, since the statistic is infinite at -1 and 1
+        return max(-_FAR, min(_FAR, score_statistic(wins, losses, n, difference) - wanted))
+
+    return float(brentq(excess, *within, xtol=1e-15))
