@@ -5,20 +5,24 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 EXTRAS := models,offline,summarization,vision,judge,mcp,generate,service
-# Some tests need Chromium, some PostgreSQL and Redis; what is not installed is left out, and CI always has all of it.
+# Tests that need Chromium, or PostgreSQL and Redis, are left out where these are not installed; CI has all of them.
 POSTGRES := $(or $(shell command -v initdb),$(wildcard /usr/lib/postgresql/*/bin/initdb))
 SERVICE  := $(and $(POSTGRES),$(shell command -v redis-server))
 LEFT_OUT := $(if $(shell command -v chromium),, and not browser)$(if $(POSTGRES),, and not postgres)
 # A file's tests stay together, since they share what is dear to start; tests/conftest.py puts the longest files first.
 PARALLEL := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+# What a change breaks first: digests, the core, texts, plans, statistics, one run from file to gate.
+SMOKE    := tests/golden tests/evaluators/core tests/evaluators/text tests/tasks/plan tests/tasks/analyse/test_statistics.py \
+            tests/tasks/test_plan_score_gather.py
 
-.PHONY: help demo service service-stop test test-fast lint format docs bench constraints clean
+.PHONY: help demo service service-stop test-smoke test test-all lint format docs bench constraints clean
 
 help:
 	@echo "make demo       build the environment and evaluate the sample dataset"
 	@echo "make service    run server, PostgreSQL, Redis and workers as processes, until Ctrl-C or make service-stop"
-	@echo "make test       build the environment and run all tests"
-	@echo "make test-fast  run the tests that start no server, model or browser"
+	@echo "make test-smoke run the tests that a change breaks first, in half a minute"
+	@echo "make test       run the tests that every commit must pass"
+	@echo "make test-all   run the others: whole runs in processes, kills, browser, PostgreSQL, service"
 	@echo "make lint       check style, types and the import rule"
 	@echo "make docs       write the evaluators' pages"
 	@echo "make bench      print the benchmarks' ratios"
@@ -48,12 +52,15 @@ service: $(VENV)/.service
 service-stop:
 	$(BIN)/python -m leadline.deployments.service stop
 
-test: $(VENV)/.dev
-	$(PARALLEL) -m "not service$(LEFT_OUT)"
-	$(if $(SERVICE),$(BIN)/pytest tests/service -m "service$(LEFT_OUT)")  # one service for all of them, so not in parallel
+test-smoke: $(VENV)/.dev
+	$(BIN)/pytest $(SMOKE) -m "not slow and not e2e and not browser and not postgres and not service"
 
-test-fast: $(VENV)/.dev
-	$(PARALLEL) -m "not slow and not browser and not postgres and not service"
+test: $(VENV)/.dev
+	$(PARALLEL) -m "not e2e and not browser and not postgres and not service"
+
+test-all: $(VENV)/.dev
+	$(PARALLEL) -m "(e2e or browser or postgres) and not service$(LEFT_OUT)"
+	$(if $(SERVICE),$(BIN)/pytest tests/service -m "service$(LEFT_OUT)")  # one service for all of them, so not in parallel
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -27,7 +27,7 @@ settings.register_profile("ci", derandomize=True, database=None)
 settings.register_profile("search", max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-LONG = ("slow", "browser", "postgres", "service")
+LONG = ("e2e", "slow", "browser", "postgres", "service")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,7 +12,7 @@ from tests.support.processes.browser import Page, browse
 from tests.support.processes.service import LiveService, eventually
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.e2e,
     pytest.mark.browser,
     pytest.mark.service,
     pytest.mark.timeout(400),

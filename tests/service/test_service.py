@@ -23,7 +23,7 @@ from leadline.deployments.service import free_port
 from leadline.flows.deploy.file import own_file
 from tests.support.processes.service import LiveService, eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.service, pytest.mark.timeout(400)]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CASES = EXAMPLES / "cases.csv"

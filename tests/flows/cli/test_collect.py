@@ -54,7 +54,7 @@ def app(tmp_path: Path) -> Iterator[RagApp]:
         yield app
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 @pytest.mark.timeout(300)
 def test_a_killed_collection_is_finished_by_the_same_command(suite: Path, terminal: Terminal, app: RagApp) -> None:
     command = ("collect", str(suite), "--targets", "targets.yaml", "-o", "answers.jsonl", "--json")
@@ -84,7 +84,7 @@ def test_a_killed_collection_is_finished_by_the_same_command(suite: Path, termin
         assert not path.is_file() or b"very-secret" not in path.read_bytes(), path
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 @pytest.mark.timeout(300)
 def test_a_version_is_checked_by_one_command(suite: Path, terminal: Terminal) -> None:
     with serving(JudgeEndpoint(reply=reply)) as endpoint:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.e2e
 
 LEADLINE = [sys.executable, "-P", "-m", "leadline.flows.cli.main"]
 WORDS = ("the", "tide", "gauge", "on", "lantern", "mole", "takes", "a", "reading", "every", "six", "minutes", "and")

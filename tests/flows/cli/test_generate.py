@@ -56,7 +56,7 @@ def rows_of(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 @pytest.mark.timeout(300)
 def test_a_killed_generation_is_finished_by_the_same_command(
     handbook: Path, terminal: Terminal, endpoint: JudgeEndpoint
@@ -100,7 +100,7 @@ def test_a_killed_generation_is_finished_by_the_same_command(
     assert answers[0]["expected_documents"] == rows[0]["expected_documents"]
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 def test_what_failed_and_was_dropped_is_said(handbook: Path, terminal: Terminal, endpoint: JudgeEndpoint) -> None:
     (handbook / "copy.md").write_text((handbook / "0.md").read_text())
     (handbook / "picture.png").write_bytes(b"x")

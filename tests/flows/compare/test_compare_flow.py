@@ -48,7 +48,7 @@ def test_every_field_of_the_form_is_described_and_placed() -> None:
     assert sorted(field["position"] for field in fields.values()) == list(range(len(fields)))
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 def test_it_runs_on_prefect_and_leaves_artifacts(tmp_path: Path, home: Path) -> None:
     before, after = (completed(tmp_path, {"m": [value + 0.01 * (n % 5) for n in range(30)]}) for value in (0.8, 0.4))
     config = {"baseline": before.id, "candidate": after.id, "store": str(tmp_path / "store")}

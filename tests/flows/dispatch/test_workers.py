@@ -21,7 +21,7 @@ from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
 from tests.support.processes.worker_farm import Farm, wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 RULES: Final = ("bleu", "encoding_guardrail", "pii_leakage", "rouge", "sensitive_data_leakage", "valor.bleu")
 JUDGED: Final = ("databricks.correctness", "databricks.relevance_to_query")

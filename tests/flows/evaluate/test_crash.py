@@ -48,7 +48,7 @@ def scores(store: Path) -> list[tuple[Any, ...]]:
         ).fetchall()
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 @pytest.mark.timeout(300)
 def test_a_killed_run_is_finished_by_the_same_command_and_repeats_no_finished_chunk(tmp_path: Path, home: Path) -> None:
     dataset = tmp_path / "answers.jsonl"

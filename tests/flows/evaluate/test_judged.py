@@ -24,7 +24,7 @@ from tests.support.judges.agreeable_judge import in_form
 from tests.support.judges.judge_endpoint import SILENT, Fault, JudgeEndpoint, Question, broken, serving
 from tests.support.models.tiny_models import WORDS, make_embedder
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 EVALUATORS = ("databricks.correctness", "databricks.relevance_to_query")
 ROWS = 60

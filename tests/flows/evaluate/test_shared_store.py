@@ -13,7 +13,7 @@ import pytest
 from leadline.flows.cli.main import run
 from tests.support.stores.s3 import S3, SECRET, environment
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.e2e
 
 LEADLINE = [sys.executable, "-P", "-m", "leadline.flows.cli.main"]
 

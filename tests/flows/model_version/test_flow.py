@@ -21,7 +21,7 @@ from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import Question, serving
 from tests.support.processes.rag_app import TARGET, RagApp
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 CASES = 60
 IN_FLIGHT = 4

@@ -220,7 +220,7 @@ def history(home: Path) -> tuple[dict[str, int], int, list[str]]:
     return tasks, states, flows
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 def test_a_temporary_server_has_the_whole_history_when_it_ends(home: Path, tmp_path: Path) -> None:
     done = python(FLOW)
     assert done.stdout.split()[:2] == ["temporary", "50"]
@@ -231,7 +231,7 @@ def test_a_temporary_server_has_the_whole_history_when_it_ends(home: Path, tmp_p
         assert database.execute("SELECT count(*) FROM events").fetchone()[0] >= 150
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 def test_a_temporary_server_writes_down_what_it_has_and_ends_when_its_run_is_killed(home: Path) -> None:
     process = subprocess.run([sys.executable, "-c", FLOW, "kill"], capture_output=True, text=True, timeout=100)
     assert process.returncode == -signal.SIGKILL
@@ -247,7 +247,7 @@ def test_a_temporary_server_writes_down_what_it_has_and_ends_when_its_run_is_kil
     assert list(logs.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 def test_two_runs_may_start_on_a_new_database_at_once(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FLOW]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
@@ -258,7 +258,7 @@ def test_two_runs_may_start_on_a_new_database_at_once(tmp_path: Path) -> None:
     assert history(tmp_path / "prefect") == ({"COMPLETED": 100}, 300, ["COMPLETED", "COMPLETED"])
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 def test_a_configured_api_that_is_down_is_said_and_replaced(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{free_port()}/api")
     done = python(CHOICE)
@@ -266,7 +266,7 @@ def test_a_configured_api_that_is_down_is_said_and_replaced(home: Path, monkeypa
     assert "does not answer" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 def test_a_server_that_cannot_start_is_an_error_of_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     url = f"sqlite+aiosqlite:///{tmp_path}/no/such/folder/prefect.db"
     environment = os.environ | {"PREFECT_SERVER_DATABASE_CONNECTION_URL": url}
@@ -276,7 +276,7 @@ def test_a_server_that_cannot_start_is_an_error_of_one_line(monkeypatch: pytest.
     assert Path(caught.value.hint.removeprefix("Its log: ")).stat().st_size > 0
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 def test_the_working_directorys_own_flows_package_is_not_taken_for_ours(
     home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -287,7 +287,7 @@ def test_the_working_directorys_own_flows_package_is_not_taken_for_ours(
         assert answers(server.wait())
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 def test_a_kept_server_starts_answers_and_stops(home: Path) -> None:
     leadline = [sys.executable, "-P", "-m", "leadline.flows.cli.main", "server"]
 
@@ -315,7 +315,7 @@ def test_a_kept_server_starts_answers_and_stops(home: Path) -> None:
     assert "No server is running" in ask("stop").stderr
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 def test_a_kept_server_that_was_killed_is_noticed_and_can_be_started_anew(home: Path) -> None:
     first = background.start(free_port())
     os.killpg(first.pid, signal.SIGKILL)

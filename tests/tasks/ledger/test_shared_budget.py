@@ -121,7 +121,7 @@ def test_never_more_than_the_limit_is_begun_or_answered(
     asyncio.run(main())
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 @pytest.mark.timeout(300)
 def test_two_processes_make_no_call_too_many_even_if_one_is_killed(
     place: Place,

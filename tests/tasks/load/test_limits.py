@@ -44,7 +44,7 @@ def load_apart(folder: Path, path: Path) -> tuple[Any, int]:
     return said, peak
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 @pytest.mark.parametrize(
     ("head", "limit"),
     [
@@ -69,7 +69,7 @@ def test_a_line_of_a_gibibyte_is_refused_in_bounded_memory(tmp_path: Path, head:
     assert time.monotonic() - begun < 30
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 def test_sixty_thousand_rows_load_in_bounded_memory(tmp_path: Path) -> None:
     path = tmp_path / "many.jsonl"
     words = "the quick brown fox jumps over the lazy dog " * 40
