@@ -31,8 +31,9 @@ from leadline.tasks.plan.selection import applicable_to
 from leadline.tasks.publish import Published, publish
 from leadline.tasks.score.canaries import load_canaries
 from leadline.tasks.score.chunk import Chunk
+from leadline.tasks.store.files import write_json
 from leadline.tasks.store.processes import process_record
-from leadline.tasks.store.store import JOBS, Run, Store, write_json
+from leadline.tasks.store.store import JOBS, Run, Store
 from leadline.tasks.store.tmpfiles import clean_stale
 
 

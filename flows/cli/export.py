@@ -116,7 +116,7 @@ def _copy(source: Path, output: Path) -> Path | None:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return None
-    from leadline.tasks.store.store import replacing
+    from leadline.tasks.store.files import replacing
 
     target = output / source.name if output.is_dir() else output
     with replacing(target) as draft:

@@ -75,7 +75,7 @@ def _form_of(output: Path | None) -> str:
 
 
 def _write_file(opened: Archive, query: str, form: str, output: Path) -> None:
-    from leadline.tasks.store.store import replacing
+    from leadline.tasks.store.files import replacing
 
     if form == "table":
         raise UsageError("A table is for the terminal.", hint=f"Give --format {'|'.join(FORMATS[1:])}")

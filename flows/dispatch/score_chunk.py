@@ -24,7 +24,8 @@ from leadline.tasks.plan.jobs import EvaluatorJob, read_jobs
 from leadline.tasks.runs.lookup import status
 from leadline.tasks.score.chunk import Chunk, ChunkResult, JudgeDown
 from leadline.tasks.score.subchunks import score_on_all_cores
-from leadline.tasks.store.store import JOBS, Run, Store, digest
+from leadline.tasks.store.files import digest
+from leadline.tasks.store.store import JOBS, Run, Store
 
 JUDGE_DOWN: Final = "JudgeDown"
 """Name of the final state of a chunk whose judge did not answer."""

@@ -19,8 +19,9 @@ from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
 from leadline.tasks.collect.replies import Answer
 from leadline.tasks.collect.targets import Target
 from leadline.tasks.load import LoadedDataset
+from leadline.tasks.store.files import replacing
 from leadline.tasks.store.scratch import scratch_folder
-from leadline.tasks.store.store import Store, replacing
+from leadline.tasks.store.store import Store
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Told the key of a model, how many of its cases are done, and how many there are."""

@@ -18,7 +18,8 @@ from leadline.tasks.compare.run_flips import start_flips
 from leadline.tasks.compare.run_pair import models_of, open_sides
 from leadline.tasks.compare.sides import Matched, Reference, find, match_models
 from leadline.tasks.compare.verdicts import judge, overall, sentence
-from leadline.tasks.store.store import Run, Store, digest
+from leadline.tasks.store.files import digest
+from leadline.tasks.store.store import Run, Store
 
 _ORDER: Final = ("fail", "incomparable", "inconclusive", "pass", "one_sided", "not_applicable")
 

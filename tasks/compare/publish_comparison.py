@@ -14,7 +14,8 @@ from leadline.tasks.compare.results import Comparison, MetricComparison
 from leadline.tasks.compare.run_flips import write_flips
 from leadline.tasks.publish.jsonio import write
 from leadline.tasks.publish.templating import render
-from leadline.tasks.store.store import Store, replacing
+from leadline.tasks.store.files import replacing
+from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

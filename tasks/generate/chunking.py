@@ -17,7 +17,7 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.text.sentences import Splitter
 from leadline.tasks.generate.documents.document import Document
 from leadline.tasks.generate.sizes import Ruler, Unit, ruler_for
-from leadline.tasks.store.store import digest
+from leadline.tasks.store.files import digest
 
 FEWEST_LETTERS: Final = 30
 """Letters and digits below which a piece is no chunk: nothing can be asked about a page number."""

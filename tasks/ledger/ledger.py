@@ -14,8 +14,8 @@ from leadline.evaluators.judge.engine.budget import Charge, Limits
 from leadline.evaluators.judge.engine.calls import BegunElsewhere, Call, Reply
 from leadline.evaluators.text.sentences import without_surrogates
 from leadline.tasks.ledger.operations import End, Find, Intend, Operation, Read
+from leadline.tasks.store.files import digest
 from leadline.tasks.store.processes import this_process
-from leadline.tasks.store.store import digest
 
 O = TypeVar("O", bound=Operation)  # noqa: E741
 

@@ -13,7 +13,7 @@ from leadline.evaluators.core.text import count, nouns
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.kinds import Container, DatasetFormat
 from leadline.tasks.load.source import Source
-from leadline.tasks.store.store import digest, publish_folder, write_json
+from leadline.tasks.store.files import digest, publish_folder, write_json
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

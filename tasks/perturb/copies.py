@@ -23,8 +23,9 @@ from leadline.evaluators.judge.prompting import prompt
 from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
 from leadline.tasks.load import LoadedDataset
 from leadline.tasks.perturb.perturbations import COPY, MISINFORMATION, PerturbationStep, Recipe
+from leadline.tasks.store.files import replacing
 from leadline.tasks.store.scratch import scratch_folder
-from leadline.tasks.store.store import Store, replacing
+from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
     from leadline.evaluators.judge.engine.client import JudgeClient

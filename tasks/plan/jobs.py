@@ -19,7 +19,7 @@ from leadline.evaluators.judge.engine.budget import Limits
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.weights import absolute, is_directory, status
-from leadline.tasks.store.store import digest, write_json
+from leadline.tasks.store.files import digest, write_json
 
 NOT_HERE: Final = "not on this machine"
 """How the reason ends why an evaluator is left out, where its weights could be fetched."""

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.errors import StoreError
-from leadline.tasks.store.store import Run, replacing
+from leadline.tasks.store.files import replacing
+from leadline.tasks.store.store import Run
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

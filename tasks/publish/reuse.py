@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.tasks.db.connection import sql
 from leadline.tasks.publish import jsonio
 from leadline.tasks.publish.facts import statements
-from leadline.tasks.store.store import Run, digest, replacing, write_json
+from leadline.tasks.store.files import digest, replacing, write_json
+from leadline.tasks.store.store import Run
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -20,7 +20,7 @@ from leadline.tasks.load.sniff import container_of
 from leadline.tasks.load.source import Source
 from leadline.tasks.load.values import ValueFault
 from leadline.tasks.rgb.testbed import SEED, Testbed, check, documents, find_testbed
-from leadline.tasks.store.store import replacing
+from leadline.tasks.store.files import replacing
 
 NOISE: Final = (0.0, 0.2, 0.4, 0.6, 0.8)
 """The paper's levels."""

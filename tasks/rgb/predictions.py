@@ -17,7 +17,7 @@ from leadline.tasks.load.sniff import container_of
 from leadline.tasks.load.source import Source
 from leadline.tasks.rgb.build import CLOSED_BOOK, REJECTION, TASKS, spelled
 from leadline.tasks.rgb.testbed import Testbed, find_testbed
-from leadline.tasks.store.store import replacing
+from leadline.tasks.store.files import replacing
 
 _NAME: Final = re.compile(
     r"prediction_(?P<testbed>(?:en|zh)(?:_(?:refine|int|fact))?)_(?P<model>.+?)_temp[0-9.]+_noise.*"

@@ -24,9 +24,10 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from leadline.evaluators.core.row import Json
+from leadline.tasks.store.files import digest, write_json
 from leadline.tasks.store.locks import locked
 from leadline.tasks.store.processes import is_gone, same_host, this_process
-from leadline.tasks.store.store import Store, digest, write_json
+from leadline.tasks.store.store import Store
 
 State: TypeAlias = Literal["running", "done", "incomplete", "failed"]
 

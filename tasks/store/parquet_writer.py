@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leadline.tasks.store.store import replacing
+from leadline.tasks.store.files import replacing
 
 if TYPE_CHECKING:
     import pyarrow as pa

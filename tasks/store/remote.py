@@ -18,8 +18,8 @@ from typing import Final, TypeVar
 
 from leadline.evaluators.core.errors import StoreError
 from leadline.evaluators.core.paths import from_home
+from leadline.tasks.store.files import digest, publish_folder, replacing
 from leadline.tasks.store.s3 import Bucket
-from leadline.tasks.store.store import digest, publish_folder, replacing
 from leadline.tasks.store.user_folder import state_folder
 
 A = TypeVar("A")

@@ -24,14 +24,12 @@ needs is pushed and fetched by the methods below, which do nothing for a store i
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,7 +37,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.evaluators.core.paths import from_home
-from leadline.tasks.store.tmpfiles import remove, temporary_beside
+from leadline.tasks.store.files import write_json
 
 if TYPE_CHECKING:
     from leadline.tasks.store.remote import Remote
@@ -61,45 +59,6 @@ ENDED: Final = ("completed", "failed")
 """What the record of a run that has ended says."""
 
 _RUN_ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}")
-
-
-def digest(value: Any) -> str:
-    """Return the 32 hex digits that identify a JSON value, whatever the order of its keys."""
-    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:32]
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``; renamed to it when the block ends well, removed otherwise.
-
-    A file is on disk before it has its name, so that a power cut leaves none that is empty. A folder's files are not:
-    whoever must be able to trust them later, as with :func:`publish_folder`, brings them to disk.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = temporary_beside(path)
-    try:
-        yield temporary
-        if not temporary.is_dir():
-            _bring_to_disk(temporary)
-        os.replace(temporary, path)
-    except BaseException:
-        remove(temporary)
-        raise
-
-
-def _bring_to_disk(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file atomically."""
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,26 +280,6 @@ def _remote(url: str) -> Remote:
     scheme = url.partition("://")[0]
     if scheme != "s3":
         raise UsageError(f"A store cannot be at {scheme}://.", hint="Give a path or s3://BUCKET/PREFIX.")
-    from leadline.tasks.store.remote import Remote
+    from leadline.tasks.store.remote import Remote  # only a store in a bucket needs its client
 
     return Remote.at(url)
-
-
-def publish_folder(path: Path, fill: Callable[[Path], None]) -> Path:
-    """Make a folder appear complete under its name; if another process was first, its folder stays.
-
-    Its files are on disk by then: nobody looks at them again before later runs read them.
-    """
-    if path.exists():
-        return path
-    try:
-        with replacing(path) as temporary:
-            temporary.mkdir()
-            fill(temporary)
-            for file in temporary.rglob("*"):
-                if file.is_file():
-                    _bring_to_disk(file)
-    except OSError:
-        if not path.exists():
-            raise
-    return path

@@ -20,7 +20,8 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.db.connection import literal, open_run, sql
 from leadline.tasks.publish.exports.databricks_assessment import assessment
 from leadline.tasks.runs.older_runs import complete
-from leadline.tasks.store.store import Run, Store, replacing
+from leadline.tasks.store.files import replacing
+from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

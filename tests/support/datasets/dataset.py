@@ -11,7 +11,8 @@ import duckdb
 
 from leadline.evaluators.core.row import RowField
 from leadline.tasks.db.connection import DATASET_TABLES, literal, sql
-from leadline.tasks.store.store import Store, publish_folder
+from leadline.tasks.store.files import publish_folder
+from leadline.tasks.store.store import Store
 
 
 def make_dataset(store: Store, answers: list[dict[str, Any]]) -> str:

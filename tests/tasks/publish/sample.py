@@ -9,7 +9,8 @@ from typing import Any, Final
 import duckdb
 
 from leadline.tasks.db.connection import DATASET_TABLES, literal, sql
-from leadline.tasks.store.store import Run, Store, publish_folder
+from leadline.tasks.store.files import publish_folder
+from leadline.tasks.store.store import Run, Store
 
 HERE: Final = Path(__file__).parent
 LONG: Final = "An answer that does not end. " * 40_000

@@ -67,8 +67,8 @@ def test_a_failure_leaves_nothing_and_an_earlier_file_as_it_was(
 def test_a_killed_process_leaves_no_file_of_that_name(tmp_path: Path) -> None:
     program = (
         "import os, pathlib, signal, pyarrow as pa\n"
-        "from leadline.tasks.store.parquet_writer import growing\n"
-        f"with growing(pathlib.Path({str(tmp_path / 'file.parquet')!r})) as file:\n"
+        "from leadline.tasks.store.parquet_writer import atomic_parquet\n"
+        f"with atomic_parquet(pathlib.Path({str(tmp_path / 'file.parquet')!r})) as file:\n"
         "    file.add(pa.table({'number': pa.array(range(1 << 18), pa.int64())}))\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )

@@ -24,8 +24,9 @@ from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.jobs import Choice
 from leadline.tasks.score.chunk import Chunk, score_chunk
 from leadline.tasks.store import s3 as s3_module
+from leadline.tasks.store.files import write_json
 from leadline.tasks.store.s3 import Bucket
-from leadline.tasks.store.store import Run, Store, write_json
+from leadline.tasks.store.store import Run, Store
 from leadline.tasks.store.vectors.vectors import ParquetVectors
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.judges.judged_run import EVALUATORS, evaluate, judge_at, register, reply, write_rows

@@ -1,4 +1,4 @@
-"""What killed processes left is removed, what living ones write stays, and what they wrote survives a power cut."""
+"""What killed processes left is removed, and what living ones write stays."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from leadline.tasks.store import tmpfiles
-from leadline.tasks.store.store import Store, publish_folder, replacing
+from leadline.tasks.store.files import replacing
+from leadline.tasks.store.store import Store
 from leadline.tasks.store.tmpfiles import DAY, clean_stale, temporary_beside
 
 KILLED = """
 import os, sys
 from pathlib import Path
-from leadline.tasks.store.store import replacing
+from leadline.tasks.store.files import replacing
 
 with replacing(Path(sys.argv[1])) as temporary:
     if sys.argv[2] == "folder":
@@ -130,27 +131,3 @@ def test_what_cannot_be_removed_keeps_no_run_from_beginning(
     monkeypatch.setattr(tmpfiles, "remove", refused)
     clean_stale(store.root)
     assert str(left) in caplog.text
-
-
-def test_a_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[tuple[int, bool]] = []
-    target = tmp_path / "file"
-    monkeypatch.setattr(os, "fsync", lambda file: synced.append((os.fstat(file).st_ino, target.exists())))
-    with replacing(target) as temporary:
-        temporary.write_text("x")
-    assert synced == [(target.stat().st_ino, False)]
-
-
-def test_the_files_of_a_folder_that_later_runs_trust_are_on_disk_before_it_has_its_name(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    synced: list[int] = []
-    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_ino))
-
-    def fill(folder: Path) -> None:
-        (folder / "inner").mkdir()
-        for name in ("rows", "inner/manifest"):
-            (folder / name).write_text("x")
-
-    made = publish_folder(store.dataset("d"), fill)
-    assert sorted(synced) == sorted((made / name).stat().st_ino for name in ("rows", "inner/manifest"))
