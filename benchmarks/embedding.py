@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.machine import describe, verdict
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.row import ContextChunk, Row
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.models import embedders, runtime, weights
 from leadline.evaluators.models.refs import ModelRef
 from leadline.tasks.store.store import Store

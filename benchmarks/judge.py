@@ -24,10 +24,11 @@ from pydantic import BaseModel
 
 from benchmarks.machine import describe, timed, verdict
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.row import ContextChunk, Row, RowField, RowScore
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.client import JudgeClient, shared_gate
 from leadline.evaluators.judge.engine.event_loop import run
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import describe, timed, verdict
-from leadline.evaluators.core.context import Settings
 from leadline.evaluators.core.registry import get
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.summarization.bleu import ORDERS
 from leadline.evaluators.text.sentences import splitter_for
 from leadline.tasks.analyse.gather import register_jobs

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from leadline.evaluators.core.base import Lane
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.budget import Limits
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.findings.insights import find_insights

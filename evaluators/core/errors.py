@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from leadline.evaluators.core.text import count, one_line
+from leadline.evaluators.models.refs import ModelRef
 
 
 class LeadlineError(Exception):
@@ -77,7 +78,17 @@ class DatasetError(LeadlineError):
 
 
 class ModelUnavailable(LeadlineError):
-    """Weights that an evaluator needs are not on this machine and may not be fetched now."""
+    """Weights that an evaluator needs are not on this machine and may not be fetched now.
+
+    Args:
+        message: What happened and where.
+        hint: What the user can do about it.
+        refs: The weights whose fetching would mend it.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", refs: tuple[ModelRef, ...] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.refs = refs
 
 
 class OutOfMemory(LeadlineError):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import torch
 
-    from leadline.evaluators.core.context import Settings
+    from leadline.evaluators.core.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import torch
 
-    from leadline.evaluators.core.context import Settings
+    from leadline.evaluators.core.settings import Settings
 
 LIMIT: Final = 2048
 """Tokens of premise and hypothesis together that are read at once."""

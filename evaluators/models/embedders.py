@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from sentence_transformers import SentenceTransformer
 
-    from leadline.evaluators.core.context import Settings
+    from leadline.evaluators.core.settings import Settings
 
 log = logging.getLogger("leadline.models")
 

@@ -20,7 +20,7 @@ from leadline.evaluators.models.runtime import device_for, model_settings, relea
 from leadline.evaluators.models.weights import locate
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import Settings
+    from leadline.evaluators.core.settings import Settings
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import torch
 
-    from leadline.evaluators.core.context import Settings
+    from leadline.evaluators.core.settings import Settings
     from leadline.evaluators.models.refs import ModelRef
 
 T = TypeVar("T")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from leadline.evaluators.core.context import Settings
+    from leadline.evaluators.core.settings import Settings
 
 BINS: Final = (
     *(0.0, 0.01, 0.02, 0.03, 0.04, 0.07, 0.13, 0.37),

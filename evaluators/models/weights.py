@@ -12,22 +12,16 @@ import importlib.util
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable, UsageError
 from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.core.row import Json
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.models import catalogue, github, hub, weight_files
 from leadline.evaluators.models.refs import OFFLINE, ModelKind, ModelRef
-
-if TYPE_CHECKING:
-    from leadline.evaluators.core.base import Evaluator
-    from leadline.evaluators.core.context import EvalContext, Settings
 
 log = logging.getLogger("leadline.models")
 
@@ -61,8 +55,6 @@ _REVISION: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,199}", re.ASCII)
 
 _refused: Final[set[ModelRef]] = set()
 """What could not be fetched in this process, so that it is tried once."""
-
-_asking: Final[ContextVar[tuple[Evaluator, EvalContext] | None]] = ContextVar("_asking", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +178,9 @@ def locate(ref: ModelRef, settings: Settings) -> Path:
         folder = pull(ref, progress=False, allow_pickle=settings.allow_pickle)
     if folder is None:
         raise ModelUnavailable(
-            f"The weights of {ref} are not on this machine.", hint=f"Fetch them with: {_pull_command(ref)}"
+            f"The weights of {ref} are not on this machine.",
+            hint=f"Fetch them with: leadline models pull {pull_name(ref)}",
+            refs=(ref,),
         )
     fault = _defect(ref, folder, allow_pickle=settings.allow_pickle) or _damage(ref, folder)
     if fault:
@@ -208,40 +202,15 @@ def status(ref: ModelRef, *, allow_pickle: bool = False) -> WeightStatus:
     return WeightStatus(ref, not fault, folder, None if fault else weight_files.size(folder), fault)
 
 
-def needed(evaluators: Iterable[Evaluator], ctx: EvalContext) -> dict[ModelRef, tuple[str, ...]]:
-    """Return the weights that evaluators need under a run's settings, each with the evaluators that need it."""
-    users: dict[ModelRef, list[str]] = {}
-    for evaluator in evaluators:
-        for ref in evaluator.models(ctx):
-            users.setdefault(ref, []).append(evaluator.spec.id)
-    return {ref: tuple(ids) for ref, ids in users.items()}
+def is_here(ref: ModelRef) -> bool:
+    """Return whether the folder of weights exists; a fetch that was broken off does not count."""
+    return _folder(ref) is not None
 
 
-def pull_command(evaluator: Evaluator, ctx: EvalContext, more: Sequence[ModelRef] = ()) -> str:
-    """Return the one command that fetches all weights that an evaluator lacks under a run's settings.
-
-    Args:
-        evaluator: Who needs the weights. Its id is the command's argument where it needs several and lacks only
-            defaults, as of a tokenizer's repository no more is fetched then than the tokenizer.
-        ctx: The run's settings and shared resources.
-        more: Weights that are to be fetched in any case, for example since they are damaged.
-    """
-    refs = evaluator.models(ctx)
-    hubs = [ref for ref in refs if ref.source != OFFLINE and not is_directory(ref)]
-    absent = dict.fromkeys([*more, *(ref for ref in hubs if _folder(ref) is None)])
-    if len(refs) > 1 and absent.keys() <= set(_defaults(evaluator)):
-        return f"leadline models pull {_registered_id(evaluator)}"
-    return f"leadline models pull {' '.join(dict.fromkeys(map(_pull_name, absent)))}"
-
-
-@contextmanager
-def asked_by(evaluator: Evaluator, ctx: EvalContext) -> Iterator[None]:
-    """Let errors of this block name the command that fetches all that an evaluator lacks, not what is missed first."""
-    token = _asking.set((evaluator, ctx))
-    try:
-        yield
-    finally:
-        _asking.reset(token)
+def pull_name(ref: ModelRef) -> str:
+    """Return the argument with which ``leadline models pull`` fetches these weights."""
+    pinned = PINNED.get(ref.source) == ref.revision or ref.revision is None
+    return ref.source if pinned else f"{ref.source}@{ref.revision}"
 
 
 def pull(ref: ModelRef, *, progress: bool = True, allow_pickle: bool = False) -> Path:
@@ -258,7 +227,7 @@ def pull(ref: ModelRef, *, progress: bool = True, allow_pickle: bool = False) ->
         LeadlineError: The hub cannot be reached, has no such model, or sent damaged files twice.
     """
     if ref.source == OFFLINE:
-        return locate(ref, _default_settings())
+        return locate(ref, Settings())
     if is_directory(ref):
         raise UsageError(f"{ref.source} is a directory; there is nothing to fetch.")
     if ref.source == catalogue.SUMMAC_CONV.source:
@@ -347,6 +316,7 @@ def _damage(ref: ModelRef, folder: Path) -> str:
 
 
 def _unusable(ref: ModelRef, fault: str) -> ModelUnavailable:
+    refs: tuple[ModelRef, ...] = ()
     if "pickled" in fault:
         hint = "Allow it with --allow-pickle if you trust its author, or choose a model with safetensors."
     elif ref.source == OFFLINE:
@@ -354,33 +324,5 @@ def _unusable(ref: ModelRef, fault: str) -> ModelUnavailable:
     elif is_directory(ref):
         hint = "Give a directory that holds a model saved with safetensors."
     else:
-        hint = f"Fetch it anew with: {_pull_command(ref)}"
-    return ModelUnavailable(f"{ref} cannot be loaded: {fault}.", hint=hint)
-
-
-def _pull_command(ref: ModelRef) -> str:
-    asking = _asking.get()
-    return pull_command(*asking, more=[ref]) if asking else f"leadline models pull {_pull_name(ref)}"
-
-
-def _pull_name(ref: ModelRef) -> str:
-    pinned = PINNED.get(ref.source) == ref.revision or ref.revision is None
-    return ref.source if pinned else f"{ref.source}@{ref.revision}"
-
-
-def _registered_id(evaluator: Evaluator) -> str:
-    return evaluator.spec.id.partition("#")[0]
-
-
-def _defaults(evaluator: Evaluator) -> tuple[ModelRef, ...]:
-    from leadline.evaluators.core.context import EvalContext
-    from leadline.evaluators.core.registry import all_evaluators
-
-    kind = all_evaluators().get(_registered_id(evaluator))
-    return kind().models(EvalContext()) if kind else ()
-
-
-def _default_settings() -> Settings:
-    from leadline.evaluators.core.context import Settings
-
-    return Settings()
+        hint, refs = f"Fetch it anew with: leadline models pull {pull_name(ref)}", (ref,)
+    return ModelUnavailable(f"{ref} cannot be loaded: {fault}.", hint=hint, refs=refs)

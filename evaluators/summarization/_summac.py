@@ -5,7 +5,7 @@ Method: https://arxiv.org/abs/2111.09525; see also :mod:`leadline.evaluators.mod
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from leadline.evaluators.core.context import Settings
+    from leadline.evaluators.core.settings import Settings
 
 CONV: Final = "faithfulness_summac_conv"
 ZERO_SHOT: Final = "faithfulness_summac_zs"
@@ -64,6 +64,7 @@ class Faithfulness:
         way: What SummaC ZS takes; see :func:`zero_shot`.
         max_pairs: Pairs of sentences that are compared for one row, at most.
         settings: The run's choices.
+        explain: Returns what a reader is shown of an error that was raised on purpose.
     """
 
     model: ModelRef
@@ -71,6 +72,7 @@ class Faithfulness:
     way: ZeroShot
     max_pairs: int
     settings: Settings
+    explain: Callable[[LeadlineError], object] = str
 
     def of(self, rows: Sequence[Texts]) -> list[SummaryPart]:
         """Measure rows, all their pairs in as few passes as memory allows."""
@@ -80,7 +82,7 @@ class Faithfulness:
         try:
             pieces = nli.fit(self.model, sentences, settings=self.settings)
         except LeadlineError as error:
-            return [failed(METRICS, error)] * len(rows)
+            return [failed(METRICS, error, self.explain)] * len(rows)
         rows = [Texts(_cut(row.document, pieces), _cut(row.summary, pieces)) for row in rows]
         layer = self._layer()
         out = {at: part for at, row in enumerate(rows) if (part := self._unmeasured(row))}
@@ -108,7 +110,7 @@ class Faithfulness:
         try:
             return summac_conv.layer(self.conv, settings=self.settings)
         except ModelUnavailable as error:
-            return Unscored(Reason.MODEL_UNAVAILABLE, str(error))
+            return Unscored(Reason.MODEL_UNAVAILABLE, str(self.explain(error)))
 
     def _block(self, rows: Sequence[Texts], layer: SummaCConv | Unscored) -> list[SummaryPart]:
         pairs = [(premise.text, claim.text) for row in rows for claim in row.summary for premise in row.document]
@@ -117,9 +119,9 @@ class Faithfulness:
             found = nli.infer(self.model, pairs, settings=self.settings)
         except OutOfMemory as error:
             if len(rows) == 1:
-                return [failed(METRICS, error)]
+                return [failed(METRICS, error, self.explain)]
         except LeadlineError as error:
-            return [failed(METRICS, error)] * len(rows)
+            return [failed(METRICS, error, self.explain)] * len(rows)
         if found is None:  # outside the handler, which holds the tensors of the attempt that failed
             return [self._block([row], layer)[0] for row in rows]
         out = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -60,8 +60,14 @@ def without(metrics: Sequence[str], reason: Reason, message: str, *, flag: bool 
     return SummaryPart({metric: Unscored(reason, message) for metric in metrics}, {}, flags=flags)
 
 
-def failed(metrics: Sequence[str], error: Exception) -> SummaryPart:
-    """Return that an instrument failed."""
+def failed(metrics: Sequence[str], error: Exception, explain: Callable[[LeadlineError], object] = str) -> SummaryPart:
+    """Return that an instrument failed.
+
+    Args:
+        metrics: Keys of the metrics that it would have measured.
+        error: What happened.
+        explain: Returns what a reader is shown of an error that was raised on purpose.
+    """
     if isinstance(error, LeadlineError):
-        return without(metrics, _REASONS.get(type(error), Reason.EVALUATOR_ERROR), str(error))
+        return without(metrics, _REASONS.get(type(error), Reason.EVALUATOR_ERROR), str(explain(error)))
     return without(metrics, Reason.EVALUATOR_ERROR, f"{type(error).__name__}: {error}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
@@ -18,6 +19,7 @@ from leadline.evaluators.models import weights
 from leadline.evaluators.models.catalogue import SUMMAC_CONV, VITAMINC_NLI
 from leadline.evaluators.models.embedding_evaluator import EmbeddingParams, quote
 from leadline.evaluators.models.refs import ModelKind, ModelRef
+from leadline.evaluators.models.requirements import with_pull_command
 from leadline.evaluators.models.weights import BGE_SMALL_EN_V15
 from leadline.evaluators.summarization import _completeness
 from leadline.evaluators.summarization._summac import CONV, ZERO_SHOT, Faithfulness, ZeroShot
@@ -172,13 +174,20 @@ class CompletenessFaithfulness(Evaluator):
             Texts(counting(ctx.sentences(row.question or "")), counting(ctx.sentences(row.actual_answer or "")))
             for row in rows
         ]
-        complete = self._complete(rows, texts, ctx)
+        explain = partial(with_pull_command, evaluator=self, ctx=ctx)
+        complete = self._complete(rows, texts, ctx, explain)
         faithful = Faithfulness(
-            self.nli(ctx), self.conv(ctx), self.params.zero_shot, self.params.max_pairs, ctx.settings
+            self.nli(ctx), self.conv(ctx), self.params.zero_shot, self.params.max_pairs, ctx.settings, explain
         ).of(texts)
         return [_joined(one, *parts) for one, *parts in zip(texts, complete, faithful, strict=True)]
 
-    def _complete(self, rows: Sequence[Row], texts: Sequence[Texts], ctx: EvalContext) -> list[SummaryPart]:
+    def _complete(
+        self,
+        rows: Sequence[Row],
+        texts: Sequence[Texts],
+        ctx: EvalContext,
+        explain: Callable[[LeadlineError], LeadlineError],
+    ) -> list[SummaryPart]:
         """Measure completeness; an instrument that is not here is looked for once, since that can mean fetching it."""
         missing: SummaryPart | None = None
         out = []
@@ -188,7 +197,7 @@ class CompletenessFaithfulness(Evaluator):
                 try:
                     part = self._completeness(one, ctx)
                 except ModelUnavailable as error:
-                    part = missing = failed([COMPLETENESS], error)
+                    part = missing = failed([COMPLETENESS], error, explain)
                 except Exception as error:
                     if not isinstance(error, LeadlineError):
                         log.exception("%s failed on case %r of model %r", self.spec.id, row.case, row.model)

@@ -123,9 +123,9 @@ def _known() -> dict[ModelRef, tuple[str, ...]]:
 def _needed_by_default() -> dict[ModelRef, tuple[str, ...]]:
     from leadline.evaluators.core.context import EvalContext
     from leadline.evaluators.core.registry import all_evaluators
-    from leadline.evaluators.models.weights import needed
+    from leadline.evaluators.models.requirements import required_weights
 
-    return needed([kind() for kind in all_evaluators().values()], EvalContext())
+    return required_weights([kind() for kind in all_evaluators().values()], EvalContext())
 
 
 def _meant(name: str) -> tuple[ModelRef, ...]:
@@ -136,12 +136,12 @@ def _meant(name: str) -> tuple[ModelRef, ...]:
     """
     from leadline.evaluators.core.context import EvalContext
     from leadline.evaluators.core.registry import all_evaluators
-    from leadline.evaluators.models.weights import needed
+    from leadline.evaluators.models.requirements import required_weights
 
     kind = all_evaluators().get(name)
     if kind is None:
         return (_repository(name),)
-    refs = tuple(needed([kind()], EvalContext()))
+    refs = tuple(required_weights([kind()], EvalContext()))
     if not refs:
         raise UsageError(f"{name} needs no weights.")
     return refs

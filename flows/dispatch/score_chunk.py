@@ -16,9 +16,10 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed, Failed
 
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import LeadlineError, StoreError, UsageError
 from leadline.evaluators.core.row import Json
+from leadline.evaluators.core.settings import Settings
 from leadline.flows.dispatch.pools import FLOW
 from leadline.tasks.plan.jobs import EvaluatorJob, read_jobs
 from leadline.tasks.runs.lookup import status

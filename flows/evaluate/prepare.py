@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.paths import from_home
-from leadline.evaluators.models.weights import absolute, pull_command
+from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.models.requirements import pull_command
+from leadline.evaluators.models.weights import absolute
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.judges import canaries_of, judges_of
 from leadline.tasks.db.connection import attach_dataset, connect

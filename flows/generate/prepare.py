@@ -6,8 +6,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.text.sentences import splitter_for
 from leadline.flows.generate.config import GenerateConfig
 from leadline.flows.shared.judges import judges_of

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.settings import Settings
 from leadline.flows.evaluate.config import DatasetFormat, Judges, StorePlace
 from leadline.flows.shared.judges import judges_of, limits_of
 from leadline.flows.shared.output_files import output_file

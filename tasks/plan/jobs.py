@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from leadline.evaluators.core.base import Evaluator, Lane
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.row import RowField
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.core.suites import suite
 from leadline.evaluators.core.text import nouns
 from leadline.evaluators.judge.engine.budget import Limits

@@ -10,7 +10,7 @@ from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.core.row import Reason, Row, RowScore, is_number
-from leadline.evaluators.models.weights import asked_by
+from leadline.evaluators.models.requirements import with_pull_command
 from leadline.tasks.store.segments import StoredScore, stored
 
 log = logging.getLogger("leadline.score")
@@ -40,8 +40,10 @@ def unscored(evaluator: Evaluator, reason: Reason, message: str) -> StoredScore:
 
 
 def _asked(evaluator: Evaluator, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
-    with asked_by(evaluator, ctx):
+    try:
         results = evaluator.score(rows, ctx)
+    except ModelUnavailable as error:
+        raise with_pull_command(error, evaluator, ctx) from error
     if len(results) != len(rows):
         raise ValueError(f"{evaluator.spec.id} returned {len(results)} results for {len(rows)} rows")
     return results

@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from leadline.evaluators.core.base import Evaluator, describe
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import all_evaluators
 from leadline.evaluators.core.row import ContextChunk, NotApplicable, Row, RowField, RowScore, Source, Unscored
+from leadline.evaluators.core.settings import Settings
 from tests.support.judges.agreeable_judge import AgreeableJudge, tools_with
 from tests.support.models.tiny_checkpoints import TINY
 

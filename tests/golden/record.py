@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import duckdb
 
-from leadline.evaluators.core.context import Settings
 from leadline.evaluators.core.registry import all_evaluators
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.tasks import pipeline
 from leadline.tasks.db.connection import open_run

@@ -13,11 +13,12 @@ import pytest
 from leadline.evaluators.core import registry
 from leadline.evaluators.core import row as types
 from leadline.evaluators.core.base import Evaluator, RowEvaluator, Spec
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.row import Evidence, NotApplicable, Reason, Row, RowField, RowScore, Unscored
+from leadline.evaluators.core.settings import Settings
 from leadline.tasks.analyse.gather import gather, register_jobs
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.plan.jobs import EvaluatorJob, make_jobs, read_jobs, write_jobs

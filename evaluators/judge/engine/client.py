@@ -36,7 +36,7 @@ from leadline.evaluators.judge.engine.transport import (
 )
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.context import Settings
+    from leadline.evaluators.core.settings import Settings
 
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0

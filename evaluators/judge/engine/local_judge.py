@@ -28,7 +28,7 @@ from leadline.evaluators.text.sentences import without_surrogates
 if TYPE_CHECKING:
     import torch
 
-    from leadline.evaluators.core.context import Settings
+    from leadline.evaluators.core.settings import Settings
 
 BATCH_CPU: Final = 8
 BATCH_ACCELERATOR: Final = 64

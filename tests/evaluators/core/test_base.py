@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from leadline.evaluators.core.base import RowEvaluator, Spec, describe
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.row import Reason, Row, RowField, RowScore, Unscored
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.models.refs import ModelRef
 
 TOOLS = EvalContext(Settings(splitter="rules"))

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import ModelUnavailable, UsageError
 from leadline.evaluators.core.row import NotApplicable, Reason, Row, RowScore, Unscored
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.fairness.fairness_bias import FairnessBias
 from leadline.evaluators.fairness.toxicity import KINDS, Toxicity
 from leadline.evaluators.models import catalogue, classifiers

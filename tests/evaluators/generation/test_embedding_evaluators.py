@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
 from leadline.evaluators.core.row import ContextChunk, Reason, Row, Severity, Unscored
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.generation.answer_relevancy_sentence_similarity import AnswerRelevancySentenceSimilarity
 from leadline.evaluators.generation.answer_semantic_sentence_similarity import AnswerSemanticSentenceSimilarity
 from leadline.evaluators.generation.answer_semantic_similarity import AnswerSemanticSimilarity, Parameters
 from leadline.evaluators.generation.groundedness import Groundedness
 from leadline.evaluators.models import cross_encoders, embedders, weights
 from leadline.evaluators.models.embedding_evaluator import EmbeddingEvaluator, EmbeddingParams, lowest
+from leadline.evaluators.models.requirements import required_weights
 from leadline.evaluators.retrieval.context_relevancy_soft import ContextRelevancySoft
 from leadline.evaluators.text.sentences import splitter_for
 from tests.support.datasets.rag_rows import cosine_by_library, rag_rows
@@ -274,7 +276,7 @@ class TestModels:
         evaluator = AnswerSemanticSimilarity(Parameters(method="cross-encoder"))
         assert evaluator.texts_to_embed(ROWS, ctx) == {}
         assert evaluator.models(ctx) == (weights.STSB_ROBERTA_BASE,)
-        assert weights.needed([evaluator, Groundedness(), ContextRelevancySoft()], EvalContext()) == {
+        assert required_weights([evaluator, Groundedness(), ContextRelevancySoft()], EvalContext()) == {
             weights.STSB_ROBERTA_BASE: ("answer_semantic_similarity",),
             weights.BGE_SMALL_EN: ("groundedness", "context_relevancy_soft"),
         }

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.row import ContextChunk, Reason, Row, RowScore, Unscored
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.generation.gptscore_machine_translation import GptScoreMachineTranslation
 from leadline.evaluators.generation.gptscore_question_answering import GptScoreQuestionAnswering
 from leadline.evaluators.generation.hallucination import Hallucination

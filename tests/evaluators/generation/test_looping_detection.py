@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.row import Row
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.generation.looping_detection import MOST_SPANS, LoopingDetection
 
 TOOLS = EvalContext(Settings(splitter="rules"))

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.row import ContextChunk, NotApplicable, Reason, Row, RowScore
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.generation.step_alignment import StepAlignment
 from leadline.evaluators.judge.engine.failures import JudgeUnavailable
 from leadline.evaluators.models import embedders

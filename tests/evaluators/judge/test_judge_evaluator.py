@@ -224,7 +224,7 @@ def test_without_a_judge_every_row_says_so() -> None:
 
 
 def test_the_judge_and_the_prompts_are_part_of_the_scores_key() -> None:
-    from leadline.evaluators.core.context import Settings
+    from leadline.evaluators.core.settings import Settings
     from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 
     def key(**config: Any) -> str:

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import all_evaluators
 from leadline.evaluators.core.row import ContextChunk, Row, RowScore, Unscored
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.calls import Reply
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.judge.engine.transport import Refused

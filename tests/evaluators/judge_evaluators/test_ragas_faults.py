@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.context import Settings
 from leadline.evaluators.core.row import ContextChunk, NotApplicable, Unscored
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.transport import Refused
 from tests.evaluators.judge_evaluators.ragas_script import (
     CORRECTNESS,

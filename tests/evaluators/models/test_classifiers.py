@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.context import Settings
 from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.models import checkpoints, classifiers, resident
 from leadline.evaluators.models.refs import ModelRef
 

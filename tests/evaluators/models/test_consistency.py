@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.context import Settings
 from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.models import checkpoints, consistency
 from leadline.evaluators.models.refs import ModelRef
 

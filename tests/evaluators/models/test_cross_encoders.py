@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.context import Settings
 from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.models import checkpoints, cross_encoders, weights
 from leadline.evaluators.models.refs import ModelRef
 from tests.support.models.tiny_models import MAX_TOKENS, WORDS, make_cross_encoder

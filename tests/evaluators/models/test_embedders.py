@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable, OutOfMemory
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.models import embedders, weights
 from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.vectors import MemoryVectors, text_digest

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.context import Settings
 from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.models import checkpoints, resident
 from leadline.evaluators.models.language_models import likelihood
 from leadline.evaluators.models.language_models.likelihood import Likelihood, Passage

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.context import Settings
 from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.models import checkpoints, nli, resident, weights
 from leadline.evaluators.models.catalogue import VITAMINC_NLI
 from leadline.evaluators.models.checkpoints import encode_pairs

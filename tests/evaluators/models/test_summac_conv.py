@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.context import Settings
 from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.models import github, summac_conv, weight_files, weights
 from leadline.evaluators.models.catalogue import SUMMAC_CONV
 from leadline.evaluators.models.refs import ModelRef

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable, UsageError
 from leadline.evaluators.core.registry import get
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.models import weight_files, weights
 from leadline.evaluators.models.refs import OFFLINE, ModelRef
+from leadline.evaluators.models.requirements import pull_command, with_pull_command
 from tests.support.models.fake_hub import COMMIT, FakeHub, model_files, safetensors, serving, write_cache, write_folder
 
 HUB = ModelRef("embedder", "tiny/model", COMMIT)
@@ -327,28 +329,28 @@ class TestPullCommand:
 
     def test_an_evaluator_that_needs_several_sets_is_named_itself(self, cache: Path) -> None:
         for id_ in ("hallucination", "summarization_completeness_faithfulness"):
-            assert weights.pull_command(get(id_)(), EvalContext()) == f"leadline models pull {id_}"
-        assert weights.pull_command(get("hallucination#mine")(), EvalContext()) == "leadline models pull hallucination"
+            assert pull_command(get(id_)(), EvalContext()) == f"leadline models pull {id_}"
+        assert pull_command(get("hallucination#mine")(), EvalContext()) == "leadline models pull hallucination"
 
     def test_weights_that_are_no_defaults_are_all_named(self, cache: Path) -> None:
         kind = get("hallucination")
         evaluator = kind(kind.parameters.model_validate({"hallucination_model": f"tiny/model@{COMMIT}"}))
         command = f"leadline models pull tiny/model@{COMMIT} google/flan-t5-base"
-        assert weights.pull_command(evaluator, EvalContext()) == command
+        assert pull_command(evaluator, EvalContext()) == command
         write_cache(cache, "tiny/model", model_files())
-        assert weights.pull_command(evaluator, EvalContext()) == "leadline models pull hallucination", (
-            "the tokenizer alone"
-        )
+        assert pull_command(evaluator, EvalContext()) == "leadline models pull hallucination", "the tokenizer alone"
 
     def test_a_single_set_is_named_by_its_id(self, cache: Path) -> None:
-        assert weights.pull_command(get("toxicity")(), EvalContext()) == "leadline models pull unitary/toxic-bert"
+        assert pull_command(get("toxicity")(), EvalContext()) == "leadline models pull unitary/toxic-bert"
 
-    def test_errors_name_it_while_an_evaluator_asks(self, cache: Path) -> None:
+    def test_an_error_of_an_evaluator_names_it(self, cache: Path) -> None:
         evaluator = get("summarization_completeness_faithfulness")()
-        with (
-            weights.asked_by(evaluator, EvalContext()),
-            pytest.raises(ModelUnavailable, match=rf"with: leadline models pull {evaluator.spec.id}$"),
-        ):
+        with pytest.raises(ModelUnavailable, match=r"pull BAAI/bge-small-en-v1\.5$") as caught:
             weights.locate(weights.BGE_SMALL_EN_V15, Settings())
-        with pytest.raises(ModelUnavailable, match=r"pull BAAI/bge-small-en-v1\.5$"):
-            weights.locate(weights.BGE_SMALL_EN_V15, Settings())
+        assert caught.value.refs == (weights.BGE_SMALL_EN_V15,)
+        named = str(with_pull_command(caught.value, evaluator, EvalContext()))
+        assert named.endswith(f"with: leadline models pull {evaluator.spec.id}")
+
+    def test_an_error_that_no_fetch_can_mend_keeps_its_hint(self, cache: Path) -> None:
+        error = ModelUnavailable("UMAP is not installed.", hint="Install the extra 'summarization'.")
+        assert with_pull_command(error, get("hallucination")(), EvalContext()) is error

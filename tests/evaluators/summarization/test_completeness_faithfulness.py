@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
 from leadline.evaluators.core.row import Reason, Row, Unscored
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.models import checkpoints, embedders, nli, resident, summac_conv
 from leadline.evaluators.models.summac_conv import BINS
 from leadline.evaluators.summarization import _completeness, _summac

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.calls import MemoryLedger, Reply
 from leadline.evaluators.judge.engine.client import JudgeClient
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig

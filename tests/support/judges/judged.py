@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.row import Row, RowScore, Unscored
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.calls import MemoryLedger, Reply
 from leadline.evaluators.judge.engine.client import JudgeClient
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig

@@ -19,9 +19,10 @@ from pydantic import BaseModel
 
 from leadline.evaluators.core import registry
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.row import Row, RowField, RowScore
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.budget import Limits
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator

@@ -9,7 +9,7 @@ from typing import Any
 
 from leadline.evaluators.core import registry
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.context import Settings
+from leadline.evaluators.core.settings import Settings
 from leadline.tasks.analyse.gather import register_jobs
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.plan.jobs import make_jobs, write_jobs

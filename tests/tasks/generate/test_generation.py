@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.budget import Limits
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.text.sentences import splitter_for

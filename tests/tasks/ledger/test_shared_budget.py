@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.context import Settings
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.budget import Charge, Limits
 from leadline.evaluators.judge.engine.calls import Reply
 from leadline.evaluators.judge.engine.failures import BudgetSpent

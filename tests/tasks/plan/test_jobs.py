@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.context import EvalContext, Settings
+from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.tasks.plan.jobs import choose, make_jobs
 from tests.support.models.fake_hub import model_files, write_folder

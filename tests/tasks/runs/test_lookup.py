@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.context import Settings
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.jobs import choose

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from leadline.evaluators.core.context import Settings
 from leadline.evaluators.core.errors import StoreError, UsageError
+from leadline.evaluators.core.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.jobs import Choice

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.context import Settings
+from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.calls import Reply
 from leadline.evaluators.judge.engine.client import client_for, identity_of
 from leadline.evaluators.judge.engine.failures import JudgeRefused
