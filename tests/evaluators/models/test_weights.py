@@ -118,7 +118,7 @@ class TestIdentity:
     def test_neither_names_nor_identities_import_a_model_library(self) -> None:
         code = (
             "import sys; from leadline.evaluators.models import weights\n"
-            "from leadline.evaluators.core.context import Settings\n"
+            "from leadline.evaluators.core.settings import Settings\n"
             "weights.identity(weights.parse_ref('offline'), Settings()); weights.status(weights.BGE_SMALL_EN)\n"
             "print(sorted({'torch', 'transformers', 'sentence_transformers', 'huggingface_hub'} & set(sys.modules)))"
         )
