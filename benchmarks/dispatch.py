@@ -64,13 +64,13 @@ def score_in_chunks(store: str, dataset: str, count: int, how: str) -> None:
     from leadline.flows.evaluate.config import Dispatch
     from leadline.tasks import pipeline
     from leadline.tasks.load import load_dataset
-    from leadline.tasks.plan.jobs import choose
+    from leadline.tasks.plan.selection import choose
     from leadline.tasks.score.chunk import score_chunk
     from leadline.tasks.store.store import Store
 
     opened = Store.open(store)
     settings = Settings()
-    planned = pipeline.begin(
+    planned = pipeline.plan_run(
         opened, load_dataset(opened, Path(dataset)), choose(None, RULES, {}, settings), settings,
         model_keys=(), processes=1, config={},
     )  # fmt: skip

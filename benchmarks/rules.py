@@ -15,7 +15,6 @@ import tempfile
 import warnings
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,9 @@ from leadline.evaluators.text.sentences import splitter_for
 from leadline.tasks.analyse.gather import register_jobs
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset
+from leadline.tasks.plan.chunks import cut
 from leadline.tasks.plan.jobs import make_jobs, write_jobs
-from leadline.tasks.plan.planner import cut, plan
-from leadline.tasks.score.chunk import Chunk
+from leadline.tasks.plan.planner import plan
 from leadline.tasks.score.executor import LocalLanes, default_processes
 from leadline.tasks.store.store import Store
 
@@ -117,9 +116,8 @@ def leadline(rows: list[dict[str, Any]], folder: Path) -> float:
     processes = default_processes()
     with open_run(store, run, create=True) as connection:
         register_jobs(connection, plan(connection, store, jobs))
-        windows = cut(connection, jobs, run.plan, processes=processes)
+        chunks = cut(connection, jobs, store, run, processes=processes)
     write_jobs(run.plan / "jobs.json", jobs, settings)
-    chunks = [Chunk(store=str(store.root), run=run.id, dataset=loaded.digest, **asdict(window)) for window in windows]
     with timed() as timing, LocalLanes(processes, chunks) as lanes, ThreadPoolExecutor(lanes.widths["cpu"]) as pool:
         scored = sum(result.scored for result in pool.map(lanes.score, chunks))
     if scored < len(rows):

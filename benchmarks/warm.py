@@ -21,7 +21,7 @@ from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.jobs import Choice
+from leadline.tasks.plan.selection import Choice
 from leadline.tasks.score.executor import LocalLanes, default_processes, drive
 from leadline.tasks.store.store import Store
 
@@ -38,7 +38,7 @@ def run_once(store: Store, file: Path, evaluators: Sequence[str]) -> int:
     """Run everything once and return how many row scores were computed."""
     processes = default_processes()
     loaded = load_dataset(store, file)
-    planned = pipeline.begin(
+    planned = pipeline.plan_run(
         store,
         loaded,
         Choice(tuple(get(name)() for name in evaluators), {}),
@@ -52,10 +52,10 @@ def run_once(store: Store, file: Path, evaluators: Sequence[str]) -> int:
         drive(planned.chunks, lanes.widths, lambda chunk: pool.submit(lanes.score, chunk), lambda _, f: f.result())
     pipeline.gather_scores(store, run)
     pipeline.aggregate_scores(store, run)
-    pipeline.compare_perturbed(store, run)
-    pipeline.diagnose(store, run)
-    pipeline.gain_insights(store, run)
-    pipeline.judge_gate(store, run, fail_on="never", min_coverage=0.95)
+    pipeline.detect_flips(store, run)
+    pipeline.detect_problems(store, run)
+    pipeline.derive_insights(store, run)
+    pipeline.decide_gate(store, run, fail_on="never", min_coverage=0.95)
     pipeline.publish_results(store, run, None)
     return planned.to_compute
 

@@ -1,4 +1,16 @@
-"""The steps of a run as plain functions over paths and values; the flow makes Prefect tasks of them."""
+"""The steps of a run in their order. The flow makes a Prefect task of each; they take paths and plain values.
+
+1. load: :func:`leadline.tasks.load.load_dataset` brings a file into the store.
+2. plan: :func:`plan_run` creates the run and cuts into chunks what the store does not have yet.
+3. score: :func:`leadline.tasks.score.chunk.score_chunk` scores one chunk; chunks are scored in parallel.
+4. gather: :func:`gather_scores` collects the scores in the run's database.
+5. aggregate: :func:`aggregate_scores` computes means, intervals and verdicts.
+6. flips: :func:`detect_flips` compares perturbed rows with their originals.
+7. problems: :func:`detect_problems`.
+8. insights: :func:`derive_insights`.
+9. gate: :func:`decide_gate` decides whether the run passes.
+10. publish: :func:`publish_results` writes the results and the report.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +26,23 @@ from leadline.evaluators.core.base import Lane
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.budget import Limits
-from leadline.tasks.analyse.aggregate import aggregate
+from leadline.tasks.analyse.aggregate import aggregate, measure_trials
 from leadline.tasks.analyse.findings.insights import find_insights
 from leadline.tasks.analyse.findings.problems import find_problems
 from leadline.tasks.analyse.findings.tally import tally_run
 from leadline.tasks.analyse.gate import Decision, decide
 from leadline.tasks.analyse.gather import gather, register_jobs
 from leadline.tasks.analyse.perturbation_flips import find_flips
-from leadline.tasks.analyse.trials import measure_trials
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.ledger.ledger_report import add_up
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.load import LoadedDataset
-from leadline.tasks.plan.jobs import Choice, EvaluatorJob, make_jobs, read_jobs, settings_record, write_jobs
-from leadline.tasks.plan.planner import cut, plan
-from leadline.tasks.plan.selection import applicable_to
+from leadline.tasks.plan.chunks import Chunk, cut
+from leadline.tasks.plan.jobs import EvaluatorJob, make_jobs, read_jobs, settings_record, write_jobs
+from leadline.tasks.plan.planner import plan
+from leadline.tasks.plan.selection import Choice, applicable_to
 from leadline.tasks.publish import Published, publish
 from leadline.tasks.score.canaries import load_canaries
-from leadline.tasks.score.chunk import Chunk
 from leadline.tasks.store.files import write_json
 from leadline.tasks.store.processes import process_record
 from leadline.tasks.store.store import JOBS, Run, Store
@@ -44,8 +55,8 @@ class Planned:
 
     Attributes:
         run: Its id.
-        chunks: What to score.
-        reused: Row scores that the store holds.
+        chunks: The chunks to score.
+        reused: Row scores that the store has already.
         to_compute: Row scores to compute.
     """
 
@@ -55,7 +66,7 @@ class Planned:
     to_compute: int
 
 
-def begin(
+def plan_run(
     store: Store,
     loaded: LoadedDataset,
     choice: Choice,
@@ -69,14 +80,27 @@ def begin(
     workers: Mapping[Lane, int] | None = None,
     canaries: str | None = None,
 ) -> Planned:
-    """Make a run: its folder and record, its database, its plan and its chunks.
+    """Create a run: its folder and record, its database, its plan and its chunks.
 
-    The record of a run that cannot be planned says why.
+    If planning fails, the run's record has the error.
+
+    Args:
+        store: The store.
+        loaded: The dataset.
+        choice: The evaluators of the request; those that do not apply to the dataset are dropped.
+        settings: The run's settings.
+        model_keys: Only the rows of these models; all when empty.
+        processes: Processes of the cpu lane.
+        config: The request as JSON, for the record.
+        trials: Repetitions per row of evaluators that ask a judge.
+        limits: The budget for judge calls.
+        workers: Workers online by lane.
+        canaries: File of the canaries.
     """
     loaded.require_models(model_keys)
     choice = applicable_to(choice, loaded.path)
     jobs = make_jobs(choice.evaluators, settings, trials=trials)
-    watched = load_canaries(store, canaries, jobs)[0] if canaries else ""
+    canary_dataset = load_canaries(store, canaries, jobs)[0] if canaries else ""
     record = _record(loaded, jobs, settings, config) | {"left_out": dict(choice.left_out)}
     clean_stale(store.root)
     run = store.new_run()
@@ -85,17 +109,14 @@ def begin(
         with open_run(store, run, create=True) as connection:
             needs = plan(connection, store, jobs, model_keys)
             register_jobs(connection, needs)
-            windows = cut(connection, jobs, run.plan, processes=processes, workers=workers)
+            chunks = cut(connection, jobs, store, run, processes=processes, workers=workers)
         for job in jobs:
-            _say_what_it_is(store, job)
-        write_jobs(run.plan / JOBS, jobs, settings, limits, watched)
+            _write_identity(store, job)
+        write_jobs(run.plan / JOBS, jobs, settings, limits, canary_dataset)
         store.share_plan(run)
     except BaseException as error:
         run.fail(error)
         raise
-    chunks = tuple(
-        Chunk(store=store.location, run=run.id, dataset=loaded.digest, **asdict(window)) for window in windows
-    )
     return Planned(
         run=run.id,
         chunks=chunks,
@@ -104,7 +125,8 @@ def begin(
     )
 
 
-def _say_what_it_is(store: Store, job: EvaluatorJob) -> None:
+def _write_identity(store: Store, job: EvaluatorJob) -> None:
+    """Write beside the segments of a configuration what it consists of."""
     path = store.scores(job.evaluator, job.config) / "config.json"
     if not path.exists() and not job.error:
         write_json(path, job.identity)
@@ -140,7 +162,7 @@ def _record(
 
 
 def gather_scores(store: Store, run: Run) -> int:
-    """Bring the run's scores into its database; returns their number."""
+    """Collect the run's scores in its database, and return their number."""
     _, jobs = read_jobs(run.plan / JOBS)
     store.fetch_unscored(run)
     with open_run(store, run) as connection:
@@ -148,43 +170,71 @@ def gather_scores(store: Store, run: Run) -> int:
 
 
 def aggregate_scores(store: Store, run: Run) -> int:
-    """Compute means, intervals and verdicts; returns the number of aggregates."""
+    """Compute means, intervals and verdicts, and return the number of aggregates."""
     with open_run(store, run) as connection:
         lines = aggregate(connection)
         measure_trials(connection)
         return lines
 
 
-def compare_perturbed(store: Store, run: Run) -> int:
-    """Find flips; returns their number."""
+def detect_flips(store: Store, run: Run) -> int:
+    """Find the perturbed rows that stand on the other side of a threshold, and return their number."""
     with open_run(store, run) as connection:
         return find_flips(connection)
 
 
-def diagnose(store: Store, run: Run) -> dict[str, int]:
-    """Find problems; returns their number by severity, and puts on record whose they are."""
+def detect_problems(store: Store, run: Run) -> dict[str, int]:
+    """Find problems, record how many are the models' and how many the instrument's, and return them by severity."""
     with open_run(store, run) as connection:
         found = find_problems(connection)
         run.update({"problems_by_fault": tally_run(connection)})
     return found
 
 
-def gain_insights(store: Store, run: Run) -> int:
-    """Find insights; returns their number."""
+def derive_insights(store: Store, run: Run) -> int:
+    """Find insights, and return their number."""
     with open_run(store, run) as connection:
         return find_insights(connection)
 
 
-def judge_gate(store: Store, run: Run, *, fail_on: str, min_coverage: float) -> Decision:
-    """Decide whether the run is good enough, and put the decision on record."""
+def decide_gate(store: Store, run: Run, *, fail_on: str, min_coverage: float) -> Decision:
+    """Decide whether the run is good enough, and record the decision.
+
+    Args:
+        store: The store.
+        run: The run.
+        fail_on: ``high``, ``medium`` or ``never``.
+        min_coverage: Least share of applicable rows that must be scored, per evaluator and model.
+    """
     with open_run(store, run) as connection:
         decision = decide(connection, fail_on=fail_on, min_coverage=min_coverage)
     run.update({"gate": decision.gate, "gate_reason": decision.reason})
     return decision
 
 
+def publish_results(store: Store, run: Run, output: Path | None) -> Published:
+    """Write the results tree and the report, then drop the tables that only planning needed.
+
+    Args:
+        store: The store.
+        run: The run.
+        output: Folder for the results; by default the run's own in the store.
+    """
+    with open_run(store, run) as connection:
+        published = publish(connection, run, run.read(), output=output)
+        for table in ("keys", "to_compute"):
+            connection.execute(f"DROP TABLE IF EXISTS {table}")
+    store.share_results(run)
+    return published
+
+
+def report_location(run: Run, published: Published) -> str:
+    """Return the address of the report: the folder that was asked for, or else the store, which may be a bucket."""
+    return run.report if published.folder == run.results else str(published.report)
+
+
 def count_scores(store: Store, run: Run) -> dict[str, int]:
-    """Return the number of scores by status, and put it on record."""
+    """Count the scores by status, and record the counts."""
     with open_run(store, run, read_only=True) as connection:
         counted = dict(connection.execute("SELECT status, count(*) FROM scores GROUP BY status").fetchall())
     counts = {status: int(counted.get(status, 0)) for status in ("scored", "unscored", "not_applicable")}
@@ -193,7 +243,7 @@ def count_scores(store: Store, run: Run) -> dict[str, int]:
 
 
 def count_judge_calls(store: Store, run: Run) -> dict[str, Any]:
-    """Return what the run's judge calls came to, and put it on record where there were any."""
+    """Sum up the run's judge calls, and record the sums if there were any."""
     ledger = read_ledger(store)
     parts = ledger.totals(run.id)
     total = {name: value for name, value in asdict(add_up(run.id, parts)).items() if name not in ("run", "evaluator")}
@@ -202,18 +252,3 @@ def count_judge_calls(store: Store, run: Run) -> dict[str, Any]:
         by_evaluator = [{name: value for name, value in asdict(part).items() if name != "run"} for part in parts]
         run.update({"judge_calls": counted | {"by_evaluator": by_evaluator}})
     return counted
-
-
-def place_of_report(run: Run, published: Published) -> str:
-    """Return where people find the report: where they wanted it, or else in the store, be it a bucket."""
-    return run.report if published.folder == run.results else str(published.report)
-
-
-def publish_results(store: Store, run: Run, output: Path | None) -> Published:
-    """Write the results tree and the report, then drop what only planning needed."""
-    with open_run(store, run) as connection:
-        published = publish(connection, run, run.read(), output=output)
-        for table in ("keys", "to_compute"):
-            connection.execute(f"DROP TABLE IF EXISTS {table}")
-    store.share_results(run)
-    return published

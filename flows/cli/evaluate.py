@@ -75,8 +75,7 @@ def _check(config: EvaluateConfig) -> None:
     """Refuse what the flow would refuse; a dataset that is loaded here is not loaded again."""
     from leadline.flows.evaluate.prepare import settings_of
     from leadline.tasks.load import load_dataset
-    from leadline.tasks.plan.jobs import choose
-    from leadline.tasks.plan.selection import applicable_to
+    from leadline.tasks.plan.selection import applicable_to, choose
     from leadline.tasks.store.store import Store
 
     settings = settings_of(config)
@@ -96,7 +95,7 @@ def _import() -> None:
 
 def say_left_out(left_out: Mapping[str, str]) -> None:
     """Say which evaluators do not run although nothing was said against them."""
-    from leadline.tasks.plan.jobs import NOT_HERE
+    from leadline.tasks.plan.selection import NOT_HERE
 
     absent = [name for name, why in left_out.items() if why.endswith(NOT_HERE)]
     if absent:

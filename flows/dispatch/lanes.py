@@ -14,7 +14,8 @@ from leadline.flows.dispatch.board import Board
 from leadline.flows.dispatch.pools import NoWorkers
 from leadline.flows.dispatch.shards import TIMEOUTS, Shards, ShardTimeouts
 from leadline.flows.evaluate.config import Dispatch
-from leadline.tasks.score.chunk import Chunk, ChunkResult
+from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import POOL_WORTH, LocalLanes
 from leadline.tasks.score.subchunks import score_on_all_cores
 

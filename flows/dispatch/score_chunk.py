@@ -21,9 +21,10 @@ from leadline.evaluators.core.errors import LeadlineError, StoreError, UsageErro
 from leadline.evaluators.core.row import Json
 from leadline.evaluators.core.settings import Settings
 from leadline.flows.dispatch.pools import FLOW
+from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.plan.jobs import EvaluatorJob, read_jobs
 from leadline.tasks.runs.lookup import status
-from leadline.tasks.score.chunk import Chunk, ChunkResult, JudgeDown
+from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 from leadline.tasks.score.subchunks import score_on_all_cores
 from leadline.tasks.store.files import digest
 from leadline.tasks.store.store import JOBS, Run, Store

@@ -27,7 +27,8 @@ from leadline.evaluators.core.errors import LeadlineError
 from leadline.flows.dispatch.heartbeats import Heartbeats
 from leadline.flows.dispatch.pools import NoWorkers, deployment_name, look_at
 from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, UNFIT, flow_run_name, read_result
-from leadline.tasks.score.chunk import Chunk, ChunkResult, JudgeDown
+from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 
 log = logging.getLogger("leadline.dispatch")
 

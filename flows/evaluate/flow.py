@@ -27,8 +27,9 @@ from leadline.flows.shared.reporting import report
 from leadline.tasks import pipeline
 from leadline.tasks.analyse.findings.tally import what_counts
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.jobs import choose
-from leadline.tasks.score.chunk import Chunk, ChunkResult
+from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.selection import choose
+from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import default_processes, drive
 from leadline.tasks.store.store import Run, Store
 
@@ -79,7 +80,7 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
     loaded = _step("load", load_dataset, store, config.dataset, format=config.format)
     planned = _step(
         "plan",
-        pipeline.begin,
+        pipeline.plan_run,
         store,
         loaded,
         choice,
@@ -152,16 +153,16 @@ def _conclude(
     """Turn scores into aggregates, findings and files."""
     _step("gather", pipeline.gather_scores, store, run)
     _step("aggregate", pipeline.aggregate_scores, store, run)
-    _step("flips", pipeline.compare_perturbed, store, run)
-    problems = _step("problems", pipeline.diagnose, store, run)
-    _step("insights", pipeline.gain_insights, store, run)
-    decision = _step("gate", pipeline.judge_gate, store, run, fail_on=config.fail_on, min_coverage=config.min_coverage)
+    _step("flips", pipeline.detect_flips, store, run)
+    problems = _step("problems", pipeline.detect_problems, store, run)
+    _step("insights", pipeline.derive_insights, store, run)
+    decision = _step("gate", pipeline.decide_gate, store, run, fail_on=config.fail_on, min_coverage=config.min_coverage)
     counts = pipeline.count_scores(store, run)
     judged = pipeline.count_judge_calls(store, run)
     run.update({"reused": planned.reused, "computed": planned.to_compute, "problems": problems})
     published = _step("publish", pipeline.publish_results, store, run, Path(config.output) if config.output else None)
     seconds = round(time.monotonic() - started, 2)
-    run.update({"status": "completed", "seconds": seconds, "report": pipeline.place_of_report(run, published)})
+    run.update({"status": "completed", "seconds": seconds, "report": pipeline.report_location(run, published)})
     record = run.read()
     result = EvaluateResult(
         run=run.id,

@@ -16,9 +16,9 @@ from leadline.flows.shared.judges import canaries_of, judges_of
 from leadline.tasks.db.connection import attach_dataset, connect
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.cost import Estimate, estimate, with_canaries
-from leadline.tasks.plan.jobs import choose, lacking, make_jobs
+from leadline.tasks.plan.jobs import make_jobs
 from leadline.tasks.plan.planner import Need, plan
-from leadline.tasks.plan.selection import applicable_to
+from leadline.tasks.plan.selection import applicable_to, choose, missing_weights
 from leadline.tasks.score.canaries import load_canaries
 from leadline.tasks.store.store import Store
 
@@ -120,5 +120,5 @@ def _entry(need: Need, ctx: EvalContext, judged: Estimate | None) -> PlanEntry:
 
 def _missing(evaluator: Evaluator, ctx: EvalContext) -> str:
     """Return which weights cannot be loaded, with the one command that fetches those not here; ``""`` if all can."""
-    said, absent = lacking(evaluator, ctx)
+    said, absent = missing_weights(evaluator, ctx)
     return f"{said}: {pull_command(evaluator, ctx, absent)}" if absent else said

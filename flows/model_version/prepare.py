@@ -11,7 +11,7 @@ from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import settings_of
 from leadline.flows.model_version.config import CollectResult, ModelVersionConfig, TargetChoice
 from leadline.tasks.collect import Target, find_targets, read_targets
-from leadline.tasks.plan.jobs import choose
+from leadline.tasks.plan.selection import choose
 
 TARGETS_VARIABLE: Final = "LEADLINE_TARGETS"
 TARGETS_FILE: Final = "targets.toml"

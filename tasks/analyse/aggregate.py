@@ -80,6 +80,24 @@ def aggregate(connection: DuckDBPyConnection) -> int:
     return replace_lines(connection, "aggregates", [_line(cells[key]) for key in sorted(cells)])
 
 
+def measure_trials(connection: DuckDBPyConnection) -> int:
+    """Fill the table ``trial_spread`` and return its number of lines; none where every row was scored once.
+
+    A line says, for a metric and a model, how many of the rows that were scored more than once have trials that differ
+    (``n_differ``) or stand on two sides of the threshold (``n_cross``); the pooled standard deviation within a row,
+    ``sqrt(sum((n - 1) s²) / sum(n - 1))`` (the repeatability of ISO 5725-2); and the lowest and highest mean of a
+    single trial with the standard deviation of these means, over the rows that every trial scored. Rows with an
+    infinite value are left out of the last four.
+    """
+    connection.execute("DELETE FROM trial_spread")
+    (last,) = connection.execute("SELECT coalesce(max(trial), 0) FROM scores").fetchall()[0]
+    if last:
+        show_targets(connection)
+        connection.execute(sql("aggregate/trial_spread"))
+    (count,) = connection.execute("SELECT count(*) FROM trial_spread").fetchall()[0]
+    return int(count)
+
+
 def _key(line: Mapping[str, Any]) -> tuple[int, int]:
     return line["metric_id"], line["model_id"]
 

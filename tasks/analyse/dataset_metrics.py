@@ -6,15 +6,15 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
 
+from leadline.evaluators.core.annotations import Annotation
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.details import Details
+from leadline.evaluators.core.details import MOST_EXAMPLES, MOST_SHOWN, Details, Example
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.row import Json
-from leadline.tasks.analyse.example_annotations import fill_examples
 from leadline.tasks.analyse.statistics import CONFIDENCE, Interval, rule_of_three
 from leadline.tasks.db.connection import sql
 from leadline.tasks.db.tables import replace_lines
@@ -28,6 +28,7 @@ log = logging.getLogger("leadline.aggregate")
 
 SEED: Final = 20240601
 _MOST_CELLS: Final = 4_000_000  # of one block of resamples: 32 MB
+_LARGEST: Final = 1e6  # pixels along a side of an item
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def dataset_values(
         values, said = _guarded(connection, evaluator_id, wanted, payloads, effect.get((evaluator_id, model_id), 1.0))
         out |= {(metric_id, model_id): value for metric_id, value in values.items()}
         if said is not None:
-            filled = fill_examples(connection, model_id, said)
+            filled = _fill_examples(connection, model_id, said)
             line = {"evaluator_id": evaluator_id, "model_id": model_id, "details": orjson.dumps(filled).decode()}
             details.append(line)
     replace_lines(connection, "details", details)
@@ -145,3 +146,53 @@ def _value(values: npt.NDArray[np.float64], n: int, metric: Mapping[str, Any]) -
     if resampled.min() == resampled.max() == true and np.isfinite([metric["low"], metric["high"]]).all():
         return DatasetValue(true, Interval(*rule_of_three(true, n, metric["low"], metric["high"]), "rule_of_three"), n)
     return DatasetValue(true, Interval(min(low, true), max(high, true), "bootstrap"), n)
+
+
+def _fill_examples(connection: DuckDBPyConnection, model_id: int, details: Details) -> Details:
+    """Return details whose examples hold their annotations and the size of their item.
+
+    Args:
+        connection: A connection that shows the dataset's views.
+        model_id: The model.
+        details: What an evaluator said; its examples may name annotations by their positions in the row's lists.
+    """
+    examples = details.get("examples", ())[:MOST_EXAMPLES]
+    if not examples:
+        return details
+    cases = list(dict.fromkeys(example["case"] for example in examples))
+    lines = connection.execute(sql("aggregate/example_rows"), {"cases": cases, "model_id": model_id}).fetchall()
+    rows = {case: rest for case, *rest in lines}
+    filled = [_filled(example, *rows.get(example["case"], (None, None, None, None))) for example in examples]
+    return {**details, "examples": filled}
+
+
+def _filled(
+    example: Example, expected: str | None, predicted: str | None, case_metadata: str | None, row_metadata: str | None
+) -> Example:
+    out: Example = {
+        **example,
+        "expected": _annotations(example.get("expected", ()), expected),
+        "predicted": _annotations(example.get("predicted", ()), predicted),
+    }
+    size = _size(*(orjson.loads(text) for text in (case_metadata, row_metadata) if text))
+    if size:
+        out["size"] = size
+    return out
+
+
+def _annotations(named: Sequence[Annotation | int], text: str | None) -> list[Annotation | int]:
+    """Return annotations in place of positions in a row's list; a position that there is none of is left out."""
+    listed = cast("list[Annotation]", orjson.loads(text)) if text and any(type(one) is int for one in named) else []
+    found = [listed[one] if type(one) is int else one for one in named if type(one) is not int or one < len(listed)]
+    return found[:MOST_SHOWN]
+
+
+def _size(*metadata: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Return width and height of an item, where its metadata says so in numbers that can be drawn."""
+    said: dict[str, Any] = {}
+    for one in metadata:
+        said |= one
+    width, height = said.get("width"), said.get("height")
+    if not isinstance(width, int | float) or not isinstance(height, int | float):
+        return None
+    return (width, height) if 0 < width <= _LARGEST and 0 < height <= _LARGEST else None

@@ -1,10 +1,20 @@
-"""How many rows a chunk holds: enough to be worth a task run here, or a trip to a worker."""
+"""Cutting the scores to compute into chunks, each large enough to be worth a task run here or a trip to a worker."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leadline.evaluators.core.base import Lane
+from leadline.tasks.db.connection import literal
+from leadline.tasks.plan.jobs import EvaluatorJob
+from leadline.tasks.store.store import Run, Store
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+LANES: Final[tuple[Lane, ...]] = ("gpu", "judge", "cpu")
 
 MAX_CHUNKS: Final = 250
 """Chunks per lane at most, whatever the dataset's size: Prefect's cost is per task run."""
@@ -17,7 +27,7 @@ CHUNK_ROWS: Final[dict[Lane, tuple[int, int]]] = {"cpu": (500, 20_000), "gpu": (
 
 
 class Trip(NamedTuple):
-    """What is worth a trip to a worker, which takes 5 to 10 s for a new process, and on gpu workers loads the model.
+    """Row scores worth a trip to a worker, which takes 5 to 10 s for a new process and loads the model on gpu workers.
 
     Attributes:
         least: Row scores below which a chunk is not split (some 10 s of work).
@@ -37,8 +47,93 @@ TRIPS: Final[dict[Lane, Trip]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The rows that one task scores: a window of one lane's rows. Plain values, so that it can travel as JSON.
+
+    Attributes:
+        store: The store, as ``Store.open`` takes it on any host: a path or a URL.
+        run: Id of the run.
+        dataset: Digest of the dataset.
+        lane: The lane.
+        number: Position among the lane's chunks.
+        first: First row.
+        last: Last row, inclusive.
+        rows: Rows with something to compute.
+        scores: Row scores to compute.
+    """
+
+    store: str
+    run: str
+    dataset: str
+    lane: Lane
+    number: int
+    first: int
+    last: int
+    rows: int
+    scores: int
+
+    @property
+    def name(self) -> str:
+        """Name of the chunk within its run."""
+        return f"{self.lane}-{self.number:04d}"
+
+
+def cut(
+    connection: DuckDBPyConnection,
+    jobs: Sequence[EvaluatorJob],
+    store: Store,
+    run: Run,
+    *,
+    processes: int,
+    workers: Mapping[Lane, int] | None = None,
+) -> tuple[Chunk, ...]:
+    """Write what is to compute, one Parquet file per lane ordered by row, and return its chunks.
+
+    Args:
+        connection: A connection on which :func:`leadline.tasks.plan.planner.plan` has run.
+        jobs: The evaluators of the run.
+        store: The store.
+        run: The run; its plan folder gets the files, and its record names the dataset.
+        processes: Processes of the cpu lane; it gets about four chunks for each, if they are worth it.
+        workers: Workers online by lane; the chunks of these lanes are larger.
+    """
+    run.plan.mkdir(parents=True, exist_ok=True)
+    dataset = run.read()["dataset"]
+    chunks: list[Chunk] = []
+    for lane in LANES:
+        ids = [job.evaluator_id for job in jobs if job.lane == lane]
+        connection.execute(
+            "CREATE OR REPLACE TEMP TABLE lane AS SELECT row_id, evaluator_id, trial, key, "
+            "dense_rank() OVER (ORDER BY row_id) - 1 AS position "
+            "FROM to_compute WHERE evaluator_id IN (SELECT unnest(?)) ORDER BY row_id, evaluator_id, trial",
+            [ids],
+        )
+        ((rows, scores),) = connection.execute("SELECT coalesce(max(position) + 1, 0), count(*) FROM lane").fetchall()
+        if not rows:
+            continue
+        connection.execute(
+            f"COPY (SELECT row_id, evaluator_id, trial, key FROM lane ORDER BY row_id, evaluator_id, trial) "
+            f"TO {literal(run.plan / f'{lane}.parquet')} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20480)"
+        )
+        served = (workers or {}).get(lane, 0)
+        size = shard_size(lane, rows, scores, served) if served else local_chunk_size(lane, rows, processes)
+        windows = connection.execute(
+            f"SELECT position // {size} AS number, min(row_id), max(row_id), count(DISTINCT row_id), count(*) "
+            "FROM lane GROUP BY number ORDER BY number"
+        ).fetchall()
+        chunks += [Chunk(store.location, run.id, dataset, lane, *window) for window in windows]
+    return tuple(chunks)
+
+
 def local_chunk_size(lane: Lane, rows: int, processes: int) -> int:
-    """Return how many rows a chunk of a lane holds on this machine."""
+    """Return the number of rows in a chunk that is scored on this machine.
+
+    Args:
+        lane: The lane.
+        rows: Rows with something to compute.
+        processes: Processes of the cpu lane.
+    """
     least, most = CHUNK_ROWS[lane]
     shares = 4 * processes if lane == "cpu" else 4
     size = min(max(-(-rows // shares), least), most)
@@ -46,13 +141,13 @@ def local_chunk_size(lane: Lane, rows: int, processes: int) -> int:
 
 
 def shard_size(lane: Lane, rows: int, scores: int, workers: int) -> int:
-    """Return how many rows a chunk of a lane holds that goes to a worker.
+    """Return the number of rows in a chunk that goes to a worker.
 
     There are as many chunks as the workers can share, more if they would be too large, and fewer if too small.
 
     Args:
         lane: The lane.
-        rows: Rows to look at.
+        rows: Rows with something to compute.
         scores: Row scores to compute in them.
         workers: Workers online.
     """

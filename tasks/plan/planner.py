@@ -1,4 +1,4 @@
-"""Planning: which scores a run needs, which of them the store holds, and how the rest is cut into chunks.
+"""Planning: the scores that a run needs, those that the store has, and those to compute.
 
 A score's key has two parts. The configuration (evaluator, version, parameters, models, splitter) names a folder of
 segments; the row's key, a digest of just the fields that the evaluator reads, is a column in them. The plan is the
@@ -7,23 +7,19 @@ anti-join of the keys needed against the keys in that folder. Equal rows are com
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from leadline.evaluators.core.base import Lane
 from leadline.evaluators.core.row import OUTPUTS, RowField
 from leadline.tasks.db.connection import literal, sql
-from leadline.tasks.plan.chunks import local_chunk_size, shard_size
 from leadline.tasks.plan.jobs import EvaluatorJob
-from leadline.tasks.store.parquet_integrity import intact_parquet_files
+from leadline.tasks.store.parquet import intact_parquet_files
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-LANES: Final[tuple[Lane, ...]] = ("gpu", "judge", "cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +41,6 @@ class Need:
     host_errors: int
     reused: int
     to_compute: int
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkWindow:
-    """A chunk of one lane: the rows ``first`` to ``last`` (inclusive) that some evaluator of the lane must score."""
-
-    lane: Lane
-    number: int
-    first: int
-    last: int
-    rows: int
-    scores: int
 
 
 def plan(
@@ -180,49 +164,3 @@ def segments(folder: Path) -> str:
     """Return the segments of a folder that are whole as an SQL list of file names, ``""`` when there are none."""
     files = intact_parquet_files(folder, "scores")
     return f"[{', '.join(literal(file) for file in files)}]" if files else ""
-
-
-def cut(
-    connection: DuckDBPyConnection,
-    jobs: Sequence[EvaluatorJob],
-    folder: Path,
-    *,
-    processes: int,
-    workers: Mapping[Lane, int] | None = None,
-) -> tuple[ChunkWindow, ...]:
-    """Write what is to compute, one Parquet file per lane ordered by row, and return its chunks.
-
-    Args:
-        connection: A connection on which :func:`plan` has run.
-        jobs: The evaluators of the run.
-        folder: Where ``<lane>.parquet`` is written.
-        processes: How many processes the cpu lane has; it gets some four chunks for each, if they are worth it.
-        workers: Workers online, for the lanes that they serve; their chunks are larger.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    windows: list[ChunkWindow] = []
-    for lane in LANES:
-        ids = [job.evaluator_id for job in jobs if job.lane == lane]
-        connection.execute(
-            "CREATE OR REPLACE TEMP TABLE lane AS SELECT row_id, evaluator_id, trial, key, "
-            "dense_rank() OVER (ORDER BY row_id) - 1 AS position "
-            "FROM to_compute WHERE evaluator_id IN (SELECT unnest(?)) ORDER BY row_id, evaluator_id, trial",
-            [ids],
-        )
-        ((rows, scores),) = connection.execute("SELECT coalesce(max(position) + 1, 0), count(*) FROM lane").fetchall()
-        if not rows:
-            continue
-        connection.execute(
-            f"COPY (SELECT row_id, evaluator_id, trial, key FROM lane ORDER BY row_id, evaluator_id, trial) "
-            f"TO {literal(folder / f'{lane}.parquet')} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20480)"
-        )
-        served = (workers or {}).get(lane, 0)
-        size = shard_size(lane, rows, scores, served) if served else local_chunk_size(lane, rows, processes)
-        windows += [
-            ChunkWindow(lane, *line)
-            for line in connection.execute(
-                f"SELECT position // {size} AS number, min(row_id), max(row_id), count(DISTINCT row_id), count(*) "
-                "FROM lane GROUP BY number ORDER BY number"
-            ).fetchall()
-        ]
-    return tuple(windows)

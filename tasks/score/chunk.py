@@ -20,12 +20,13 @@ from leadline.evaluators.core.base import Lane
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.evaluators.core.row import Reason, RowField, Unscored
+from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.plan.jobs import EvaluatorJob, read_canary_dataset, read_jobs
 from leadline.tasks.score.canaries import failed_by, judge_of, read_canaries
 from leadline.tasks.score.guard import score_rows, unscored
 from leadline.tasks.score.rows import NeededRow, needed_evaluators, read_chunk
 from leadline.tasks.score.worker_context import context_for
-from leadline.tasks.store.parquet_writer import AtomicParquetWriter, atomic_parquet
+from leadline.tasks.store.parquet import AtomicParquetWriter, atomic_parquet
 from leadline.tasks.store.segments import StoredScore, segment_rows, unscored_rows
 from leadline.tasks.store.store import JOBS, Run, Store
 
@@ -36,38 +37,6 @@ log = logging.getLogger("leadline.score")
 
 BATCH_ROWS: Final[dict[Lane, int]] = {"cpu": 1_000, "gpu": 500, "judge": 250}
 """Rows in memory at a time, for each lane."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """What one task scores: a window of rows of one lane. Plain values, so that it can travel as JSON.
-
-    Attributes:
-        store: The store, as ``Store.open`` takes it: a path, or a URL on whichever host.
-        run: Id of the run.
-        dataset: Digest of the dataset.
-        lane: The lane.
-        number: Position among the lane's chunks.
-        first: First row.
-        last: Last row, inclusive.
-        rows: Rows to look at.
-        scores: Row scores to compute.
-    """
-
-    store: str
-    run: str
-    dataset: str
-    lane: Lane
-    number: int
-    first: int
-    last: int
-    rows: int
-    scores: int
-
-    @property
-    def name(self) -> str:
-        """Name of the chunk within its run."""
-        return f"{self.lane}-{self.number:04d}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ from typing import Final, Protocol, TypeVar
 
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.judge.engine.event_loop import cancel_all
-from leadline.tasks.score.chunk import Chunk, ChunkResult, score_chunk
+from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.score.chunk import ChunkResult, score_chunk
 
 POOL_WORTH: Final = 4_000
 """Row scores of rules below which a process pool costs more (a second or two) than it saves."""

@@ -9,7 +9,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from leadline.tasks.score.chunk import Chunk, ChunkResult, score_chunk
+from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.score.chunk import ChunkResult, score_chunk
 from leadline.tasks.score.executor import POOL_WORTH, LocalLanes, default_processes, drive
 
 PARTS: Final = 16

@@ -19,7 +19,8 @@ from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.tasks import pipeline
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.jobs import choose, make_jobs
+from leadline.tasks.plan.jobs import make_jobs
+from leadline.tasks.plan.selection import choose
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.store import Store
 
@@ -62,15 +63,15 @@ def sample_run(folder: Path) -> dict[str, Any]:
     settings = Settings(embedder="offline", splitter="rules")
     choice = choose(None, (), {"classification": {"categories": ["classification"]}}, settings)
     loaded = load_dataset(store, str(SAMPLE))
-    planned = pipeline.begin(store, loaded, choice, settings, model_keys=(), processes=1, config={"name": "Golden"})
+    planned = pipeline.plan_run(store, loaded, choice, settings, model_keys=(), processes=1, config={"name": "Golden"})
     run = store.run(planned.run)
     for chunk in planned.chunks:
         score_chunk(chunk)
     pipeline.gather_scores(store, run)
     pipeline.aggregate_scores(store, run)
-    pipeline.compare_perturbed(store, run)
-    pipeline.diagnose(store, run)
-    pipeline.gain_insights(store, run)
+    pipeline.detect_flips(store, run)
+    pipeline.detect_problems(store, run)
+    pipeline.derive_insights(store, run)
     with open_run(store, run, read_only=True) as connection:
         tables = {name: _lines(connection, statement) for name, statement in TABLES.items()}
     return tables | {"keys": _keys(folder / "scores")}

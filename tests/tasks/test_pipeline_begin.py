@@ -15,7 +15,7 @@ from leadline.evaluators.core.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.jobs import Choice
+from leadline.tasks.plan.selection import Choice
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.store import Run, Store
 from tests.support.datasets.loading import as_jsonl, write
@@ -34,7 +34,7 @@ def store(tmp_path: Path) -> Store:
 def begun(store: Store) -> pipeline.Planned:
     loaded = load_dataset(store, write(store.root, "items.jsonl", as_jsonl(RECORDS)))
     choice = Choice((get("bleu")(),), {})
-    return pipeline.begin(store, loaded, choice, Settings(), model_keys=(), processes=1, config={})
+    return pipeline.plan_run(store, loaded, choice, Settings(), model_keys=(), processes=1, config={})
 
 
 def scored(store: Store) -> tuple[pipeline.Planned, list[Any]]:
@@ -68,7 +68,7 @@ def test_a_damaged_segment_costs_only_what_it_held(
         second, found = scored(store)
     assert (first.to_compute, second.to_compute) == (6, 6)
     assert found == expected
-    warnings = [record.getMessage() for record in caplog.records if "left aside" in record.getMessage()]
+    warnings = [record.getMessage() for record in caplog.records if "is ignored" in record.getMessage()]
     assert len(warnings) == 1
     assert str(segment) in warnings[0]
     third, found = scored(store)

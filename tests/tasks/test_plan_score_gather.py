@@ -21,11 +21,12 @@ from leadline.evaluators.core.row import Evidence, NotApplicable, Reason, Row, R
 from leadline.evaluators.core.settings import Settings
 from leadline.tasks.analyse.gather import gather, register_jobs
 from leadline.tasks.db.connection import open_run
+from leadline.tasks.plan.chunks import Chunk, cut
 from leadline.tasks.plan.jobs import EvaluatorJob, make_jobs, read_jobs, write_jobs
-from leadline.tasks.plan.planner import cut, plan
-from leadline.tasks.score.chunk import Chunk, ChunkResult, score_chunk
+from leadline.tasks.plan.planner import plan
+from leadline.tasks.score.chunk import ChunkResult, score_chunk
 from leadline.tasks.score.guard import score_rows
-from leadline.tasks.store.parquet_writer import atomic_parquet
+from leadline.tasks.store.parquet import atomic_parquet
 from leadline.tasks.store.segments import stored, unscored_rows
 from leadline.tasks.store.store import Run, Store
 from tests.support.datasets.dataset import make_dataset
@@ -313,9 +314,9 @@ def test_chunks_cover_every_row_once_and_stay_few(store: Store) -> None:
     run.update({"dataset": make_dataset(store, answers)})
     with open_run(store, run, create=True) as connection:
         plan(connection, store, jobs)
-        windows = cut(connection, jobs, run.plan, processes=2)
-    assert sum(window.rows for window in windows) == 1200
-    assert all(left.last < right.first for left, right in pairwise(windows))
+        chunks = cut(connection, jobs, store, run, processes=2)
+    assert sum(chunk.rows for chunk in chunks) == 1200
+    assert all(left.last < right.first for left, right in pairwise(chunks))
 
 
 def test_a_missing_model_leaves_all_rows_unscored_with_the_command(store: Store) -> None:

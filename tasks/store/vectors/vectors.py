@@ -1,7 +1,7 @@
 """Embeddings in the store: immutable Parquet segments, one folder per model, shared by all runs and workers.
 
 Any number of processes may add segments at once, since each has a name of its own and appears complete or not at all. A
-segment that cannot be read is left aside with a warning, and what it held is computed again.
+segment that cannot be read is ignored with a warning, and its vectors are computed again.
 
 Small segments are merged when there are many. The merged one appears before the small ones go, so that a process
 that misses one of those looks again and finds what it held. In a bucket they stay: a host that still has them
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.errors import StoreError
 from leadline.tasks.store.locks import locked_if_free
-from leadline.tasks.store.parquet_integrity import leave_aside
+from leadline.tasks.store.parquet import warn_damaged
 from leadline.tasks.store.store import Store
 from leadline.tasks.store.vectors.vector_files import as_table, read_digests, read_table, read_vectors, write_vectors
 from leadline.tasks.store.vectors.vector_index import VectorIndex, as_array
@@ -232,7 +232,7 @@ class _Folder:
         if _is_gone(error):
             self._looked_at = None
         else:
-            leave_aside(self._path / name, "embeddings", (str(error).splitlines() or [""])[0])
+            warn_damaged(self._path / name, "embeddings", (str(error).splitlines() or [""])[0])
         self._drop([name])
 
     def _drop(self, names: Sequence[str]) -> None:

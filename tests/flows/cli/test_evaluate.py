@@ -84,13 +84,13 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
         "leadline.flows.evaluate.flow": {"evaluate": world.evaluate},
         "leadline.flows.prefect_server.resolve": {"ensure_api": world.ensure_api},
         "leadline.tasks.load": {"load_dataset": lambda *args, **options: world.load(*args, **options)},
-        "leadline.tasks.plan.selection": {"fitting": lambda choice, dataset: choice},
     }.items():
         module = ModuleType(name)
         module.__dict__.update(members)
         monkeypatch.setitem(sys.modules, name, module)
         package, _, last = name.rpartition(".")
         monkeypatch.setattr(sys.modules[package], last, module, raising=False)
+    monkeypatch.setattr("leadline.tasks.plan.selection.applicable_to", lambda choice, dataset: choice)
     monkeypatch.setenv("LEADLINE_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return world

@@ -18,8 +18,9 @@ from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, UNFIT, read_result
 from leadline.tasks import pipeline
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.jobs import choose
-from leadline.tasks.score.chunk import Chunk, ChunkResult, JudgeDown
+from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.selection import choose
+from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 from leadline.tasks.store.store import JOBS, Store
 from tests.support.models.fake_hub import model_files, write_folder
 
@@ -35,7 +36,7 @@ def planned(tmp_path: Path) -> tuple[Store, pipeline.Planned]:
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     store, settings = Store.open(tmp_path / "store"), Settings()
     choice = choose(None, ("rouge", "encoding_guardrail"), {}, settings)
-    return store, pipeline.begin(
+    return store, pipeline.plan_run(
         store, load_dataset(store, tmp_path / "rows.jsonl"), choice, settings,
         model_keys=(), processes=2, config={}, workers={"cpu": 1},
     )  # fmt: skip
@@ -128,7 +129,7 @@ def planned_with(folder: Path, embedder: Path) -> Chunk:
     }  # fmt: skip
     (folder / "row.jsonl").write_text(json.dumps(line), encoding="utf-8")
     store = Store.open(folder / "store")
-    plan = pipeline.begin(
+    plan = pipeline.plan_run(
         store, load_dataset(store, folder / "row.jsonl"), choose(None, ("groundedness",), {}, settings), settings,
         model_keys=(), processes=1, config={}, workers={"gpu": 1},
     )  # fmt: skip

@@ -21,7 +21,8 @@ from leadline.flows.dispatch.pools import NoWorkers, Pool
 from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, UNFIT
 from leadline.flows.dispatch.shards import Shards, ShardTimeouts, Stopped, WorkerLost
 from leadline.flows.evaluate.config import Dispatch
-from leadline.tasks.score.chunk import Chunk, ChunkResult, JudgeDown
+from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 
 LONG = 1_000.0
 DONE = Completed(message='{"chunk": "judge-0000", "scored": 7, "unscored": 1, "seconds": {}}')

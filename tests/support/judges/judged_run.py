@@ -30,8 +30,9 @@ from leadline.evaluators.judge.prompting import Prompt, prompt_from
 from leadline.tasks import pipeline
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.jobs import Choice
-from leadline.tasks.score.chunk import Chunk, ChunkResult, JudgeDown
+from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.selection import Choice
+from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 from leadline.tasks.score.executor import LocalLanes, drive
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import Question
@@ -133,7 +134,7 @@ def evaluate(
     """Plan, score and gather; returns the run, its scores, and whether the judge was down."""
     register()
     loaded = load_dataset(store, dataset)
-    planned = pipeline.begin(
+    planned = pipeline.plan_run(
         store, loaded, Choice(tuple(kind() for kind in EVALUATORS), {}), Settings(judges=tuple(judges)),
         model_keys=(), processes=1, config={}, trials=trials, limits=limits, canaries=canaries,
     )  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Any
 
 from leadline.evaluators.core import registry
@@ -12,9 +11,9 @@ from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.settings import Settings
 from leadline.tasks.analyse.gather import register_jobs
 from leadline.tasks.db.connection import open_run
+from leadline.tasks.plan.chunks import Chunk, cut
 from leadline.tasks.plan.jobs import make_jobs, write_jobs
-from leadline.tasks.plan.planner import cut, plan
-from leadline.tasks.score.chunk import Chunk
+from leadline.tasks.plan.planner import plan
 from leadline.tasks.store.store import Run, Store
 from tests.support.datasets.dataset import make_dataset
 
@@ -42,6 +41,6 @@ def planned(
     run.update({"dataset": dataset})
     with open_run(store, run, create=True) as connection:
         register_jobs(connection, plan(connection, store, jobs))
-        windows = cut(connection, jobs, run.plan, processes=processes)
+        chunks = cut(connection, jobs, store, run, processes=processes)
     write_jobs(run.plan / "jobs.json", jobs, Settings())
-    return run, [Chunk(store=str(store.root), run=run.id, dataset=dataset, **asdict(window)) for window in windows]
+    return run, list(chunks)

@@ -16,8 +16,7 @@ from leadline.evaluators.core.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.jobs import Choice, choose
-from leadline.tasks.plan.selection import applicable_to
+from leadline.tasks.plan.selection import Choice, applicable_to, choose
 from leadline.tasks.publish import publish
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.store import Run, Store
@@ -62,16 +61,16 @@ def ran(folder: Path, records: Sequence[dict[str, Any]], *evaluators: str) -> Ra
     store = Store.open(folder / "store")
     loaded = load_dataset(store, write(folder, "items.jsonl", as_jsonl(records)))
     choice = Choice(tuple(get(name)() for name in evaluators), {})
-    planned = pipeline.begin(store, loaded, choice, Settings(), model_keys=(), processes=1, config={})
+    planned = pipeline.plan_run(store, loaded, choice, Settings(), model_keys=(), processes=1, config={})
     run = store.run(planned.run)
     for chunk in planned.chunks:
         score_chunk(chunk)
     for step in (
         pipeline.gather_scores,
         pipeline.aggregate_scores,
-        pipeline.compare_perturbed,
-        pipeline.diagnose,
-        pipeline.gain_insights,
+        pipeline.detect_flips,
+        pipeline.detect_problems,
+        pipeline.derive_insights,
     ):
         step(store, run)
     with open_run(store, run) as connection:

@@ -24,8 +24,8 @@ from leadline.tasks import pipeline
 from leadline.tasks.ledger.ledger import DatabaseLedger
 from leadline.tasks.ledger.location import ledger_at, read_ledger
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.jobs import Choice
-from leadline.tasks.score.chunk import Chunk
+from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.selection import Choice
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.judges.judged_run import EVALUATORS, judge_at, register, reply, write_rows
@@ -35,7 +35,7 @@ from tests.support.stores.ledgers import Place
 REPLY = Reply("yes", cost_usd=0.25)
 SCORE = (
     "import json, sys\n"
-    "from leadline.tasks.score.chunk import Chunk, score_chunk\n"
+    "from leadline.tasks.plan.chunks import Chunk\nfrom leadline.tasks.score.chunk import score_chunk\n"
     "from tests.support.judges.judged_run import register\n"
     "register()\n"
     "score_chunk(Chunk(**json.loads(sys.argv[1])))\n"
@@ -133,7 +133,7 @@ def test_two_processes_make_no_call_too_many_even_if_one_is_killed(
     store, limit = Store.open(tmp_path / "store"), 150
     loaded = load_dataset(store, write_rows(tmp_path / "rows.jsonl", 100))
     with serving(JudgeEndpoint(reply, latency=0.05)) as endpoint:
-        plan = pipeline.begin(
+        plan = pipeline.plan_run(
             store, loaded, Choice(tuple(kind() for kind in EVALUATORS), {}),
             Settings(judges=(judge_at(endpoint.url, timeout_s=30.0),)),
             model_keys=(), processes=1, config={}, limits=Limits(calls=limit),

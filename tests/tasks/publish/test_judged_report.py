@@ -44,9 +44,9 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Run]:
     run = store.run(result["run"])
     run.update({"config": {}, "status": "completed"})
     pipeline.aggregate_scores(store, run)
-    pipeline.compare_perturbed(store, run)
-    pipeline.diagnose(store, run)
-    pipeline.gain_insights(store, run)
+    pipeline.detect_flips(store, run)
+    pipeline.detect_problems(store, run)
+    pipeline.derive_insights(store, run)
     pipeline.count_scores(store, run)
     pipeline.publish_results(store, run, None)
     return store, run

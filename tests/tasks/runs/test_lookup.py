@@ -13,7 +13,7 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.jobs import choose
+from leadline.tasks.plan.selection import choose
 from leadline.tasks.runs.lookup import find_run, status, summary
 from leadline.tasks.store.processes import process_record
 from leadline.tasks.store.store import Store
@@ -91,7 +91,7 @@ def test_a_process_that_cannot_be_looked_at_counts_as_running(monkeypatch: pytes
 def test_the_record_of_a_new_run_says_which_process_makes_it(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"case": "a", "expected_answer": "yes", "actual_answer": "yes"}\n')
     store, settings = Store.open(tmp_path / "store"), Settings()
-    planned = pipeline.begin(
+    planned = pipeline.plan_run(
         store, load_dataset(store, tmp_path / "rows.jsonl"), choose(None, ("rouge",), {}, settings), settings,
         model_keys=(), processes=1, config={},
     )  # fmt: skip

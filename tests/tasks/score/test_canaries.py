@@ -94,8 +94,8 @@ def test_a_judge_that_fails_one_is_not_asked_about_the_chunk_and_a_later_run_ask
         assert result["down"] == []
         run = store.run(result["run"])
         pipeline.aggregate_scores(store, run)
-        pipeline.compare_perturbed(store, run)
-        assert pipeline.diagnose(store, run)["high"] >= 1
+        pipeline.detect_flips(store, run)
+        assert pipeline.detect_problems(store, run)["high"] >= 1
         from leadline.tasks.runs.show import overview
 
         found = next(p for p in overview(store, run)["problems"] if p["attrs"].get("reason") == "quarantined")
@@ -168,7 +168,7 @@ _TWICE = """
 import sys
 from pathlib import Path
 from leadline.tasks import pipeline
-from leadline.tasks.plan.jobs import Choice
+from leadline.tasks.plan.selection import Choice
 from leadline.tasks.load import load_dataset
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.store import Store
@@ -176,7 +176,7 @@ from leadline.evaluators.core.settings import Settings
 from tests.support.judges.judged_run import EVALUATORS, judge_at, register
 register()
 store = Store.open(sys.argv[1])
-planned = pipeline.begin(
+planned = pipeline.plan_run(
     store, load_dataset(store, sys.argv[2]), Choice(tuple(kind() for kind in EVALUATORS), {}),
     Settings(judges=(judge_at(sys.argv[4]),)), model_keys=(), processes=1, config={}, canaries=sys.argv[3],
 )

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.tasks.score.chunk import Chunk
+from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.subchunks import PARTS, subchunks
 
 

@@ -21,8 +21,9 @@ from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.evaluators.core.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.jobs import Choice
-from leadline.tasks.score.chunk import Chunk, score_chunk
+from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.selection import Choice
+from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store import s3 as s3_module
 from leadline.tasks.store.files import write_json
 from leadline.tasks.store.s3 import Bucket
@@ -53,7 +54,7 @@ def planned(store: Store, rows: Path, url: str) -> pipeline.Planned:
     loaded = load_dataset(store, rows)
     choice = Choice(tuple(kind() for kind in EVALUATORS), {})
     settings = Settings(judges=(judge_at(url),))
-    return pipeline.begin(store, loaded, choice, settings, model_keys=(), processes=1, config={})
+    return pipeline.plan_run(store, loaded, choice, settings, model_keys=(), processes=1, config={})
 
 
 def test_a_run_that_cannot_be_planned_is_failed_on_all_hosts(

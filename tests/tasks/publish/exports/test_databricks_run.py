@@ -14,9 +14,10 @@ from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.jobs import Choice
+from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.selection import Choice
 from leadline.tasks.publish.exports.databricks_table import export_databricks
-from leadline.tasks.score.chunk import Chunk, ChunkResult
+from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import LocalLanes, drive
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
@@ -54,7 +55,7 @@ def test_an_evaluation_set_comes_out_in_databricks_columns(tmp_path: Path) -> No
     source.write_text(json.dumps(RECORDS), encoding="utf-8")
     store = Store.open(tmp_path / "store")
     with serving(JudgeEndpoint(reply)) as endpoint:
-        planned = pipeline.begin(
+        planned = pipeline.plan_run(
             store, load_dataset(store, source), Choice(tuple(get(f"databricks.{name}")() for name in EVALUATORS), {}),
             Settings(judges=(judge_at(endpoint.url),)), model_keys=(), processes=1, config={},
         )  # fmt: skip

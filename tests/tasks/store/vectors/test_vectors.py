@@ -160,7 +160,7 @@ def test_a_flipped_bit_among_the_vectors_is_noticed(store: Store, caplog: pytest
     content[content.index(rows[100].tobytes())] ^= 1
     path.write_bytes(content)
     assert vectors.get(MODEL, digests) == {}
-    assert "left aside" in caplog.text
+    assert "is ignored" in caplog.text
 
 
 def test_a_segment_that_vanishes_is_a_miss(store: Store) -> None:

@@ -10,7 +10,8 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.tasks.plan.jobs import choose, make_jobs
+from leadline.tasks.plan.jobs import make_jobs
+from leadline.tasks.plan.selection import choose
 from tests.support.models.fake_hub import model_files, write_folder
 
 WITHOUT = Settings(embedder="offline")
