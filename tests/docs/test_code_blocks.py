@@ -1,0 +1,235 @@
+"""Each code block of the documentation does what the page says: it runs, or at least the program understands it.
+
+Python blocks, and the commands that ask nobody else and whose files are at hand, run page by page in their order. All
+other commands are parsed by the real command line. YAML, TOML and JSON are read by the product's own models. A block
+that cannot run here has the comment ``<!-- not run: reason -->`` before it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+import duckdb
+import jinja2
+import pytest
+import yaml
+
+from leadline.evaluators.judge.engine.choice import find_judges
+from leadline.evaluators.judge.yaml_evaluators import evaluator_from
+from leadline.flows.cli.main import cli
+from leadline.flows.deploy.file import Schedule
+from leadline.flows.triggers.webhook_payloads import read_choice
+from leadline.tasks.collect.targets import read_targets
+from leadline.tasks.load.dataset import load_dataset
+from leadline.tasks.store.store import Store
+from tests.support.docs.blocks import PROGRAMS, ROOT, SHELL, Block, blocks, pages
+
+PLACEHOLDERS = {"answers.csv", "new-answers.csv", "suite.csv"}
+"""Files of the reader, for which the examples stand in."""
+
+READS_A_FILE = {"evaluate", "plan", "collect", "perturb"}
+READS_A_RUN = {"compare", "export", "runs", "show", "sql", "tag"}
+QUICK = READS_A_FILE | READS_A_RUN | {"check-version", "evaluators", "suites", "version"}
+ASKS_OTHERS = re.compile(r"--judge|https?:|s3:|…|^(openai|anthropic|ollama_chat)/|^python:|^targets\.toml$|^workers$")
+
+
+def of(*languages: str) -> list[Any]:
+    """Return the blocks in these languages as parameters."""
+    return [pytest.param(block, id=str(block)) for block in blocks() if block.language in languages]
+
+
+def test_few_blocks_are_not_run() -> None:
+    marked = [f"{block} ({block.reason})" for block in blocks() if block.reason]
+    assert len(marked) <= 10, marked
+
+
+def test_every_language_is_checked() -> None:
+    assert {block.language for block in blocks()} <= {*SHELL, "python", "json", "yaml", "toml", "sql", "jinja"}
+
+
+@pytest.mark.parametrize("block", of(*SHELL))
+def test_shell_blocks_are_understood(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = subprocess.run(["bash", "-n"], input=block.script, text=True, capture_output=True, check=False)
+    assert checked.returncode == 0, checked.stderr
+    assert block.script.strip(), "a console block's commands begin with $"
+    if block.language == "bash":
+        assert block.reason, "mark it, or make it a console block"
+        return
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for program, *arguments in block.commands():
+        assert program in PROGRAMS or block.reason, f"{program} is not on every machine: mark the block"
+        if program == "make":
+            assert arguments[0] in targets
+    monkeypatch.setattr(click.Path, "convert", lambda self, value, param, ctx: Path(value))
+    for arguments in block.leadline():
+        parse(arguments)
+
+
+def parse(arguments: list[str]) -> None:
+    """Parse a command line as the program does, without running it; raise ``click.UsageError`` if it is none."""
+    command: click.Command = cli
+    parent = None
+    words = [word for word in arguments if word != "…"]
+    while True:
+        context = command.make_context(command.name, words, parent=parent)
+        if not isinstance(command, click.Group):
+            return
+        name, found, words = command.resolve_command(context, [*context._protected_args, *context.args])
+        assert found is not None
+        command, parent = found, context
+        command.name = name
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in pages()])
+def test_commands_in_the_text_exist(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for line in re.findall(r"`leadline ([^`]+)`", text):
+        words = line.split()
+        if not re.fullmatch(r"[a-z-]+", words[0]) or words[0].startswith("-"):
+            continue
+        command: click.Command | None = cli.get_command(click.Context(cli), words[0])
+        assert command is not None, line
+        while isinstance(command, click.Group) and len(words) > 1 and words[1] in command.commands:
+            words = words[1:]
+            command = command.commands[words[0]]
+        known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", line):
+            assert option in known | {"--help"}, line
+
+
+@pytest.mark.parametrize("block", of("json"))
+def test_json_blocks_are_read(block: Block, tmp_path: Path) -> None:
+    decoder, text, documents = json.JSONDecoder(), block.text.strip(), []
+    while text:
+        document, end = decoder.raw_decode(text)
+        documents.append(document)
+        text = text[end:].lstrip()
+    first = documents[0]
+    if isinstance(first, dict) and first.get("format") == "coco":
+        return  # names files that are not at hand
+    file = tmp_path / ("block.jsonl" if isinstance(first, dict) and "case" in first else "block.json")
+    file.write_text("\n".join(json.dumps(document) for document in documents), encoding="utf-8")
+    assert load_dataset(Store.open(str(tmp_path / "store")), file).cases
+
+
+@pytest.mark.parametrize("block", of("toml"))
+def test_toml_blocks_are_read(block: Block, tmp_path: Path) -> None:
+    document = tomllib.loads(block.text)
+    file = tmp_path / "block.toml"
+    file.write_text(block.text, encoding="utf-8")
+    if "judges" in document:
+        assert len(find_judges(None, None, file, {})) == len(document["judges"])
+    elif "model" in document:
+        assert len(read_targets(file)) == len(document["model"])
+    elif "body" in document:
+        file.write_text(f'[[model]]\nkey = "app"\nurl = "http://localhost:8080/answer"\n{block.text}', encoding="utf-8")
+        assert read_targets(file)
+    else:
+        assert document.keys() == {"project"}
+
+
+@pytest.mark.parametrize("block", of("yaml"))
+def test_yaml_blocks_are_read(block: Block, tmp_path: Path) -> None:
+    document = yaml.safe_load(block.text)
+    file = tmp_path / "block.yaml"
+    file.write_text(block.text, encoding="utf-8")
+    if "prompt" in document:
+        assert evaluator_from(file).spec.id == document["id"]
+    elif "schedules" in document:
+        assert [Schedule.model_validate(schedule) for schedule in document["schedules"]]
+    else:
+        assert read_choice(file)
+
+
+@pytest.mark.parametrize("block", of("sql", "jinja"))
+def test_queries_and_templates_are_read(block: Block) -> None:
+    if block.language == "sql":
+        assert duckdb.extract_statements(block.text)
+    else:
+        environment = jinja2.Environment(autoescape=False)
+        environment.filters["data"] = str
+        assert environment.from_string(block.text)
+
+
+def steps_of(page: str) -> list[dict[str, Any]]:
+    """Return what of a page runs, in its order."""
+    steps: list[dict[str, Any]] = []
+    for block in blocks():
+        if block.page != page or block.reason:
+            continue
+        if block.file:
+            steps.append({"where": str(block), "file": block.file, "text": block.text, "language": block.language})
+        elif block.language == "python":
+            steps.append({"where": str(block), "text": block.text})
+        elif block.language in SHELL:
+            for command in block.leadline():
+                scored = any(step.get("command", [""])[0] == "evaluate" for step in steps)
+                if runs(command) and (scored or command[0] not in READS_A_RUN):
+                    steps.append({"where": str(block), "command": command, "fails": "\nError" in block.text})
+    return steps
+
+
+def runs(command: list[str]) -> bool:
+    """Return whether a command can run here: quick, nobody else is asked, and what it reads is at hand."""
+    if command[0] not in QUICK or any(
+        ASKS_OTHERS.search(word) for word in command[1:] if not word.startswith("SELECT")
+    ):
+        return False
+    return (
+        command[0] not in READS_A_FILE
+        or "--list" in command
+        or command[1] in PLACEHOLDERS
+        or (ROOT / command[1]).is_file()
+    )
+
+
+def marks(steps: list[dict[str, Any]]) -> tuple[pytest.MarkDecorator, ...]:
+    """Return the marks of a page that runs flows."""
+    flows = any(
+        step["command"][0] in ("evaluate", "compare", "check-version", "collect")
+        if "command" in step
+        else "flow" in step["text"]
+        for step in steps
+    )
+    return (pytest.mark.e2e,) if flows else ()
+
+
+def runnable() -> list[Any]:
+    """Return what runs of each page as a parameter."""
+    found = []
+    for page in pages():
+        steps = steps_of(page.relative_to(ROOT).as_posix())
+        if any("command" in step or step.get("language", "python") == "python" for step in steps):
+            found.append(pytest.param(steps, id=page.name, marks=marks(steps)))
+    return found
+
+
+@pytest.mark.parametrize("steps", runnable())
+def test_the_blocks_of_a_page_run_in_their_order(
+    steps: list[dict[str, Any]], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    needs_server = request.node.get_closest_marker("e2e") is not None
+    environment = os.environ | (request.getfixturevalue("api") if needs_server else {})
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    for name in PLACEHOLDERS:
+        shutil.copy(ROOT / "examples" / "cases.csv", tmp_path / name)
+    (tmp_path / "steps.json").write_text(json.dumps(steps), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "tests.support.docs.run_page", "steps.json"],
+        cwd=tmp_path,
+        env=environment | {"PYTHONPATH": str(ROOT), "LEADLINE_STORE": str(tmp_path / ".leadline")},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-5000:]}"
