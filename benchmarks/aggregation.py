@@ -20,7 +20,8 @@ import duckdb
 
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.perturbation_flips import find_flips
-from leadline.tasks.db.connection import DATASET_TABLES, attach_dataset, literal, sql
+from leadline.tasks.db.connection import DATASET_TABLES, attach_dataset, literal
+from leadline.tasks.db.statements import sql
 
 BARE = """
 SELECT metric_id, model_id, count(*), avg(value)

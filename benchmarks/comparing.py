@@ -18,7 +18,8 @@ import duckdb
 
 from benchmarks.aggregation import DATASET, RUN
 from leadline.tasks.compare import Options, compare
-from leadline.tasks.db.connection import DATASET_TABLES, attach_dataset, literal, sql
+from leadline.tasks.db.connection import DATASET_TABLES, attach_dataset, literal
+from leadline.tasks.db.statements import sql
 from leadline.tasks.store.store import Store
 
 DIGESTS = "INSERT INTO digests BY NAME SELECT row_id, md5(row_id::VARCHAR)::BLOB AS question FROM rows"

@@ -1,6 +1,6 @@
 """Aggregating: per model and metric the mean with its interval, coverage, bounds, pass share and verdict.
 
-One pass of SQL over the scores gives the sums (``sql/aggregate/``); the formulas over these few sums are in
+One pass of SQL over the scores gives the sums (``aggregate.sql``); the formulas over these few sums are in
 :mod:`leadline.tasks.analyse.statistics`.
 """
 
@@ -17,7 +17,7 @@ from leadline.evaluators.core.row import Reason
 from leadline.tasks.analyse.clusters import show_cluster_rows
 from leadline.tasks.analyse.dataset_metrics import DatasetValue, dataset_values
 from leadline.tasks.analyse.statistics import Clusters, Interval, Judged, Sample, bounds, mean_interval, verdict, wilson
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines, show_targets
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -16,7 +16,7 @@ from leadline.evaluators.core.details import MOST_EXAMPLES, MOST_SHOWN, Details,
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.row import Json
 from leadline.tasks.analyse.statistics import CONFIDENCE, Interval, rule_of_three
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import replace_lines
 
 if TYPE_CHECKING:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.row import Reason
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.plan.planner import Need, reads_ids, segments
 from leadline.tasks.store.segments import METRIC_PREFIX
@@ -19,12 +17,6 @@ from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-
-@cache
-def _statements() -> dict[str, str]:
-    parts = re.split(r"^-- statement: (\w+)\n", sql("gather"), flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def register_jobs(connection: DuckDBPyConnection, needs: Sequence[Need]) -> None:
@@ -77,7 +69,6 @@ def gather(connection: DuckDBPyConnection, store: Store, run: Run, jobs: Sequenc
 
 
 def _gather_job(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, reads_id: int, unscored: str) -> None:
-    statements = _statements()
     names = {"evaluator_id": str(job.evaluator_id), "reads_id": str(reads_id), "unscored": unscored}
     names["trials"] = str(job.trials)
     held = segments(store.scores(job.evaluator, job.config)) if not job.error else ""
@@ -88,14 +79,14 @@ def _gather_job(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob,
             "metric_columns": ", ".join(columns),
             "one_per_key": _one_per_key(connection, held),
         }
-        connection.execute(statements["scores"].format(**names))
-        connection.execute(statements["evidence"].format(**names))
+        connection.execute(sql("gather/scores").format(**names))
+        connection.execute(sql("gather/evidence").format(**names))
     if unscored:
-        connection.execute(statements["unscored"].format(**names))
-        connection.execute(statements["unscored_evidence"].format(**names))
+        connection.execute(sql("gather/unscored").format(**names))
+        connection.execute(sql("gather/unscored_evidence").format(**names))
     names["lost"] = f"'{Reason.EVALUATOR_ERROR if job.error else Reason.WORKER_LOST}'"
-    connection.execute(statements["unmeasured"].format(**names))
-    connection.execute(statements["unmeasured_evidence"].format(**names))
+    connection.execute(sql("gather/unmeasured").format(**names))
+    connection.execute(sql("gather/unmeasured_evidence").format(**names))
 
 
 def _one_per_key(connection: DuckDBPyConnection, held: str) -> str:

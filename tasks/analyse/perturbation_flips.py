@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from leadline.tasks.analyse.statistics import wilson
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines, show_targets
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from leadline.tasks.compare.margins import Margins
 from leadline.tasks.compare.metric_choice import Pairing
 from leadline.tasks.compare.paired import SEED, PairedResult
 from leadline.tasks.compare.run_pair import number_clusters
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from leadline.tasks.compare.results import ChangedRow, MetricInfo, ModelPair
 from leadline.tasks.compare.run_pair import Values, fill_texts
-from leadline.tasks.db.connection import literal, sql
+from leadline.tasks.db.connection import literal
+from leadline.tasks.db.statements import sql
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.compare.results import ChangedRow, Coverage
-from leadline.tasks.db.connection import DATASET_TABLES, connect, literal, sql
+from leadline.tasks.db.connection import DATASET_TABLES, connect, literal
+from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 from leadline.tasks.store.store import Run, Store
 

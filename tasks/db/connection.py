@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.errors import StoreError, UsageError
+from leadline.tasks.db.statements import sql
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -17,12 +16,6 @@ if TYPE_CHECKING:
     from leadline.tasks.store.store import Run, Store
 
 DATASET_TABLES: Final = ("models", "cases", "relationships", "rows", "digests")
-
-
-@cache
-def sql(name: str) -> str:
-    """Return one of the statements kept in ``tasks/db/sql``."""
-    return (files("leadline.tasks.db") / "sql" / f"{name}.sql").read_text(encoding="utf-8")
 
 
 def literal(path: Path) -> str:

@@ -6,12 +6,11 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from leadline.evaluators.core.errors import UsageError
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 from leadline.tasks.ledger import postgres, sqlite
 from leadline.tasks.ledger.ledger import unpack
 from leadline.tasks.store.processes import is_gone
@@ -48,12 +47,6 @@ class Totals:
     repeated_attempts: int = 0
 
 
-@cache
-def _statements() -> dict[str, str]:
-    parts = re.split(r"^-- statement: (\w+)\n", sql("ledger_reports"), flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
-
-
 class LedgerReader:
     """Reads a ledger beside the processes that write it.
 
@@ -65,7 +58,7 @@ class LedgerReader:
         self._place = place
 
     def asks(self, run: str | None = None, *, failed: bool = False, limit: int | None = None) -> list[dict[str, Any]]:
-        """Return calls, newest first; each with ``lost`` beside the columns of ``ledger_reports.sql``.
+        """Return calls, newest first; each with ``lost`` beside the columns of ``ledger/asks``.
 
         Args:
             run: Only this run's.
@@ -128,8 +121,8 @@ class LedgerReader:
 
     def _read(self, statement: str, **values: Any) -> list[dict[str, Any]]:
         if isinstance(self._place, Path):
-            return sqlite.read(self._place, _statements()[statement], values)
-        return postgres.read(self._place, _statements()[statement], values)
+            return sqlite.read(self._place, sql(f"ledger/{statement}"), values)
+        return postgres.read(self._place, sql(f"ledger/{statement}"), values)
 
 
 def _is_lost(line: Mapping[str, Any]) -> bool:

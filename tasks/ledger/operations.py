@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from leadline.evaluators.judge.engine.budget import Charge, Limits, admit
 from leadline.evaluators.judge.engine.failures import BudgetSpent
+from leadline.tasks.db.statements import sql
 from leadline.tasks.store.processes import is_gone
 
 T = TypeVar("T")
@@ -41,7 +42,7 @@ Statements: TypeAlias = Generator[Query | Change, list[tuple[Any, ...]], None]
 
 @dataclass(slots=True)
 class Find:
-    """Look for a reply; ``result`` is its columns as in :data:`_FIND`, or ``None``."""
+    """Look for a reply; ``result`` has the columns of ``ledger/find`` without the digest, or is ``None``."""
 
     digest: str
     result: tuple[Any, ...] | None = None
@@ -97,8 +98,8 @@ class End:
 
     Attributes:
         ask: Number of the ask.
-        line: Columns of :data:`_ANSWER` or :data:`_FAIL`.
-        reply: Columns of :data:`_REPLY`, or ``None`` where there was no reply.
+        line: Values of ``ledger/answer_ask`` or ``ledger/fail_ask``.
+        reply: Values of ``ledger/add_reply``, or ``None`` if there was no reply.
         run: Id of the run.
         reserved: What was set aside for it in US dollars; ``None`` where nothing was.
         cost_usd: What it cost, ``None`` where that is not known.
@@ -154,53 +155,12 @@ def described(operation: Operation) -> str:
             return f"the process {operation.line[0]}"
 
 
-_FIND: Final = """
-    SELECT calls.digest, calls.text, calls.finish_reason, asks.input_tokens, asks.output_tokens, asks.cost_usd,
-           asks.seconds, asks.tries, asks.run
-    FROM calls JOIN asks ON asks.ask = calls.answered_by
-    WHERE calls.digest IN
-"""
-_OTHERS: Final = """
-    SELECT asks.digest, asks.process, asks.intended_at, processes.seen_at
-    FROM asks LEFT JOIN processes ON processes.process = asks.process
-    WHERE asks.state = 'intended' AND asks.process <> ? AND asks.intended_at > ? AND asks.digest IN
-"""
-_JUDGE: Final = "INSERT INTO judges VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-_CALL: Final = """
-    INSERT INTO calls (digest, judge, trial, attempt, messages, schema) VALUES (?, ?, ?, ?, ?, ?)
-    ON CONFLICT DO NOTHING
-"""
-_INTEND: Final = """
-    INSERT INTO asks (ask, digest, run, purpose, process, state, intended_at) VALUES (?, ?, ?, ?, ?, 'intended', ?)
-    ON CONFLICT DO NOTHING
-"""
-_ANSWER: Final = """
-    UPDATE asks SET state = 'answered', ended_at = ?, tries = ?, seconds = ?, input_tokens = ?, output_tokens = ?,
-                    cost_usd = ?
-    WHERE ask = ?
-"""
-_REPLY: Final = """
-    UPDATE calls SET text = ?, finish_reason = ?, answered_by = ? WHERE digest = ? AND answered_by IS NULL
-"""
-_FAIL: Final = "UPDATE asks SET state = 'failed', ended_at = ?, error = ? WHERE ask = ?"
-_READ: Final = """
-    INSERT INTO verdicts VALUES (?, ?, ?, ?)
-    ON CONFLICT (digest, parser) DO UPDATE SET verdict = excluded.verdict, problem = excluded.problem
-"""
-_BEAT: Final = """
-    INSERT INTO processes VALUES (?, ?) ON CONFLICT (process) DO UPDATE SET seen_at = excluded.seen_at
-"""
-_BUDGET: Final = "INSERT INTO budgets VALUES (?, 0, 0) ON CONFLICT DO NOTHING"
-_SPEND: Final = "UPDATE budgets SET calls = calls + ?, usd = usd + ? WHERE run = ?"
-_SPENT: Final = "SELECT calls, usd FROM budgets WHERE run = ?"
-
-
 def perform(operations: Sequence[Operation], *, again: bool = False) -> Statements:
     """Yield the statements of operations that are done in one transaction; results go into the operations.
 
     Args:
         operations: What to do, in any order.
-        again: They were done before in a transaction of which nobody knows whether it was committed.
+        again: Retry after a transaction whose commit status is unknown.
     """
     ends, intents = _kind(operations, End), _kind(operations, Intend)
     for intent in intents:
@@ -208,18 +168,18 @@ def perform(operations: Sequence[Operation], *, again: bool = False) -> Statemen
     done = (yield from _done(ends, intents)) if again else frozenset()
     yield from _finds(_kind(operations, Find))
     if ends:
-        yield from _change(_ANSWER, [end.line for end in ends if end.reply is not None], last=True)
-        yield from _change(_FAIL, [end.line for end in ends if end.reply is None], last=True)
-        yield from _change(_REPLY, [end.reply for end in ends if end.reply is not None], last=True)
-    yield from _change(_READ, [read.line for read in _kind(operations, Read)])
-    yield from _change(_BEAT, [beat.line for beat in _kind(operations, Beat)])
+        yield from _change("answer_ask", [end.line for end in ends if end.reply is not None], last=True)
+        yield from _change("fail_ask", [end.line for end in ends if end.reply is None], last=True)
+        yield from _change("add_reply", [end.reply for end in ends if end.reply is not None], last=True)
+    yield from _change("add_verdict", [read.line for read in _kind(operations, Read)])
+    yield from _change("beat", [beat.line for beat in _kind(operations, Beat)])
     if intents:
-        yield from _change(_JUDGE, list({op.judge for op in intents if op.judge is not None}))
-        yield from _change(_CALL, [op.call for op in intents])
+        yield from _change("add_judge", list({op.judge for op in intents if op.judge is not None}))
+        yield from _change("add_call", [op.call for op in intents])
         yield from _finds(intents)
         yield from _others([op for op in intents if op.result is None and op.charge is not None and op.ask not in done])
     yield from _budgets([end for end in ends if end.ask not in done], [op for op in intents if op.ask not in done])
-    yield from _change(_INTEND, [op.line for op in intents if op.admitted])
+    yield from _change("add_ask", [op.line for op in intents if op.admitted])
 
 
 def _done(ends: Sequence[End], intents: Sequence[Intend]) -> Generator[Query | Change, list[tuple[Any, ...]], set[int]]:
@@ -235,7 +195,7 @@ def _done(ends: Sequence[End], intents: Sequence[Intend]) -> Generator[Query | C
 def _finds(wanted: Sequence[Find] | Sequence[Intend]) -> Statements:
     digests = sorted({op.digest for op in wanted})
     if digests:
-        rows = yield Query(f"{_FIND} {_places(digests)}", _padded(digests))
+        rows = yield Query(sql("ledger/find").format(digests=_places(digests)), _padded(digests))
         found = {str(row[0]): tuple(row[1:]) for row in rows}
         for op in wanted:
             op.result = found.get(op.digest)
@@ -246,7 +206,8 @@ def _others(intents: Sequence[Intend]) -> Statements:
     if intents:
         digests = sorted({op.digest for op in intents})
         *_, process, now = intents[0].line
-        rows = yield Query(f"{_OTHERS} {_places(digests)}", [process, now - WAIT_FOR_OTHERS_S, *_padded(digests)])
+        statement = sql("ledger/others").format(digests=_places(digests))
+        rows = yield Query(statement, [process, now - WAIT_FOR_OTHERS_S, *_padded(digests)])
         begun = {str(digest) for digest, other, at, seen_at in rows if not is_gone(other, at, seen_at=seen_at)}
         for op in intents:
             op.elsewhere = op.digest in begun
@@ -265,11 +226,11 @@ def _budgets(ends: Sequence[End], intents: Sequence[Intend]) -> Statements:
     for run in sorted({*settled, *begun}):
         changes = settled[run]
         if begun[run]:
-            yield Change(_BUDGET, [(run,)])
-        yield Change(_SPEND, [(sum(calls for calls, _ in changes), sum(usd for _, usd in changes), run)])
+            yield Change(sql("ledger/add_budget"), [(run,)])
+        yield Change(sql("ledger/spend"), [(sum(calls for calls, _ in changes), sum(usd for _, usd in changes), run)])
         if begun[run]:
-            ((calls, usd),) = yield Query(_SPENT, (run,))
-            yield Change(_SPEND, [(*_admit(begun[run], calls, usd), run)])
+            ((calls, usd),) = yield Query(sql("ledger/spent"), (run,))
+            yield Change(sql("ledger/spend"), [(*_admit(begun[run], calls, usd), run)])
 
 
 def _admit(intents: Sequence[Intend], calls: int, usd: float) -> tuple[int, float]:
@@ -285,10 +246,10 @@ def _admit(intents: Sequence[Intend], calls: int, usd: float) -> tuple[int, floa
     return more_calls, more_usd
 
 
-def _change(sql: str, lines: Sequence[Sequence[Any]], *, last: bool = False) -> Statements:
+def _change(statement: str, lines: Sequence[Sequence[Any]], *, last: bool = False) -> Statements:
     """Yield a change unless there is nothing to do; in the order of what it changes, so that writers cross less."""
     if lines:
-        yield Change(sql, sorted(lines, key=lambda line: str(line[-1] if last else line[0])))
+        yield Change(sql(f"ledger/{statement}"), sorted(lines, key=lambda line: str(line[-1] if last else line[0])))
 
 
 def _kind(operations: Iterable[Operation], kind: type[T]) -> list[T]:

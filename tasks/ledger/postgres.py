@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.evaluators.core.redaction import without_secrets
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 from leadline.tasks.ledger.operations import Beat, End, Intend, Operation, Query, described, perform
 from leadline.tasks.store.processes import BEAT_S, this_process
 
@@ -249,7 +249,7 @@ def unusable(url: str, error: BaseException, operation: Operation | None = None)
 
 def _make_tables(url: str) -> None:
     psycopg = _psycopg()
-    schema = "CREATE SCHEMA IF NOT EXISTS leadline; SET LOCAL search_path TO leadline;" + sql("ledger")
+    schema = "CREATE SCHEMA IF NOT EXISTS leadline; SET LOCAL search_path TO leadline;" + sql("ledger/schema")
     try:
         with psycopg.connect(url, **_settings(url)) as connection:
             # Two that make them at once would get into each other's way.

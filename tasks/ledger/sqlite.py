@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from leadline.evaluators.core.errors import StoreError
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 from leadline.tasks.ledger.operations import Find, Intend, Operation, Query, described, perform
 
 O = TypeVar("O", bound=Operation)  # noqa: E741
@@ -55,7 +55,7 @@ class SqliteAccess:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._writing = connect(path, sql("ledger"))
+        self._writing = connect(path, sql("ledger/schema"))
         self._reading = connect(path)
         self._writing.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         self._waiting: list[_Work] = []
@@ -216,7 +216,7 @@ def read(path: Path, statement: str, values: Mapping[str, Any]) -> list[dict[str
         except sqlite3.Error as error:
             if "no such table" not in str(error):
                 raise unusable(path, error) from error
-    with closing(connect(path, sql("ledger"))) as connection:  # an earlier version's, to which tables were added since
+    with closing(connect(path, sql("ledger/schema"))) as connection:
         connection.row_factory = sqlite3.Row
         return [dict(line) for line in connection.execute(statement, values)]
 

@@ -32,7 +32,7 @@ _ENOUGH: Final = BATCH_ROWS * len(_ROWS)
 
 
 class Batches:
-    """Writes the staging tables of ``load_staging.sql``.
+    """Writes the staging tables of ``load.sql``.
 
     Attributes:
         connection: The staging database.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 from leadline.tasks.load.batches import CASE_FIELDS
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.values import shown
@@ -32,7 +32,7 @@ class Checks:
 
     def number_repeats(self) -> int:
         """Give every repeated case without a key a key of its own; return how many there are."""
-        statements = sql("load_repeats").split(";")
+        statements = sql("load/repeats").split(";")
         self._connection.execute(statements[0])
         found = self._value("SELECT count(*) FROM repeats")
         if found:
@@ -53,8 +53,8 @@ class Checks:
                 self._conflicts(field)
         self._connection.execute("SET VARIABLE lost = ?", [self._faults.lost])
         if declared:
-            self._report(sql("load_undeclared"), self._undeclared)
-        self._report(sql("load_dangling"), self._dangling)
+            self._report(sql("load/undeclared"), self._undeclared)
+        self._report(sql("load/dangling"), self._dangling)
         self._conditions()
 
     def _duplicates(self, models: Mapping[int, str]) -> None:
@@ -63,7 +63,7 @@ class Checks:
             message = f"model {who} answers case {shown(case)} a second time; the first is in row {first}"
             self._faults.add(Place(record, part), "", message)
 
-        self._report(sql("load_duplicates"), note)
+        self._report(sql("load/duplicates"), note)
 
     def _conflicts(self, field: str) -> None:
         name = {"expected_answers": "expected_answer"}.get(field, field)
@@ -72,7 +72,7 @@ class Checks:
             column = self._columns.get(field, name)
             self._faults.add(Place(record, part), column, f"case {shown(case)} has another {column} in row {first}")
 
-        self._report(sql("load_conflicts").format(column=field), note)
+        self._report(sql("load/conflicts").format(column=field), note)
 
     def _undeclared(self, record: int, part: str, case: str) -> None:
         self._faults.add(Place(record, part), "case", f"there is no case {shown(case)}")
@@ -85,7 +85,7 @@ class Checks:
         from leadline.evaluators.text.conditions.grammar import ConditionError, parse
 
         column = self._columns.get("condition", "condition")
-        cursor = self._connection.execute(sql("load_conditions"))
+        cursor = self._connection.execute(sql("load/conditions"))
         while lines := cursor.fetchmany(_FETCH):
             for record, part, case, condition in lines:
                 try:

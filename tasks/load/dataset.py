@@ -212,12 +212,12 @@ def _checked(connection: DuckDBPyConnection, read: _Read, faults: Faults) -> tup
     Raises:
         DatasetError: Something is wrong, here or in what was noted before.
     """
-    from leadline.tasks.db.connection import sql
+    from leadline.tasks.db.statements import sql
     from leadline.tasks.load.checks import Checks
 
     checks = Checks(connection, faults, {"condition": read.converter.condition_column})
     repeats = checks.number_repeats()
-    connection.execute(sql("load_cases"))
+    connection.execute(sql("load/cases"))
     known = read.models.with_answers()
     checks.check({model.id: model.key for model in known}, declared=read.converter.declares_cases)
     if faults:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.errors import StoreError
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 from leadline.tasks.store.scratch import scratch_folder
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def staging(store: Store) -> Iterator[DuckDBPyConnection]:
             # What is read once or twice is not worth compressing, nor saving every 16 MB.
             connection.execute("SET force_compression = 'uncompressed'; SET wal_autocheckpoint = '256MB'")
             connection.execute("SET enable_progress_bar = false")  # DuckDB would draw one on standard output
-            connection.execute(sql("load_staging"))
+            connection.execute(sql("load/staging"))
             try:
                 yield connection
             except (duckdb.IOException, duckdb.OutOfMemoryException, OSError) as error:

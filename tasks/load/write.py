@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leadline.tasks.db.connection import DATASET_TABLES, literal, sql
+from leadline.tasks.db.connection import DATASET_TABLES, literal
+from leadline.tasks.db.statements import sql
 from leadline.tasks.load.dataset_models import Model
 
 if TYPE_CHECKING:
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 ROW_GROUP: Final = 20_480
 """Rows of a Parquet row group: what is skipped or read as a whole."""
-
-_TABLE: Final = re.compile(r"^-- table: (\w+)\n", re.MULTILINE)
 
 
 def write_tables(connection: DuckDBPyConnection, models: list[Model], folder: Path) -> None:
@@ -26,9 +24,8 @@ def write_tables(connection: DuckDBPyConnection, models: list[Model], folder: Pa
     for model in models:
         line = [model.id, model.key, model.name, model.version]
         connection.execute("INSERT INTO staged_models VALUES (?, ?, ?, ?)", line)
-    connection.execute(sql("load_macros"))
-    parts = _TABLE.split(sql("load_write"))
-    queries = dict(zip(parts[1::2], parts[2::2], strict=True))
+    connection.execute(sql("load/macros"))
+    queries = {table: sql(f"load/write_{table}") for table in DATASET_TABLES}
     queries["digests"] = queries["digests"].format(cases=literal(folder / "cases.parquet"))
     for table in DATASET_TABLES:
         connection.execute(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leadline.evaluators.core.base import Lane
 from leadline.tasks.db.connection import literal
+from leadline.tasks.db.statements import sql
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.store.store import Run, Store
 
@@ -103,25 +104,14 @@ def cut(
     chunks: list[Chunk] = []
     for lane in LANES:
         ids = [job.evaluator_id for job in jobs if job.lane == lane]
-        connection.execute(
-            "CREATE OR REPLACE TEMP TABLE lane AS SELECT row_id, evaluator_id, trial, key, "
-            "dense_rank() OVER (ORDER BY row_id) - 1 AS position "
-            "FROM to_compute WHERE evaluator_id IN (SELECT unnest(?)) ORDER BY row_id, evaluator_id, trial",
-            [ids],
-        )
+        connection.execute(sql("plan/lane"), [ids])
         ((rows, scores),) = connection.execute("SELECT coalesce(max(position) + 1, 0), count(*) FROM lane").fetchall()
         if not rows:
             continue
-        connection.execute(
-            f"COPY (SELECT row_id, evaluator_id, trial, key FROM lane ORDER BY row_id, evaluator_id, trial) "
-            f"TO {literal(run.plan / f'{lane}.parquet')} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20480)"
-        )
+        connection.execute(sql("plan/write_lane").format(file=literal(run.plan / f"{lane}.parquet")))
         served = (workers or {}).get(lane, 0)
         size = shard_size(lane, rows, scores, served) if served else local_chunk_size(lane, rows, processes)
-        windows = connection.execute(
-            f"SELECT position // {size} AS number, min(row_id), max(row_id), count(DISTINCT row_id), count(*) "
-            "FROM lane GROUP BY number ORDER BY number"
-        ).fetchall()
+        windows = connection.execute(sql("plan/windows").format(size=size)).fetchall()
         chunks += [Chunk(store.location, run.id, dataset, lane, *window) for window in windows]
     return tuple(chunks)
 

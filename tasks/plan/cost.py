@@ -14,7 +14,7 @@ from leadline.evaluators.judge.engine.client import CHARACTERS_PER_TOKEN
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.judge.engine.prices import cost
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 from leadline.tasks.plan.chunks import local_chunk_size
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.score.canaries import Canary
@@ -64,7 +64,7 @@ def estimate(connection: DuckDBPyConnection, job: EvaluatorJob, settings: Settin
     per_row = evaluator.calls_per_row() if isinstance(evaluator, JudgeEvaluator) else 1.0
     length = " + ".join(_LENGTHS[field] for field in evaluator.reads if field in _LENGTHS) or "0"
     scores, characters = connection.execute(
-        sql("estimate").format(length=length, evaluator_id=job.evaluator_id)
+        sql("plan/estimate").format(length=length, evaluator_id=job.evaluator_id)
     ).fetchall()[0]
     calls = math.ceil(scores * per_row)
     judge = _judge(evaluator, settings)

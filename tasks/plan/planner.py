@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leadline.evaluators.core.row import OUTPUTS, RowField
-from leadline.tasks.db.connection import literal, sql
+from leadline.tasks.db.connection import literal
+from leadline.tasks.db.statements import sql
 from leadline.tasks.plan.jobs import EvaluatorJob
-from leadline.tasks.store.parquet import intact_parquet_files
+from leadline.tasks.store.parquet_files import intact_parquet_files
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
@@ -55,12 +56,8 @@ def plan(
         model_keys: Only the rows of these models; all when empty.
     """
     store.sync(store.scores(job.evaluator, job.config) for job in jobs if not job.error)
-    connection.execute(sql("keys"))
-    connection.execute(
-        "CREATE OR REPLACE TEMP TABLE chosen AS SELECT row_id FROM rows JOIN models USING (model_id)"
-        + (" WHERE model_key IN (SELECT unnest(?))" if model_keys else ""),
-        [list(model_keys)] if model_keys else [],
-    )
+    connection.execute(sql("plan/tables"))
+    connection.execute(sql("plan/chosen_models"), {"models": list(model_keys)})
     groups: dict[tuple[RowField, ...], int] = {}
     for job in jobs:
         if job.reads not in groups:
@@ -77,10 +74,7 @@ def reads_ids(jobs: Sequence[EvaluatorJob]) -> dict[int, int]:
 
 def _make_keys(connection: DuckDBPyConnection, reads_id: int, reads: Sequence[RowField]) -> None:
     parts = ", ".join(f"coalesce(hex({field.value}), '-')" for field in reads)
-    connection.execute(
-        f"INSERT INTO keys SELECT {reads_id}, row_id, unhex(substr(sha256(concat_ws('|', {parts})), 1, 32)) "
-        "FROM digests SEMI JOIN chosen USING (row_id)"
-    )
+    connection.execute(sql("plan/keys").format(reads_id=reads_id, parts=parts))
 
 
 def _need(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, reads_id: int) -> Need:
@@ -91,18 +85,10 @@ def _need(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, reads
     answered = " AND ".join(f"{field.value} IS NOT NULL" for field in outputs) or "true"
     failed = "error IS NOT NULL" if outputs else "false"
     connection.execute(
-        f"""
-        INSERT INTO plan
-        SELECT {job.evaluator_id}, row_id,
-               CASE WHEN NOT ({present}) THEN 'not_applicable'
-                    WHEN {failed} THEN 'host_error'
-                    WHEN NOT ({answered}) THEN 'not_applicable'
-                    ELSE 'score' END
-        FROM digests SEMI JOIN chosen USING (row_id) JOIN (SELECT row_id, error FROM rows) USING (row_id)
-        """
+        sql("plan/states").format(evaluator_id=job.evaluator_id, present=present, answered=answered, failed=failed)
     )
     if evaluator.max_rows is not None:
-        _limit(connection, job, evaluator.max_rows)
+        connection.execute(sql("plan/limit"), {"evaluator_id": job.evaluator_id, "most": evaluator.max_rows})
     counts = dict(
         connection.execute(
             "SELECT state, count(*) FROM plan WHERE evaluator_id = ? GROUP BY state", [job.evaluator_id]
@@ -119,37 +105,10 @@ def _need(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, reads
     )
 
 
-def _limit(connection: DuckDBPyConnection, job: EvaluatorJob, most: int) -> None:
-    """Keep the first rows, case by case, so that all models are measured on the same cases."""
-    connection.execute(
-        """
-        UPDATE plan SET state = 'over_limit'
-        WHERE evaluator_id = $evaluator_id AND state = 'score' AND row_id NOT IN (
-            SELECT row_id
-            FROM plan JOIN (SELECT row_id, case_id, model_id FROM rows) USING (row_id)
-            WHERE evaluator_id = $evaluator_id AND state = 'score'
-            ORDER BY case_id, model_id, row_id
-            LIMIT $most
-        )
-        """,
-        {"evaluator_id": job.evaluator_id, "most": most},
-    )
-
-
 def _missing(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, reads_id: int) -> tuple[int, int]:
     if job.error:
         return 0, 0
-    connection.execute(
-        """
-        CREATE OR REPLACE TEMP TABLE wanted AS
-        SELECT keys.key, min(keys.row_id) AS row_id, trials.trial
-        FROM keys JOIN plan ON plan.row_id = keys.row_id AND plan.evaluator_id = ? AND plan.state = 'score',
-             range(?) AS trials(trial)
-        WHERE keys.reads_id = ?
-        GROUP BY keys.key, trials.trial
-        """,
-        [job.evaluator_id, job.trials, reads_id],
-    )
+    connection.execute(sql("plan/wanted"), [job.evaluator_id, job.trials, reads_id])
     held = segments(store.scores(job.evaluator, job.config))
     known = f"ANTI JOIN (SELECT key, trial FROM read_parquet({held})) AS held USING (key, trial)" if held else ""
     connection.execute(f"INSERT INTO to_compute SELECT {job.evaluator_id}, row_id, trial, key FROM wanted {known}")

@@ -21,7 +21,8 @@ from leadline.evaluators.core.suites import suite
 from leadline.evaluators.core.text import nouns
 from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.weights import status
-from leadline.tasks.db.connection import attach_dataset, connect, sql
+from leadline.tasks.db.connection import attach_dataset, connect
+from leadline.tasks.db.statements import sql
 
 NOT_HERE: Final = "not on this machine"
 """Ends the reason for leaving out an evaluator whose weights could be fetched."""
@@ -126,7 +127,7 @@ def applicable_to(choice: Choice, dataset: Path) -> Choice:
     """
     with connect() as connection:
         attach_dataset(connection, dataset)
-        texts, *geometries, instances = connection.execute(sql("fitting")).fetchall()[0]
+        texts, *geometries, instances = connection.execute(sql("plan/dataset_kind")).fetchall()[0]
     present = {name for name, there in zip(("whole", "box", "polygon", "raster"), geometries, strict=True) if there}
     if present and not instances:
         present = {"region"}

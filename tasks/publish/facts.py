@@ -6,10 +6,9 @@ import json
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.views import (
     Aggregate,
     EvaluatorView,
@@ -28,13 +27,6 @@ if TYPE_CHECKING:
 _NAMESPACE: Final = uuid.UUID("6b5a4c50-1f0e-5d0c-9a43-6c6561646c69")
 
 
-@cache
-def statements() -> Mapping[str, str]:
-    """Return the statements of ``publish.sql`` by name."""
-    parts = re.split(r"^-- statement: (\w+)\n", sql("publish"), flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
-
-
 def folder_name(run_id: str, evaluator: str) -> str:
     """Return the name of an evaluator's folder: the same whenever the same run is published again."""
     safe = re.sub(r"[^0-9A-Za-z_-]", "_", evaluator)[:80]
@@ -43,12 +35,12 @@ def folder_name(run_id: str, evaluator: str) -> str:
 
 def collect(connection: DuckDBPyConnection, run_id: str, record: Mapping[str, Any]) -> Facts:
     """Read everything but single rows, and leave the views ``run_models`` and ``run_rows`` on the connection."""
-    connection.execute(statements()["run_models"])
-    connection.execute(statements()["run_rows"])
+    connection.execute(sql("publish/run_models"))
+    connection.execute(sql("publish/run_rows"))
     problems = tuple(_finding(line) for line in _fetch(connection, "problems"))
     insights = tuple(_finding(line) for line in _fetch(connection, "insights"))
-    ((n_cases, n_rows, n_flips),) = connection.execute(statements()["sizes"]).fetchall()
-    counted = dict(connection.execute(statements()["counts"]).fetchall())
+    ((n_cases, n_rows, n_flips),) = connection.execute(sql("publish/sizes")).fetchall()
+    counted = dict(connection.execute(sql("publish/counts")).fetchall())
     return Facts(
         run_id=run_id,
         record=record,
@@ -72,7 +64,7 @@ def collect(connection: DuckDBPyConnection, run_id: str, record: Mapping[str, An
 
 
 def _fetch(connection: DuckDBPyConnection, name: str) -> list[dict[str, Any]]:
-    cursor = connection.execute(statements()[name])
+    cursor = connection.execute(sql(f"publish/{name}"))
     names = [column[0] for column in cursor.description or ()]
     return [dict(zip(names, line, strict=True)) for line in cursor.fetchall()]
 
@@ -107,9 +99,7 @@ def _finding(line: dict[str, Any]) -> PublishedFinding:
 def _row_names(connection: DuckDBPyConnection, findings: Sequence[PublishedFinding]) -> dict[int, tuple[str, str]]:
     if not any(finding.row_ids for finding in findings):
         return {}
-    return {
-        row_id: (case, model) for row_id, case, model in connection.execute(statements()["finding_rows"]).fetchall()
-    }
+    return {row_id: (case, model) for row_id, case, model in connection.execute(sql("publish/finding_rows")).fetchall()}
 
 
 def _object(text: str | None) -> dict[str, Any]:

@@ -24,9 +24,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 from leadline.tasks.publish import jsonio
-from leadline.tasks.publish.facts import statements
 from leadline.tasks.store.files import digest, replacing, write_json
 from leadline.tasks.store.store import Run
 
@@ -120,7 +119,7 @@ def rows_files(connection: DuckDBPyConnection, run: Run, dataset: str | None) ->
     """
     import duckdb
 
-    inputs = dict(connection.execute(statements()["eval_inputs"]).fetchall())
+    inputs = dict(connection.execute(sql("publish/eval_inputs")).fetchall())
     common = digest({"dataset": dataset or ["of", run.id], "writer": _writer(), "duckdb": duckdb.__version__})
     return RowsFiles(run, common, inputs, dict(_earlier(run)))
 

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.analyse.statistics import wilson
-from leadline.tasks.db.connection import open_run, sql
+from leadline.tasks.db.connection import open_run
+from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 from leadline.tasks.store.store import Run, Store
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.analyse.findings.wording import listing
-from leadline.tasks.db.connection import connect, sql
+from leadline.tasks.db.connection import connect
+from leadline.tasks.db.statements import sql
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.errors import UsageError
-from leadline.tasks.db.connection import DATASET_TABLES, connect, literal, sql
+from leadline.tasks.db.connection import DATASET_TABLES, connect, literal
+from leadline.tasks.db.statements import sql
 from leadline.tasks.runs.lookup import summary
 from leadline.tasks.store.store import Run, Store
 
@@ -111,13 +112,13 @@ def archive(store: Store, runs: Sequence[Run] | None = None) -> Iterator[Archive
         files = _show_datasets(
             opened, store, {run: known["dataset"] for run, known in summaries.items() if known["dataset"]}
         )
-        connection.execute(sql("query"))
+        connection.execute(sql("query/views"))
         _lock(connection, store, files)
         yield opened
 
 
 def _show_runs(connection: DuckDBPyConnection, summaries: Sequence[dict[str, Any]]) -> None:
-    connection.execute(sql("query_runs"))
+    connection.execute(sql("query/runs"))
     if summaries:
         columns = ", ".join("?" for _ in summaries[0])
         lines = [[*list(known.values())[:-1], json.dumps(known["record"])] for known in summaries]

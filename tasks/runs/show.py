@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
-from functools import cache
 from typing import Any, Final
 
 from leadline.evaluators.core.errors import UsageError
-from leadline.tasks.db.connection import open_run, sql
+from leadline.tasks.db.connection import open_run
+from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 from leadline.tasks.runs.lookup import summary
 from leadline.tasks.runs.older_runs import complete
 from leadline.tasks.store.store import Run, Store
 
 _JSON_COLUMNS: Final = ("attrs", "reasons", "metadata", "evidence", "flags")
-
-
-@cache
-def _statements() -> dict[str, str]:
-    parts = re.split(r"^-- (\w+)$", sql("show"), flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def overview(store: Store, run: Run) -> dict[str, Any]:
@@ -33,7 +26,7 @@ def overview(store: Store, run: Run) -> dict[str, Any]:
     with open_run(store, run, read_only=True) as connection:
         lacking = complete(connection, run.id)
         names = ("board", "trial_spread", "problems", "insights")
-        found = {name: _decoded(records(connection, _statements()[name])) for name in names}
+        found = {name: _decoded(records(connection, sql(f"show/{name}"))) for name in names}
     return summary(run) | found | {"lacking": list(lacking)}
 
 
@@ -43,17 +36,16 @@ def case(store: Store, run: Run, key: str) -> dict[str, Any]:
     Raises:
         UsageError: The run's dataset has no such case.
     """
-    statements = _statements()
     with open_run(store, run, read_only=True) as connection:
         complete(connection, run.id)
-        cases = _decoded(records(connection, statements["case"], [key]))
+        cases = _decoded(records(connection, sql("show/case"), [key]))
         if not cases:
-            near = [line["case_key"] for line in records(connection, statements["near"], [key])]
+            near = [line["case_key"] for line in records(connection, sql("show/near"), [key])]
             raise UsageError(
                 f"Run {run.id} has no case {key!r}.", hint=f"The nearest: {', '.join(near)}." if near else ""
             )
         found = {
-            name: _decoded(records(connection, statements[name], [cases[0]["case_id"]]))
+            name: _decoded(records(connection, sql(f"show/{name}"), [cases[0]["case_id"]]))
             for name in ("answers", "scores", "evidence")
         }
     why = {(line.pop("row_id"), line.pop("evaluator"), line.pop("trial")): line for line in found["evidence"]}

@@ -26,7 +26,7 @@ from leadline.tasks.score.canaries import failed_by, judge_of, read_canaries
 from leadline.tasks.score.guard import score_rows, unscored
 from leadline.tasks.score.rows import NeededRow, needed_evaluators, read_chunk
 from leadline.tasks.score.worker_context import context_for
-from leadline.tasks.store.parquet import AtomicParquetWriter, atomic_parquet
+from leadline.tasks.store.parquet_files import AtomicParquetWriter, atomic_parquet
 from leadline.tasks.store.segments import StoredScore, segment_rows, unscored_rows
 from leadline.tasks.store.store import JOBS, Run, Store
 

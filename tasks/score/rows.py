@@ -11,7 +11,8 @@ import orjson
 from leadline.evaluators.core.annotations import Annotations
 from leadline.evaluators.core.row import ContextChunk as ContextChunk
 from leadline.evaluators.core.row import Row, RowField
-from leadline.tasks.db.connection import attach_dataset, connect, literal, sql
+from leadline.tasks.db.connection import attach_dataset, connect, literal
+from leadline.tasks.db.statements import sql
 
 _COLUMNS: Final[dict[RowField, str]] = {
     RowField.QUESTION: "cases.question",
@@ -49,7 +50,7 @@ def read_chunk(
         batch: Most rows per batch.
     """
     columns = dict.fromkeys(_COLUMNS[field] for field in fields)
-    statement = sql("chunk_rows").format(columns=", ".join(columns) or "NULL AS nothing", pairs=literal(pairs))
+    statement = sql("rows/chunk").format(columns=", ".join(columns) or "NULL AS nothing", pairs=literal(pairs))
     with connect(threads=1) as connection:
         attach_dataset(connection, dataset)
         reader = connection.sql(statement, params=[first, last, first, last]).to_arrow_reader(batch)
@@ -62,7 +63,7 @@ def read_rows(dataset: Path) -> list[Row]:
     columns = ", ".join(dict.fromkeys(_COLUMNS.values()))
     with connect(threads=1) as connection:
         attach_dataset(connection, dataset)
-        reader = connection.sql(sql("all_rows").format(columns=columns)).to_arrow_reader(1_000)
+        reader = connection.sql(sql("rows/all").format(columns=columns)).to_arrow_reader(1_000)
         return [_needed(line | {"jobs": []}).row for batch in reader for line in batch.to_pylist()]
 
 

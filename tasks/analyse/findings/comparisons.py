@@ -12,7 +12,7 @@ from leadline.tasks.analyse.findings.finding import RETRIEVAL, Finding
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.analyse.findings.wording import count, listing, number
 from leadline.tasks.analyse.statistics import Differences, differ
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 
 _UNSURE: Final = "Add test cases before choosing between these models, or choose by cost and time."

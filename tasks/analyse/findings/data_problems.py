@@ -9,7 +9,7 @@ from leadline.evaluators.core.row import RowField, Severity
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.analyse.findings.wording import count, listing, number, quoted
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 
 

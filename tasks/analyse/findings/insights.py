@@ -12,7 +12,7 @@ from leadline.tasks.analyse.findings import comparisons
 from leadline.tasks.analyse.findings.finding import Finding, lines, merge
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.analyse.findings.wording import count, number, quoted
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines, show_targets
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from leadline.evaluators.core.row import Severity
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.analyse.findings.wording import count, listing, number, percent, quoted
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
--- What `leadline show` prints of one run; statements are separated by lines `-- name`.
+-- What `leadline show` prints of one run.
 
--- board
+-- statement: board
 SELECT
     evaluators.evaluator, metrics.metric, metrics.name AS metric_name, metrics.is_primary, models.model_key AS model,
     aggregates.value, aggregates.ci_low, aggregates.ci_high, aggregates.ci_method,
@@ -15,7 +15,7 @@ ORDER BY
     CASE WHEN metrics.higher_is_better THEN -aggregates.value ELSE aggregates.value END NULLS LAST,
     models.model_id;
 
--- trial_spread
+-- statement: trial_spread
 SELECT
     evaluators.evaluator, metrics.metric, metrics.is_primary, models.model_key AS model,
     trial_spread.* EXCLUDE (metric_id, model_id)
@@ -25,7 +25,7 @@ JOIN evaluators USING (evaluator_id)
 JOIN models USING (model_id)
 ORDER BY evaluators.evaluator_id, metrics.is_primary DESC, metrics.metric_id, models.model_id;
 
--- problems
+-- statement: problems
 SELECT
     problems.severity, problems.type, problems.instrument, evaluators.evaluator, metrics.metric,
     models.model_key AS model, problems.description, problems.actions, problems.attrs::JSON AS attrs,
@@ -36,7 +36,7 @@ LEFT JOIN metrics USING (metric_id)
 LEFT JOIN models USING (model_id)
 ORDER BY problems.problem_id;
 
--- insights
+-- statement: insights
 SELECT
     insights.type, evaluators.evaluator, metrics.metric, models.model_key AS model,
     insights.description, insights.actions, insights.attrs::JSON AS attrs
@@ -46,19 +46,19 @@ LEFT JOIN metrics USING (metric_id)
 LEFT JOIN models USING (model_id)
 ORDER BY insights.insight_id;
 
--- case
+-- statement: case
 SELECT * FROM cases WHERE case_key = ?;
 
--- near
+-- statement: near
 SELECT case_key FROM cases ORDER BY jaro_winkler_similarity(case_key, ?) DESC, case_id LIMIT 3;
 
--- answers
+-- statement: answers
 SELECT rows.row_id, models.model_key AS model, rows.* EXCLUDE (row_id, case_id, model_id)
 FROM rows JOIN models USING (model_id)
 WHERE rows.case_id = ?
 ORDER BY models.model_id;
 
--- scores
+-- statement: scores
 SELECT
     scores.row_id, evaluators.evaluator, metrics.metric, scores.trial, scores.status::VARCHAR AS status, scores.reason,
     scores.value, metrics.threshold,
@@ -73,7 +73,7 @@ JOIN evaluators USING (evaluator_id)
 WHERE scores.row_id IN (SELECT row_id FROM rows WHERE case_id = ?)
 ORDER BY scores.row_id, evaluators.evaluator_id, metrics.is_primary DESC, metrics.metric_id, scores.trial;
 
--- evidence
+-- statement: evidence
 SELECT evidence.row_id, evaluators.evaluator, evidence.trial, evidence.evidence, evidence.flags, evidence.error
 FROM evidence JOIN evaluators USING (evaluator_id)
 WHERE evidence.row_id IN (SELECT row_id FROM rows WHERE case_id = ?)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 import orjson
 
 from leadline.evaluators.core.annotations import DEFAULT_KEY
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 from leadline.tasks.load.annotations import box, polygon, raster
 from leadline.tasks.load.faults import Place
 from leadline.tasks.load.formats.base import Columns, Converter
@@ -53,7 +53,7 @@ class Coco(Converter):
         (_, truth), *results = source.parts
         segmented = self._segmented(record.get("geometry"), [file for _, file in results])
         connection = self.batches.connection
-        connection.execute(sql("load_coco"))
+        connection.execute(sql("load/coco"))
         self._stage = _Stage(connection)
         self._read_truth(truth, segmented=segmented)
         for number, (model, file) in enumerate(results):
@@ -125,13 +125,13 @@ class Coco(Converter):
         if self.faults.unreadable:
             return
         for row, part, message in self.batches.connection.execute(
-            f"{sql('load_coco_faults')} LIMIT {max(0, self.faults.room)}", {"file": number}
+            f"{sql('load/coco_faults')} LIMIT {max(0, self.faults.room)}", {"file": number}
         ).fetchall():
             self.faults.add(Place(row, part), "", message)
 
     def _emit(self, models: list[str]) -> None:
         """Stage the cases and rows, image by image in the order of the ground truth."""
-        cursor = self.batches.connection.cursor().execute(sql("load_coco_rows"), {"models": len(models)})
+        cursor = self.batches.connection.cursor().execute(sql("load/coco_rows"), {"models": len(models)})
         nothing = (None, None, None, None)
         case = ("", False, 0)
         while lines := cursor.fetchmany(_FETCHED):

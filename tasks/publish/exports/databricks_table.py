@@ -9,15 +9,14 @@ so that they are an evaluation set again. The metrics carry the shares and means
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.errors import UsageError
-from leadline.tasks.db.connection import literal, open_run, sql
+from leadline.tasks.db.connection import literal, open_run
+from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.exports.databricks_assessment import assessment
 from leadline.tasks.runs.older_runs import complete
 from leadline.tasks.store.files import replacing
@@ -182,31 +181,25 @@ def make_tables(connection: DuckDBPyConnection, judges: Sequence[JudgeColumns], 
     """Create the temporary tables ``eval_results`` and ``eval_metrics``."""
     for judge in judges:
         connection.execute(
-            _statements()[judge.kind].format(
+            sql(f"databricks/{judge.kind}").format(
                 table=judge.table, evaluator_id=judge.evaluator_id, metric_id=judge.metric_id
             )
         )
     overall = assessment(judges)
     connection.execute(
-        _statements()["rows"].format(
+        sql("databricks/rows").format(
             columns=", ".join(column for judge in judges for column in judge.of_rows(lists_as_json=lists_as_json)),
             metric_ids=", ".join(str(judge.metric_id) for judge in judges),
             joins=" ".join(f"LEFT JOIN {judge.table} USING (row_id, trial)" for judge in judges),
-            lists=_statements()["lists_as_json" if lists_as_json else "lists"],
+            lists=sql(f"databricks/{'lists_as_json' if lists_as_json else 'lists'}"),
             rating=overall["rating"],
             root_cause=overall["root_cause"],
             rationale=overall["rationale"],
         )
     )
     connection.execute(
-        _statements()["runs"].format(columns=", ".join(column for judge in judges for column in judge.of_metrics()))
+        sql("databricks/runs").format(columns=", ".join(column for judge in judges for column in judge.of_metrics()))
     )
-
-
-@cache
-def _statements() -> dict[str, str]:
-    parts = re.split(r"^-- statement: (\w+)\n", sql("databricks"), flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def _quoted(name: str) -> str:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.tasks.db.connection import literal
+from leadline.tasks.db.statements import sql
 from leadline.tasks.publish import jsonio
 from leadline.tasks.publish.exports import tree_layout
 from leadline.tasks.publish.exports.describe import descriptor
-from leadline.tasks.publish.facts import statements
 from leadline.tasks.publish.reuse import RowsFiles
 from leadline.tasks.publish.views import EvaluatorView, Facts
 
@@ -26,7 +26,7 @@ formats; where they take more, the files name the rows and leave their texts in 
 
 def fits_texts(connection: DuckDBPyConnection, facts: Facts) -> bool:
     """Return whether every evaluator's files can repeat the texts of the rows."""
-    ((size,),) = connection.execute(statements()["text_size"]).fetchall()
+    ((size,),) = connection.execute(sql("publish/text_size")).fetchall()
     return int(size) * max(1, sum(evaluator.keeps_rows for evaluator in facts.evaluators)) <= TEXT_BUDGET
 
 
@@ -74,7 +74,7 @@ def _columns(evaluator: EvaluatorView) -> dict[int, str]:
 def _make_rows(connection: DuckDBPyConnection, evaluator: EvaluatorView, columns: Mapping[int, str]) -> None:
     """Create the table ``eval_rows``."""
     connection.execute(
-        statements()["eval_rows"].format(
+        sql("publish/eval_rows").format(
             pivot="".join(
                 f"max(value) FILTER (metric_id = {number} AND status = 'scored') AS {name},\n"
                 for number, name in columns.items()
@@ -89,8 +89,8 @@ def _make_rows(connection: DuckDBPyConnection, evaluator: EvaluatorView, columns
 def _write_flat(
     connection: DuckDBPyConnection, columns: Mapping[int, str], csv: Path, parquet: Path, *, texts: bool
 ) -> None:
-    flat = statements()["eval_flat"].format(
-        texts=statements()["eval_flat_texts"] if texts else "",
+    flat = sql("publish/eval_flat").format(
+        texts=sql("publish/eval_flat_texts") if texts else "",
         metrics="".join(f"{name}, " for name in columns.values()),
     )
     connection.execute(f"COPY ({flat}) TO {literal(csv)} (FORMAT csv, HEADER)")
@@ -99,8 +99,8 @@ def _write_flat(
 
 def _json_query(evaluator: EvaluatorView, columns: Mapping[int, str], splitter: str, *, texts: bool) -> str:
     primary = evaluator.primary
-    return statements()["eval_json"].format(
-        texts=statements()["eval_json_texts"] if texts else "",
+    return sql("publish/eval_json").format(
+        texts=sql("publish/eval_json_texts") if texts else "",
         metrics="".join(
             f"CASE WHEN isfinite({name}) THEN to_json({name}) WHEN {name} > 0 THEN to_json('Infinity')"
             f" WHEN {name} < 0 THEN to_json('-Infinity') END AS {name}, "

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.tasks.db.statements import sql
 from leadline.tasks.publish import jsonio
 from leadline.tasks.publish.exports import tree_layout
 from leadline.tasks.publish.exports.describe import metric_meta
-from leadline.tasks.publish.facts import statements
 from leadline.tasks.publish.templating import render
 from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, MetricView, ModelView, number
 
@@ -96,7 +96,7 @@ def hardest_cases(connection: DuckDBPyConnection, evaluator: EvaluatorView) -> l
     primary = evaluator.primary
     if primary is None or primary.threshold is None or primary.dataset_level:
         return []
-    query = statements()["hardest"].format(
+    query = sql("publish/hardest").format(
         fails=f"value {'<' if primary.higher_is_better else '>'} {primary.threshold!r}::DOUBLE"
         if abs(primary.threshold) != float("inf")
         else "false",

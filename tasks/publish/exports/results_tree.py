@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leadline.evaluators.core.text import count
+from leadline.tasks.db.statements import sql
 from leadline.tasks.publish import jsonio
 from leadline.tasks.publish.exports import tree_layout
 from leadline.tasks.publish.exports.describe import descriptor, finding
 from leadline.tasks.publish.exports.eval_results import KIND, write_eval_results
 from leadline.tasks.publish.exports.leaderboards import hardest_cases, kind, standings, write_leaderboards
-from leadline.tasks.publish.facts import statements
 from leadline.tasks.publish.report.details_page import write_details
 from leadline.tasks.publish.reuse import RowsFiles
 from leadline.tasks.publish.templating import render, visible
@@ -81,7 +81,7 @@ def _write_log(connection: DuckDBPyConnection, facts: Facts, evaluator: Evaluato
     for lost in facts.unmeasured:
         if lost.evaluator_id == evaluator.id:
             lines.append(f"{count(lost.n_rows, 'row')} unscored: {lost.reason}")
-    query = statements()["error_messages"].format(
+    query = sql("publish/error_messages").format(
         metric_ids=", ".join(str(metric.id) for metric in evaluator.metrics) or "NULL", evaluator_id=evaluator.id
     )
     for reason, message, rows in connection.execute(query).fetchall():

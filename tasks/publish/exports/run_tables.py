@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.tasks.db.connection import literal
+from leadline.tasks.db.statements import sql
 from leadline.tasks.publish import jsonio
 from leadline.tasks.publish.exports import describe
 from leadline.tasks.publish.exports.leaderboards import standings
-from leadline.tasks.publish.facts import statements
 from leadline.tasks.publish.reuse import RowsFiles
 from leadline.tasks.publish.views import Facts, FlipRate, TrialSpread
 
@@ -39,7 +39,7 @@ def write_tables(connection: DuckDBPyConnection, facts: Facts, folder: Path, kep
 
     def write(tables: Iterable[tuple[str, str, str]]) -> None:
         for name, file, how in tables:
-            connection.execute(f"COPY ({statements()[name]}) TO {literal(folder / file)} ({how})")
+            connection.execute(f"COPY ({sql(f'publish/{name}')}) TO {literal(folder / file)} ({how})")
 
     parts = [
         [evaluator.key, kept.inputs.get(evaluator.id), [m.key for m in sorted(evaluator.metrics, key=lambda m: m.id)]]
@@ -128,7 +128,7 @@ def _spread(facts: Facts, item: FlipRate | TrialSpread) -> dict[str, Any]:
 
 
 def _flips(connection: DuckDBPyConnection) -> Iterator[dict[str, Any]]:
-    cursor = connection.execute(statements()["flips_table"])
+    cursor = connection.execute(sql("publish/flips_table"))
     names = [column[0] for column in cursor.description or ()]
     while lines := cursor.fetchmany(10_000):
         for line in lines:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.text import count, nouns
-from leadline.tasks.publish.facts import statements
+from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.numbers import ABSENT, RANGE, bound, figure, percent
 from leadline.tasks.publish.views import Aggregate, Facts, MetricView, ModelView
 
@@ -166,7 +166,7 @@ def distributions(connection: DuckDBPyConnection, facts: Facts) -> dict[int, Dis
     counts: dict[int, dict[int, list[int]]] = {}
     axes: dict[int, tuple[float, float]] = {}
     for metric_id, model_id, low, high, position, n in connection.execute(
-        statements()["histograms"].format(bins=BINS)
+        sql("publish/histograms").format(bins=BINS)
     ).fetchall():
         axes[metric_id] = (low, high)
         counts.setdefault(metric_id, {}).setdefault(model_id, [0] * BINS)[position] = n

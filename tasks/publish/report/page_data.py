@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.tasks.db.statements import sql
 from leadline.tasks.publish import jsonio
-from leadline.tasks.publish.facts import statements
 from leadline.tasks.publish.reuse import RowsFiles
 from leadline.tasks.publish.views import Facts, MetricView, PublishedFinding, number
 
@@ -61,7 +61,7 @@ def kept_page_data(connection: DuckDBPyConnection, facts: Facts, kept: RowsFiles
             (metric, evaluator.label(metric)) for evaluator in facts.evaluators for metric in evaluator.metrics
         ],
         "problems": facts.problems[:MAX_PROBLEMS],
-        "flips": connection.execute(statements()["flips_digest"]).fetchall(),
+        "flips": connection.execute(sql("publish/flips_digest")).fetchall(),
     }
     content = kept.remember(FILE, parts, lambda: jsonio.dump(page_data(connection, facts)))
     return PageData(**jsonio.load(content.decode()))
@@ -98,7 +98,7 @@ def _pack(connection: DuckDBPyConnection, facts: Facts, budget: int) -> PageData
         "trials": _trials(connection, positions, at),
         "unscored": _unscored(connection, evaluators, at),
         "evidence": _evidence(connection, evaluators, at),
-        "flipped": [row_id for (row_id,) in connection.execute(statements()["flipped_rows"]).fetchall()],
+        "flipped": [row_id for (row_id,) in connection.execute(sql("publish/flipped_rows")).fetchall()],
         "flips": flips,
         "problems": problems,
     }
@@ -114,7 +114,7 @@ def _pack(connection: DuckDBPyConnection, facts: Facts, budget: int) -> PageData
 def _choose(connection: DuckDBPyConnection, budget: int) -> None:
     """Fill the table ``page_cases``. A case that does not fit any more makes room for smaller ones."""
     chosen: list[int] = []
-    cursor = connection.execute(statements()["page_ranking"])
+    cursor = connection.execute(sql("publish/page_ranking"))
     while lines := cursor.fetchmany(10_000):
         for case_id, size in lines:
             if size <= budget and len(chosen) < MAX_CASES:
@@ -137,7 +137,7 @@ def _labels(connection: DuckDBPyConnection, view: str, column: str) -> str:
 
 def _cases(connection: DuckDBPyConnection) -> list[dict[str, Any]]:
     labels = _labels(connection, "cases", "expected_annotations")
-    cursor = connection.execute(statements()["page_cases"].format(labels=labels))
+    cursor = connection.execute(sql("publish/page_cases").format(labels=labels))
     names = [column[0] for column in cursor.description or ()]
     return [dict(zip(names, line, strict=True)) for line in cursor.fetchall()]
 
@@ -151,7 +151,7 @@ def _rows(
     }
     chunks: dict[str, int] = {}
     for row_id, case, model, answer, error, duration, cost, context in connection.execute(
-        statements()["page_rows"].format(labels=_labels(connection, "run_rows", "predicted_annotations"))
+        sql("publish/page_rows").format(labels=_labels(connection, "run_rows", "predicted_annotations"))
     ).fetchall():
         values = (row_id, cases[case], models[model], answer, error, number(duration), number(cost))
         for name, value in zip(rows, values, strict=False):
@@ -180,7 +180,7 @@ def _scores(connection: DuckDBPyConnection, metrics: dict[int, int], at: dict[in
     """Return a column per metric: a number, or null where there is none."""
     import numpy as np
 
-    found: Mapping[str, Any] = connection.execute(statements()["page_scores"]).fetchnumpy()
+    found: Mapping[str, Any] = connection.execute(sql("publish/page_scores")).fetchnumpy()
     known = np.isin(found["metric_id"], list(metrics)) & np.isin(found["row_id"], list(at))
     value = found["value"][known]
     item = value.astype(object)
@@ -212,7 +212,7 @@ def _trials(
 ) -> dict[int, dict[int, list[Any]]]:
     """Return per row and metric what each trial said, where there were several."""
     found: dict[int, dict[int, list[Any]]] = {}
-    for metric, row_id, values in connection.execute(statements()["page_trials"]).fetchall():
+    for metric, row_id, values in connection.execute(sql("publish/page_trials")).fetchall():
         if metric in metrics and row_id in at:
             said = [None if value is None else number(_short(value)) for value in values]
             found.setdefault(at[row_id], {})[metrics[metric]] = said
@@ -223,7 +223,7 @@ def _unscored(
     connection: DuckDBPyConnection, evaluators: dict[int, int], at: dict[int, int]
 ) -> dict[int, dict[int, str]]:
     found: dict[int, dict[int, str]] = {}
-    for evaluator, row_id, reason in connection.execute(statements()["page_unscored"]).fetchall():
+    for evaluator, row_id, reason in connection.execute(sql("publish/page_unscored")).fetchall():
         if row_id in at:
             found.setdefault(at[row_id], {})[evaluators[evaluator]] = reason
     return found
@@ -234,7 +234,7 @@ def _evidence(
 ) -> dict[int, list[list[Any]]]:
     """Return per row: [evaluator, message, spans, data, error]."""
     found: dict[int, list[list[Any]]] = {}
-    for evaluator, row_id, text, error in connection.execute(statements()["page_evidence"]).fetchall():
+    for evaluator, row_id, text, error in connection.execute(sql("publish/page_evidence")).fetchall():
         if row_id not in at or evaluator not in evaluators:
             continue
         value = _object(text)
@@ -261,7 +261,7 @@ def _is_span(span: Any) -> bool:
 
 
 def _flips(connection: DuckDBPyConnection, metrics: dict[int, int], models: dict[int, int]) -> list[dict[str, Any]]:
-    lines = connection.execute(statements()["page_flips"].format(limit=MAX_FLIPS)).fetchall()
+    lines = connection.execute(sql("publish/page_flips").format(limit=MAX_FLIPS)).fetchall()
     return [
         {
             "metric": metrics[metric],

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.errors import StoreError
 from leadline.tasks.store.locks import locked_if_free
-from leadline.tasks.store.parquet import warn_damaged
+from leadline.tasks.store.parquet_files import warn_damaged
 from leadline.tasks.store.store import Store
 from leadline.tasks.store.vectors.vector_files import as_table, read_digests, read_table, read_vectors, write_vectors
 from leadline.tasks.store.vectors.vector_index import VectorIndex, as_array

@@ -10,7 +10,8 @@ from typing import Any
 import duckdb
 
 from leadline.evaluators.core.row import RowField
-from leadline.tasks.db.connection import DATASET_TABLES, literal, sql
+from leadline.tasks.db.connection import DATASET_TABLES, literal
+from leadline.tasks.db.statements import sql
 from leadline.tasks.store.files import publish_folder
 from leadline.tasks.store.store import Store
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import duckdb
 
-from leadline.tasks.db.connection import sql
+from leadline.tasks.db.statements import sql
 from leadline.tasks.store.store import Run, Store
 from tests.support.datasets.dataset import make_dataset
 

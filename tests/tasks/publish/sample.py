@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import duckdb
 
-from leadline.tasks.db.connection import DATASET_TABLES, literal, sql
+from leadline.tasks.db.connection import DATASET_TABLES, literal
+from leadline.tasks.db.statements import sql
 from leadline.tasks.store.files import publish_folder
 from leadline.tasks.store.store import Run, Store
 

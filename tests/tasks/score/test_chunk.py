@@ -19,7 +19,7 @@ from leadline.evaluators.models.refs import ModelRef
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score import chunk as score
 from leadline.tasks.score.chunk import score_chunk
-from leadline.tasks.store import parquet
+from leadline.tasks.store import parquet_files
 from leadline.tasks.store.store import Store
 from tests.support.stores.scoring import planned, registered
 
@@ -147,7 +147,7 @@ def test_evidence_that_no_file_can_hold_costs_its_row_and_no_other(store: Store)
 def test_what_was_scored_is_written_before_the_next_batch_is_read(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "GROUP_BYTES", 1)
+    monkeypatch.setattr(parquet_files, "GROUP_BYTES", 1)
     monkeypatch.setitem(score.BATCH_ROWS, "cpu", 10)
     _, (chunk,) = planned(store, [Sound()], ANSWERS)
     assert score_chunk(chunk).scored == 25
@@ -157,7 +157,7 @@ def test_what_was_scored_is_written_before_the_next_batch_is_read(
 
 
 def test_a_chunk_that_breaks_off_leaves_no_segment(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "GROUP_BYTES", 1)
+    monkeypatch.setattr(parquet_files, "GROUP_BYTES", 1)
     monkeypatch.setitem(score.BATCH_ROWS, "cpu", 10)
     _, (chunk,) = planned(store, [Sound()], ANSWERS)
 

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from leadline.evaluators.core.errors import StoreError
-from leadline.tasks.store import parquet as module
-from leadline.tasks.store.parquet import atomic_parquet, intact_parquet_files
+from leadline.tasks.store import parquet_files as module
+from leadline.tasks.store.parquet_files import atomic_parquet, intact_parquet_files
 
 
 def numbers(first: int, count: int) -> pa.Table:
@@ -70,7 +70,7 @@ def test_a_failure_leaves_nothing_and_an_earlier_file_as_it_was(
 def test_a_killed_process_leaves_no_file_of_that_name(tmp_path: Path) -> None:
     program = (
         "import os, pathlib, signal, pyarrow as pa\n"
-        "from leadline.tasks.store.parquet import atomic_parquet\n"
+        "from leadline.tasks.store.parquet_files import atomic_parquet\n"
         f"with atomic_parquet(pathlib.Path({str(tmp_path / 'file.parquet')!r})) as file:\n"
         "    file.add(pa.table({'number': pa.array(range(1 << 18), pa.int64())}))\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -1,3 +1,6 @@
+-- The tables of the RGB paper.
+
+-- statement: rows
 -- Per model, testbed, task, noise and metric: how many rows there are, how many are scored, and how many of those are 1.
 -- What an answer of a counterfactual case is worth as a plain answer stands in the evidence.
 WITH tags AS (

@@ -1,0 +1,224 @@
+-- Aggregating the scores of a run. Names in braces are filled in by tasks/analyse.
+
+-- statement: row_means
+-- Trials averaged within their row: a row is scored if some trial was, else unscored if some trial was, else not applicable.
+CREATE OR REPLACE TEMP TABLE row_means AS
+SELECT
+    metric_id,
+    row_id,
+    CASE
+        WHEN count(value) > 0 THEN 'scored'
+        WHEN count(*) FILTER (status = 'unscored') > 0 THEN 'unscored'
+        ELSE 'not_applicable'
+    END::status AS status,
+    CASE WHEN count(value) = 0 THEN min(reason) FILTER (status = 'unscored') END AS reason,
+    avg(value) AS value
+FROM scores
+GROUP BY metric_id, row_id
+
+-- statement: targets
+-- The metrics that have a value per row. above is the least value on the upper side of the threshold: a value passes
+-- when (value >= above) = upper_is_good. The threshold itself is good in both directions, so for a metric that is
+-- better when lower the upper side starts at the next greater number. above is NULL without a threshold.
+CREATE OR REPLACE TEMP TABLE targets AS
+SELECT
+    metrics.metric_id,
+    higher_is_better AS upper_is_good,
+    CASE WHEN higher_is_better THEN threshold ELSE nextafter(threshold, 'inf'::DOUBLE) END AS above,
+    leaderboard <> 'bool' OR is_primary AS compared -- of a pass/fail board the other metrics repeat the primary one
+FROM metrics
+JOIN evaluators USING (evaluator_id)
+WHERE NOT dataset_level
+
+-- statement: cluster_rows
+-- The rows of cases that have perturbed copies, numbered so that a number stands for one original and one model.
+CREATE OR REPLACE TEMP TABLE cluster_rows AS
+SELECT row_id, (family * (SELECT max(model_id)::BIGINT + 1 FROM rows) + model_id)::UBIGINT AS cluster, model_id
+FROM rows
+JOIN families USING (case_id)
+
+-- statement: clusters
+-- How far the rows of one original and its copies deviate together from their model's mean m. With the mean c and the
+-- variance v of a cluster's n values, (sum of deviations)² - sum of squared deviations = n (n - 1) (c - m)² - n v.
+SELECT
+    metric_id,
+    model_id,
+    sum(n)::BIGINT AS n,
+    count(*) AS clusters,
+    sum(n * (n - 1) * (centre - mean) * (centre - mean) - n * variance) AS covariance
+FROM (
+    SELECT
+        metric_id,
+        any_value(model_id) AS model_id,
+        count(*) AS n,
+        avg(value) AS centre,
+        var_pop(value) AS variance
+    FROM row_scores
+    JOIN cluster_rows USING (row_id)
+    WHERE value IS NOT NULL
+    GROUP BY metric_id, cluster
+)
+JOIN sums USING (metric_id, model_id)
+GROUP BY metric_id, model_id
+
+-- statement: deviations
+-- Squared deviations by Welford's method.
+SELECT metric_id, model_id, var_pop(value) * count(value) AS squares
+FROM row_scores
+JOIN rows USING (row_id)
+WHERE metric_id IN ({metrics})
+GROUP BY metric_id, model_id
+
+-- statement: example_rows
+-- The annotations of one model's rows of some cases, and what says how large the items are: the case, or any of its rows.
+SELECT
+    case_key,
+    any_value(expected_annotations) AS expected_annotations,
+    any_value(predicted_annotations) FILTER (model_id = $model_id) AS predicted_annotations,
+    any_value(cases.metadata) AS case_metadata,
+    arg_min(rows.metadata, row_id) FILTER (contains(rows.metadata, '"width"')) AS row_metadata
+FROM rows
+JOIN cases USING (case_id)
+WHERE case_key IN (SELECT unnest($cases))
+GROUP BY case_key
+
+-- statement: payload_groups
+-- The evaluators and models that have payloads for a metric that is no mean of rows.
+SELECT DISTINCT evaluator_id, model_id
+FROM evidence
+JOIN rows USING (row_id)
+WHERE payload IS NOT NULL
+  AND evaluator_id IN (SELECT evaluator_id FROM metrics WHERE dataset_level OR pooled)
+ORDER BY evaluator_id, model_id
+
+-- statement: payloads
+-- What the dataset-level metrics of one evaluator and model are computed from: each distinct payload, how many rows have
+-- it, and a case that does. A row that was scored in several trials counts once.
+SELECT payload, sum(weight) AS weight, arg_min(case_key, row_id) AS case_key
+FROM (
+    SELECT row_id, case_id, payload, 1.0 / count(*) OVER (PARTITION BY row_id) AS weight
+    FROM evidence
+    JOIN rows USING (row_id)
+    WHERE payload IS NOT NULL AND evaluator_id = $evaluator_id AND model_id = $model_id
+)
+JOIN cases USING (case_id)
+GROUP BY payload
+ORDER BY payload
+
+-- statement: reasons
+-- Why rows have no value.
+SELECT metric_id, model_id, coalesce(reason, 'unknown') AS reason, count(*) AS n
+FROM row_scores
+JOIN rows USING (row_id)
+WHERE status = 'unscored'
+GROUP BY metric_id, model_id, reason
+ORDER BY metric_id, model_id, reason
+
+-- statement: sums
+-- All that means, extremes, coverage and pass shares need, in one pass over the scores.
+CREATE OR REPLACE TEMP TABLE sums AS
+WITH by_status AS (
+    SELECT
+        metric_id,
+        model_id,
+        status,
+        count(*) AS n,
+        sum(value) AS total,
+        sum(value * value) AS squares,
+        min(value) AS minimum,
+        max(value) AS maximum,
+        count_if(value >= above) AS n_above
+    FROM row_scores
+    JOIN rows USING (row_id)
+    JOIN targets USING (metric_id)
+    GROUP BY metric_id, model_id, status
+),
+summed AS (
+    SELECT
+        metric_id,
+        model_id,
+        coalesce(sum(n) FILTER (status = 'scored'), 0)::BIGINT AS n_scored,
+        coalesce(sum(n) FILTER (status = 'unscored'), 0)::BIGINT AS n_unscored,
+        coalesce(sum(n) FILTER (status = 'not_applicable'), 0)::BIGINT AS n_not_applicable,
+        sum(total) AS total,
+        sum(squares) AS squares,
+        min(minimum) AS minimum,
+        max(maximum) AS maximum,
+        sum(n_above)::BIGINT AS n_above
+    FROM by_status
+    GROUP BY metric_id, model_id
+)
+SELECT
+    metric_id,
+    model_id,
+    n_scored,
+    n_unscored,
+    n_not_applicable,
+    CASE WHEN minimum = maximum THEN minimum WHEN n_scored > 0 THEN total / n_scored END AS mean,
+    CASE WHEN minimum = maximum THEN 0 WHEN n_scored > 0 THEN squares - total * total / n_scored END AS squares,
+    minimum,
+    maximum,
+    CASE WHEN upper_is_good THEN n_above ELSE n_scored - n_above END AS n_pass
+FROM summed
+JOIN targets USING (metric_id)
+
+-- statement: trial_spread
+-- How much the trials of a row differ. A line per metric and model of which some row was scored more than once.
+-- within_std pools the rows' variances, each with its number of trials less one. The means of the trials are taken over
+-- the rows that every trial scored, so that they do not differ by which rows they could score.
+INSERT INTO trial_spread
+WITH asked AS (
+    SELECT metric_id, max(trial) + 1 AS n_trials FROM scores GROUP BY metric_id HAVING max(trial) > 0
+),
+repeated AS (
+    SELECT
+        metric_id,
+        model_id,
+        row_id,
+        count(*) AS n,
+        min(value) AS low,
+        max(value) AS high,
+        var_samp(value) FILTER (isfinite(value)) AS variance,
+        CASE WHEN any_value(above) IS NOT NULL THEN count_if(value >= above) BETWEEN 1 AND count(*) - 1 END AS crosses
+    FROM scores
+    JOIN asked USING (metric_id)
+    JOIN targets USING (metric_id)
+    JOIN rows USING (row_id)
+    WHERE status = 'scored'
+    GROUP BY metric_id, model_id, row_id
+    HAVING count(*) > 1
+),
+by_row AS (
+    SELECT
+        metric_id,
+        model_id,
+        count(*) AS n_rows,
+        count_if(low < high) AS n_differ,
+        CASE WHEN count(crosses) > 0 THEN count_if(crosses) END AS n_cross,
+        sqrt(
+            sum((n - 1) * variance) FILTER (isfinite(low) AND isfinite(high))
+            / sum(n - 1) FILTER (isfinite(low) AND isfinite(high))
+        ) AS within_std
+    FROM repeated
+    GROUP BY metric_id, model_id
+),
+by_trial AS (
+    SELECT metric_id, repeated.model_id, trial, avg(value) AS mean
+    FROM scores
+    JOIN repeated USING (metric_id, row_id)
+    JOIN asked USING (metric_id)
+    WHERE n = n_trials AND isfinite(low) AND isfinite(high)
+    GROUP BY metric_id, repeated.model_id, trial
+),
+means AS (
+    SELECT metric_id, model_id, min(mean) AS lowest_mean, max(mean) AS highest_mean, stddev_samp(mean) AS means_std
+    FROM by_trial
+    GROUP BY metric_id, model_id
+)
+SELECT
+    metric_id, model_id, n_trials, n_rows, n_differ, n_differ / n_rows, n_cross, n_cross / n_rows, within_std,
+    lowest_mean, highest_mean, means_std
+FROM by_row
+JOIN asked USING (metric_id)
+LEFT JOIN means USING (metric_id, model_id)
+ORDER BY metric_id, model_id

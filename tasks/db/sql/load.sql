@@ -1,0 +1,326 @@
+-- Loading a dataset. Names in braces are filled in by tasks/load.
+
+-- statement: macros
+-- What a field's content is identified by: the first 16 bytes of the SHA-256 of an unambiguous text; NULL when absent.
+CREATE TEMP MACRO digest(content) AS unhex(left(sha256(content), 32));
+CREATE TEMP MACRO digest_list(contents) AS if(len(contents) > 0, digest(to_json(contents)::VARCHAR), NULL);
+
+-- statement: staging
+-- What a load has read so far. One line per mention of a case, however often it is repeated.
+-- record and part say where it stands in the file; seq counts mentions, row_id counts answers, both from 0 without gaps.
+
+CREATE TABLE staged_cases (
+    seq                UINTEGER NOT NULL,
+    record             UINTEGER NOT NULL,
+    part               VARCHAR NOT NULL,
+    case_key           VARCHAR NOT NULL,
+    derived            BOOLEAN NOT NULL,    -- the key was made from the content
+    bare               BOOLEAN NOT NULL,    -- an answer that names the case and says nothing of it
+    question           VARCHAR,
+    expected_answers   VARCHAR[],
+    expected_documents VARCHAR[],
+    condition          VARCHAR,
+    categories         VARCHAR[],
+    expected_annotations VARCHAR,
+    metadata           VARCHAR
+);
+
+CREATE TABLE staged_links (
+    record       UINTEGER NOT NULL,
+    part         VARCHAR NOT NULL,
+    case_key     VARCHAR NOT NULL,
+    target       VARCHAR NOT NULL,
+    perturbation VARCHAR NOT NULL
+);
+
+CREATE TABLE staged_rows (
+    row_id            UINTEGER NOT NULL,
+    record            UINTEGER NOT NULL,
+    part              VARCHAR NOT NULL,
+    case_key          VARCHAR NOT NULL,
+    derived           BOOLEAN NOT NULL,
+    case_seq          UINTEGER NOT NULL,    -- the mention of its case that came with it
+    model_id          USMALLINT NOT NULL,
+    actual_answer     VARCHAR,
+    retrieved_context STRUCT(content VARCHAR, doc_uri VARCHAR)[] NOT NULL,
+    error             VARCHAR,
+    duration_s        DOUBLE,
+    cost_usd          DOUBLE,
+    input_tokens      UBIGINT,
+    output_tokens     UBIGINT,
+    metadata          VARCHAR NOT NULL,
+    predicted_annotations VARCHAR
+);
+
+-- statement: coco
+-- What was read of COCO files. file is -1 for the ground truth, else the number of the model.
+CREATE TABLE coco_images (record UINTEGER NOT NULL, image VARCHAR NOT NULL, metadata VARCHAR NOT NULL);
+CREATE TABLE coco_categories (record UINTEGER NOT NULL, category VARCHAR NOT NULL, label VARCHAR NOT NULL);
+CREATE TABLE coco_found (
+    file     INTEGER NOT NULL,
+    record   UINTEGER NOT NULL,
+    image    VARCHAR NOT NULL,
+    category VARCHAR NOT NULL,
+    score    VARCHAR NOT NULL,  -- ',"score":0.9' or ''
+    rest     VARCHAR NOT NULL   -- the geometry as a member of an annotation's JSON, with a comma before it
+);
+
+-- statement: coco_rows
+-- Every image with its ground truth (file -1) and what each model found, as JSON in the one form of annotations.
+SELECT
+    images.record,
+    images.image,
+    images.metadata,
+    files.file,
+    '[' || coalesce(found.annotations, '') || ']' AS annotations
+FROM coco_images AS images
+CROSS JOIN (SELECT range AS file FROM range(-1, $models)) AS files
+LEFT JOIN (
+    SELECT
+        image, file,
+        string_agg('{"labels":[' || label || score || '}]' || rest || '}', ',' ORDER BY coco_found.record) AS annotations
+    FROM coco_found
+    JOIN coco_categories USING (category)
+    GROUP BY image, file
+) AS found ON found.image = images.image AND found.file = files.file
+ORDER BY images.record, files.file
+
+-- statement: coco_faults
+-- What in one file refers to nothing, and, in the ground truth, what is there twice.
+SELECT record, part, message
+FROM (
+    SELECT record, if($file < 0, 'annotations[].', '') AS part,
+           'there is no image ' || image || ' in the ground truth' AS message
+    FROM coco_found ANTI JOIN coco_images USING (image)
+    WHERE file = $file
+    UNION ALL
+    SELECT record, if($file < 0, 'annotations[].', ''), 'there is no category ' || category || ' in the ground truth'
+    FROM coco_found ANTI JOIN coco_categories USING (category)
+    WHERE file = $file
+    UNION ALL
+    SELECT max(record), 'images[].', 'image ' || image || ' is listed a second time'
+    FROM coco_images
+    WHERE $file < 0
+    GROUP BY image
+    HAVING count(*) > 1
+    UNION ALL
+    SELECT max(record), 'categories[].', 'category ' || category || ' is listed a second time'
+    FROM coco_categories
+    WHERE $file < 0
+    GROUP BY category
+    HAVING count(*) > 1
+)
+ORDER BY record
+
+-- statement: cases
+-- The cases that were mentioned, in the order of their first mention, each with the mention that describes it best.
+
+CREATE TABLE case_ids AS
+SELECT row_number() OVER (ORDER BY first_seq) - 1 AS case_id, *
+FROM (
+    SELECT
+        case_key,
+        min(seq) AS first_seq,
+        coalesce(min(seq) FILTER (NOT bare), min(seq)) AS best_seq,
+        bool_and(bare) AS only_named,
+        count(*) FILTER (NOT bare) AS mentions
+    FROM staged_cases
+    GROUP BY case_key
+);
+
+-- What the best mention leaves out and a later one says; a line only where there are several.
+CREATE TABLE case_patches AS
+SELECT
+    s.case_key,
+    arg_min(s.question, s.seq) FILTER (s.question IS NOT NULL)                     AS question,
+    arg_min(s.expected_answers, s.seq) FILTER (s.expected_answers IS NOT NULL)     AS expected_answers,
+    arg_min(s.expected_documents, s.seq) FILTER (s.expected_documents IS NOT NULL) AS expected_documents,
+    arg_min(s.condition, s.seq) FILTER (s.condition IS NOT NULL)                   AS condition,
+    arg_min(s.categories, s.seq) FILTER (s.categories IS NOT NULL)                 AS categories,
+    arg_min(s.expected_annotations, s.seq) FILTER (s.expected_annotations IS NOT NULL) AS expected_annotations,
+    arg_min(s.metadata, s.seq) FILTER (s.metadata IS NOT NULL)                     AS metadata
+FROM staged_cases s
+SEMI JOIN (
+    SELECT case_key
+    FROM staged_cases
+    WHERE NOT bare
+    GROUP BY case_key
+    HAVING count(*) > 1 AND (
+        count(question) NOT IN (0, count(*)) OR count(expected_answers) NOT IN (0, count(*))
+        OR count(expected_documents) NOT IN (0, count(*)) OR count(condition) NOT IN (0, count(*))
+        OR count(categories) NOT IN (0, count(*)) OR count(metadata) NOT IN (0, count(*))
+        OR count(expected_annotations) NOT IN (0, count(*))
+    )
+) uneven USING (case_key)
+GROUP BY s.case_key;
+
+-- statement: conditions
+-- Every condition once, with its first mention.
+SELECT arg_min(record, seq) AS record, arg_min(part, seq) AS part, arg_min(case_key, seq) AS case_key, condition
+FROM staged_cases
+WHERE condition IS NOT NULL
+GROUP BY condition
+ORDER BY min(seq)
+
+-- statement: conflicts
+-- Mentions of a case whose {column} is another than that of its first mention that has one.
+SELECT later.record, later.part, later.case_key, pair.first_record
+FROM staged_cases later
+JOIN (
+    SELECT case_key, arg_min(hash({column}), seq) AS first_hash, arg_min(record, seq) AS first_record
+    FROM staged_cases
+    WHERE {column} IS NOT NULL
+    GROUP BY case_key
+    HAVING min(hash({column})) <> max(hash({column}))
+) pair USING (case_key)
+WHERE later.{column} IS NOT NULL AND hash(later.{column}) <> pair.first_hash
+ORDER BY later.seq
+
+-- statement: dangling
+-- Relationships whose target is the case itself, or no case; not those whose target may stand in what could not be read.
+SELECT record, part, case_key, target
+FROM staged_links
+WHERE
+    target = case_key
+    OR (
+        target NOT IN (SELECT case_key FROM case_ids)
+        AND NOT contains(getvariable('lost'), target)  -- null, and so no fault, if nobody knows what is lost
+    )
+ORDER BY record
+
+-- statement: duplicates
+-- Answers of a model to a case that it has answered before.
+SELECT later.record, later.part, later.case_key, later.model_id, first.record AS first_record
+FROM staged_rows later
+JOIN (
+    SELECT case_key, model_id, min(row_id) AS row_id
+    FROM staged_rows
+    WHERE NOT derived
+    GROUP BY case_key, model_id
+    HAVING count(*) > 1
+) pair ON pair.case_key = later.case_key AND pair.model_id = later.model_id AND pair.row_id < later.row_id
+JOIN staged_rows first ON first.row_id = pair.row_id
+ORDER BY later.row_id
+
+-- statement: repeats
+-- Cases without a key of their own that one model answered several times: every time after the first is a case
+-- of its own, numbered, so that no answer is lost.
+
+CREATE TABLE repeats AS
+SELECT row_id, case_seq, case_key || '-' || nth AS case_key
+FROM (
+    SELECT row_id, case_seq, case_key, row_number() OVER (PARTITION BY case_key, model_id ORDER BY row_id) AS nth
+    FROM staged_rows
+    WHERE derived
+)
+WHERE nth > 1;
+
+UPDATE staged_rows SET case_key = repeats.case_key FROM repeats WHERE staged_rows.row_id = repeats.row_id;
+UPDATE staged_cases SET case_key = repeats.case_key FROM repeats WHERE staged_cases.seq = repeats.case_seq;
+
+-- statement: undeclared
+-- Answers to cases that the document does not have; not those of cases that may stand in what could not be read.
+SELECT record, part, case_key
+FROM staged_rows
+WHERE
+    case_key IN (SELECT case_key FROM case_ids WHERE only_named)
+    AND NOT contains(getvariable('lost'), case_key)  -- null, and so no fault, if nobody knows what is lost
+ORDER BY row_id
+
+-- statement: write_models
+SELECT
+    m.model_id::USMALLINT AS model_id,
+    m.model_key,
+    coalesce(m.name, m.model_key) AS name,
+    m.version,
+    coalesce(r.is_rag, false) AS is_rag
+FROM staged_models m
+LEFT JOIN (SELECT model_id, bool_or(len(retrieved_context) > 0) AS is_rag FROM staged_rows GROUP BY model_id) r
+    USING (model_id)
+ORDER BY model_id
+
+-- statement: write_cases
+SELECT
+    i.case_id::UINTEGER AS case_id,
+    i.case_key,
+    coalesce(s.question, p.question) AS question,
+    coalesce(s.expected_answers, p.expected_answers, []) AS expected_answers,
+    coalesce(s.expected_documents, p.expected_documents, []) AS expected_documents,
+    coalesce(s.condition, p.condition) AS condition,
+    coalesce(s.categories, p.categories, []) AS categories,
+    coalesce(s.metadata, p.metadata, '{}') AS metadata,
+    coalesce(s.expected_annotations, p.expected_annotations) AS expected_annotations
+FROM case_ids i
+JOIN staged_cases s ON s.seq = i.best_seq
+LEFT JOIN case_patches p ON p.case_key = i.case_key
+ORDER BY case_id
+
+-- statement: write_relationships
+SELECT DISTINCT
+    c.case_id::UINTEGER AS case_id,
+    o.case_id::UINTEGER AS original_case_id,
+    'perturbation_source' AS type,
+    max(l.perturbation) AS perturbation
+FROM staged_links l
+JOIN case_ids c ON c.case_key = l.case_key
+JOIN case_ids o ON o.case_key = l.target
+GROUP BY ALL
+ORDER BY ALL
+
+-- statement: write_rows
+SELECT
+    r.row_id,
+    i.case_id::UINTEGER AS case_id,
+    r.model_id,
+    r.actual_answer,
+    r.retrieved_context,
+    r.error,
+    r.duration_s,
+    r.cost_usd,
+    r.input_tokens,
+    r.output_tokens,
+    r.metadata,
+    r.predicted_annotations
+FROM staged_rows r
+JOIN case_ids i USING (case_key)
+ORDER BY row_id
+
+-- statement: write_digests
+WITH case_digests AS (
+    SELECT
+        case_key,
+        digest(question) AS question,
+        digest_list(expected_answers) AS expected_answer,
+        digest(condition) AS condition,
+        digest(to_json(categories)::VARCHAR) AS categories,
+        digest_list(expected_documents) AS expected_documents,
+        metadata,
+        digest(expected_annotations) AS expected_annotations
+    FROM read_parquet({cases})
+)
+SELECT
+    r.row_id,
+    c.question,
+    c.expected_answer,
+    digest_list(if(
+        list_bool_or(list_transform(r.retrieved_context, lambda x: x.content <> '')),
+        list_transform(r.retrieved_context, lambda x: x.content), NULL
+    )) AS retrieved_context,
+    if(r.error IS NULL, digest(r.actual_answer), NULL) AS actual_answer,
+    c.condition,
+    c.categories,
+    c.expected_documents,
+    digest_list(if(
+        list_bool_or(list_transform(r.retrieved_context, lambda x: x.doc_uri IS NOT NULL)),
+        list_transform(r.retrieved_context, lambda x: x.doc_uri), NULL
+    )) AS retrieved_documents,
+    digest(CASE
+        WHEN r.metadata = '{{}}' THEN c.metadata
+        WHEN c.metadata = '{{}}' THEN r.metadata
+        ELSE c.metadata || r.metadata
+    END) AS metadata,
+    c.expected_annotations,
+    if(r.error IS NULL, digest(r.predicted_annotations), NULL) AS predicted_annotations
+FROM staged_rows r
+JOIN case_digests c USING (case_key)
+ORDER BY row_id
