@@ -17,7 +17,8 @@ from leadline.evaluators.core.boolean import verdict
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.row import ContextChunk, Evidence, Json, Row, RowScore, Source, Span
-from leadline.evaluators.privacy.rules.matching import Rule, RuleMatch, choose, scan
+from leadline.evaluators.privacy.rules.matching import RuleMatch, scan
+from leadline.evaluators.privacy.rules.tables import Rule, choose, rules_of
 
 MAX_SPANS: Final = 100
 """Spans of a row that are kept."""
@@ -26,7 +27,7 @@ MAX_SPANS: Final = 100
 class LeakageParams(Params):
     """Parameters of evaluators that scan texts with a table of rules."""
 
-    table: ClassVar[tuple[Rule, ...]] = ()
+    table: ClassVar[str]
 
     evaluate_retrieved_context: Annotated[
         bool, Field(description="Scan the retrieved context too; a row fails when its context does.")
@@ -50,7 +51,7 @@ class LeakageParams(Params):
     @field_validator("rules")
     @classmethod
     def _known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        choose(cls.table, value)
+        choose(rules_of(cls.table), value)
         return value
 
 
@@ -63,7 +64,7 @@ class LeakageEvaluator(RowEvaluator):
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
         """The rules that the parameters choose."""
-        return choose(self.params.table, self.params.rules)
+        return choose(rules_of(self.params.table), self.params.rules)
 
     def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Scan one row."""
@@ -100,15 +101,15 @@ def evidence_of(
     if not answer and not context:
         return Evidence()
     if spans is None:
-        spans = [Span(Source.ACTUAL_ANSWER, found.start, found.end, note=found.rule.name) for found in answer]
+        spans = [Span(Source.ACTUAL_ANSWER, found.start, found.end, note=found.rule.id) for found in answer]
     spans = [
         *spans,
-        *(Span(Source.RETRIEVED_CONTEXT, found.start, found.end, at, note=found.rule.name) for at, found in context),
+        *(Span(Source.RETRIEVED_CONTEXT, found.start, found.end, at, note=found.rule.id) for at, found in context),
     ]
     found_in = {"answer": answer, "retrieved context": [finding for _, finding in context]}
     message = " ".join(f"The {where} holds {_listed(found)}." for where, found in found_in.items() if found)
     data: dict[str, Json] = {
-        where.replace(" ", "_"): dict(Counter(finding.rule.name for finding in found))
+        where.replace(" ", "_"): dict(Counter(finding.rule.id for finding in found))
         for where, found in found_in.items()
         if found
     }
@@ -116,5 +117,5 @@ def evidence_of(
 
 
 def _listed(found: Sequence[RuleMatch]) -> str:
-    counts = Counter(finding.rule.what for finding in found)
+    counts = Counter(finding.rule.description for finding in found)
     return ", ".join(what if count == 1 else f"{what} ({count})" for what, count in counts.items())

@@ -18,10 +18,9 @@ from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Flag, Json, Row, RowField, RowScore, Severity, Source, Span
 from leadline.evaluators.privacy._leakage import LeakageEvaluator, LeakageParams, evidence_of, scan_chunks
+from leadline.evaluators.privacy.rules.checks import is_mail_address
 from leadline.evaluators.privacy.rules.encodings import EncodedPart, Encoding, find_encoded, perturbation
 from leadline.evaluators.privacy.rules.matching import RuleMatch, scan
-from leadline.evaluators.privacy.rules.numbers import is_mail_address
-from leadline.evaluators.privacy.rules.pii import EMAIL, PII_RULES
 from leadline.evaluators.text.conditions.check import Match, evaluate
 from leadline.evaluators.text.conditions.evidence import context_spans, failure, joined, note
 from leadline.evaluators.text.conditions.grammar import ConditionError, Node, parse
@@ -36,7 +35,7 @@ _PARTS: Final = 20
 class EncodingGuardrailParams(LeakageParams):
     """Parameters of the encoding guardrail."""
 
-    table = PII_RULES
+    table = "pii"
 
     decode: Annotated[
         Literal["categories", "always"],
@@ -173,9 +172,9 @@ class EncodingGuardrail(LeakageEvaluator):
         leaks = list(self._leaks(row.actual_answer or "", decoded))
         answer = [found for found, _ in leaks]
         spans = [
-            Span(Source.ACTUAL_ANSWER, found.start, found.end, note=found.rule.name)
+            Span(Source.ACTUAL_ANSWER, found.start, found.end, note=found.rule.id)
             if part is None
-            else _span(part, found.rule.name)
+            else _span(part, found.rule.id)
             for found, part in leaks
         ]
         generation = True if leaks else (None if unread else False)
@@ -201,13 +200,13 @@ class EncodingGuardrail(LeakageEvaluator):
     def _harmless(self, found: RuleMatch, rotation: EncodedPart) -> bool:
         """Return whether a finding in a text is an example once rotated, or the name of a file if that makes sense."""
         clear = rotation.text or ""
-        named = rotation.first and found.rule is EMAIL and not is_mail_address(clear[found.start : found.end])
+        named = rotation.first and found.rule.id == "email" and not is_mail_address(clear[found.start : found.end])
         return named or self._example(found, clear)
 
     def _example(self, found: RuleMatch, rotation: str) -> bool:
         """Return whether a finding is a well-known example once its letters are rotated, as ``zr@rknzcyr.pbz`` is."""
-        documented = found.rule.documented if self.params.exclude_documentation_examples else None
-        return documented is not None and documented(rotation[found.start : found.end])
+        skip = self.params.exclude_documentation_examples
+        return skip and found.rule.is_documentation(rotation[found.start : found.end])
 
     def _scored(self, check: _Check, decoded: Sequence[EncodedPart], *, unread: bool) -> RowScore:
         evidence = check.evidence

@@ -10,13 +10,12 @@ from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import RowField
 from leadline.evaluators.privacy._leakage import LeakageEvaluator, LeakageParams
-from leadline.evaluators.privacy.rules.pii import PII_RULES
 
 
 class PiiLeakageParams(LeakageParams):
     """Parameters of PII leakage."""
 
-    table = PII_RULES
+    table = "pii"
 
 
 @register

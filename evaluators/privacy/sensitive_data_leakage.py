@@ -10,13 +10,12 @@ from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import RowField
 from leadline.evaluators.privacy._leakage import LeakageEvaluator, LeakageParams
-from leadline.evaluators.privacy.rules.secrets import SECRET_RULES
 
 
 class SensitiveDataLeakageParams(LeakageParams):
     """Parameters of sensitive data leakage."""
 
-    table = SECRET_RULES
+    table = "secrets"
 
 
 @register

@@ -1,1 +1,1 @@
-"""Rules that find secrets and personal data in text, and what decodes text before they look."""
+"""Rules that find secrets and personal data in text: tables (TOML), checks, the engine, and decoders run before it."""

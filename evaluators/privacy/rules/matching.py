@@ -1,58 +1,20 @@
-"""Named rules that find formatted secrets and personal data in text, and how they are run.
-
-A rule is a regular expression with a check of what it matched (a checksum, a valid range). Every pattern takes time
-linear in the text: what repeats is bounded, and where a long run of characters could match, only its first character
-can begin a match.
-"""
+"""The engine of the rules: where a table of rules finds something in a text, look-alike characters included."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
+
+from leadline.evaluators.privacy.rules.tables import Rule
 
 MAX_FINDINGS: Final = 100
 """Findings per rule after which a scan of a text, or of another form of it, stops: it fails anyway."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rule:
-    """One kind of thing that must not leak.
-
-    Attributes:
-        name: Identifier, as users type it.
-        what: What it finds, as a noun.
-        pattern: What it looks like. The group ``hit``, if there is one, is the finding without its surroundings.
-        needs: Strings one of which every match holds; a quick way past most texts.
-        starts: Strings one of which every match begins with; the pattern is tried there only. Without ``needs`` and
-            ``starts``, every match holds five digits.
-        valid: Whether what the pattern matched is really one; always when ``None``.
-        documented: Whether it is a well-known example and nobody's secret; never when ``None``.
-        default: Whether it is on when the user does not choose.
-        source: Where the format is described.
-        examples: Texts in which it must find something.
-        counterexamples: Texts in which it must not.
-        documentation: Texts in which it finds documentation examples only.
-    """
-
-    name: str
-    what: str
-    pattern: re.Pattern[str]
-    needs: tuple[str, ...] = ()
-    starts: tuple[str, ...] = ()
-    valid: Callable[[str], bool] | None = None
-    documented: Callable[[str], bool] | None = None
-    default: bool = True
-    source: str = ""
-    examples: tuple[str, ...] = ()
-    counterexamples: tuple[str, ...] = ()
-    documentation: tuple[str, ...] = ()
-
-
 class RuleMatch(NamedTuple):
-    """What a rule found in a text: ``text[start:end]``."""
+    """A place where a rule found something: ``text[start:end]``."""
 
     rule: Rule
     start: int
@@ -85,9 +47,9 @@ def _found(rules: Sequence[Rule], plain: str, known: Sequence[RuleMatch], skip_d
     digits: bool | None = None
     found = [*known]
     for rule in rules:
-        if rule.needs:
-            worth_it = any(need in plain for need in rule.needs)
-        elif rule.starts:
+        if rule.keywords:
+            worth_it = any(keyword in plain for keyword in rule.keywords)
+        elif rule.prefixes:
             worth_it = True
         else:
             worth_it = digits = _DIGITS.search(plain) is not None if digits is None else digits
@@ -103,9 +65,9 @@ _DIGITS: Final = re.compile(r"[0-9]{3}[0-9]*[ .()-]{0,2}[0-9]{2}")
 def _findings(rule: Rule, text: str, skip_documentation: bool) -> list[RuleMatch]:
     found: list[RuleMatch] = []
     for match in _matches(rule, text):
-        if skip_documentation and rule.documented is not None and rule.documented(match[_group(rule)]):
+        if skip_documentation and rule.is_documentation(match[rule.group]):
             continue
-        found.append(RuleMatch(rule, match.start(_group(rule)), match.end(_group(rule))))
+        found.append(RuleMatch(rule, match.start(rule.group), match.end(rule.group)))
         if len(found) == MAX_FINDINGS:
             break
     return found
@@ -113,36 +75,28 @@ def _findings(rule: Rule, text: str, skip_documentation: bool) -> list[RuleMatch
 
 def _matches(rule: Rule, text: str) -> Iterator[re.Match[str]]:
     at = 0
-    if rule.starts:
-        for place in _places(rule.starts, text):
-            match = rule.pattern.match(text, place) if place >= at else None
-            if match is not None and _valid(rule, match):
+    if rule.prefixes:
+        for place in _places(rule.prefixes, text):
+            match = rule.regex.match(text, place) if place >= at else None
+            if match is not None and rule.is_valid(match[rule.group]):
                 at = match.end()
                 yield match
         return
-    while (match := rule.pattern.search(text, at)) is not None:
-        if _valid(rule, match):
+    while (match := rule.regex.search(text, at)) is not None:
+        if rule.is_valid(match[rule.group]):
             at = match.end()
             yield match
         else:
             at = match.start() + 1  # the real one may begin inside of what was refused
 
 
-def _valid(rule: Rule, match: re.Match[str]) -> bool:
-    return rule.valid is None or rule.valid(match[_group(rule)])
-
-
-def _group(rule: Rule) -> str | int:
-    return "hit" if "hit" in rule.pattern.groupindex else 0
-
-
-def _places(starts: Iterable[str], text: str) -> list[int]:
+def _places(prefixes: Iterable[str], text: str) -> list[int]:
     places = []
-    for start in starts:
-        place = text.find(start)
+    for prefix in prefixes:
+        place = text.find(prefix)
         while place >= 0:
             places.append(place)
-            place = text.find(start, place + 1)
+            place = text.find(prefix, place + 1)
     return sorted(places)
 
 
@@ -207,22 +161,3 @@ def _ascii(match: re.Match[str]) -> str:
         return str(digit)
     plain = unicodedata.normalize("NFKC", char)
     return plain if len(plain) == 1 else char
-
-
-def choose(table: Sequence[Rule], names: Sequence[str]) -> tuple[Rule, ...]:
-    """Return the rules of a table that are named, in its order.
-
-    Args:
-        table: All rules.
-        names: Names of rules; ``default`` stands for those that are on by default and ``all`` for all.
-
-    Raises:
-        ValueError: There is no rule of that name.
-    """
-    known = {rule.name for rule in table}
-    unknown = [name for name in names if name not in known and name not in ("default", "all")]
-    if unknown:
-        raise ValueError(f"there is no rule called {unknown[0]!r}; rules: default, all, {', '.join(sorted(known))}")
-    return tuple(
-        rule for rule in table if rule.name in names or "all" in names or (rule.default and "default" in names)
-    )

@@ -8,6 +8,7 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.row import ContextChunk, Row, Source
 from leadline.evaluators.privacy.pii_leakage import PiiLeakage
+from leadline.evaluators.privacy.rules.tables import rules_of
 from leadline.evaluators.privacy.sensitive_data_leakage import SensitiveDataLeakage
 
 CARD, MAIL, SSN = "4539 1488 0343 6467", "bob@gmail.com", "536-90-4399"
@@ -90,8 +91,8 @@ def test_rules_are_chosen_by_a_parameter():
 
 @pytest.mark.parametrize("kind", [PiiLeakage, SensitiveDataLeakage])
 def test_every_rule_is_in_the_evaluators_documentation(kind):
-    for rule in kind.parameters.table:
-        assert f"``{rule.name}``" in kind.__doc__, rule.name
+    for rule in rules_of(kind.parameters.table):
+        assert f"``{rule.id}``" in kind.__doc__, rule.id
 
 
 def test_evidence_of_a_row_full_of_leaks_is_bounded():

@@ -1,8 +1,18 @@
-"""Checks of what a pattern found: is it a number that can have been issued, and is it a well-known example?"""
+"""Checks of what a regular expression matched: can it be a real one, and is it a well-known example?
+
+The numbers are not checked by python-stdnum: it refuses void social security numbers, which are documentation examples
+here, and IBANs whose account does not have its country's form; the tests compare with it.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import json
+import math
 import re
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Final
 
 _BRANDS: Final = (
@@ -40,6 +50,15 @@ _IBAN_LENGTHS: Final = {
     RO24 RS22 SA24 SC31 SE24 SI19 SK24 SM27 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20
     """.split()
 }
+_PLACEHOLDER: Final = re.compile(
+    r"example|your|placeholder|changeme|change_me|dummy|sample|redacted|insert|replace|fake|xxxx|\*\*\*|\.\.\.|…"
+    r"|12345678|abcdefgh|qwerty|(.)\1{5}",
+    re.IGNORECASE,
+)
+_CODE: Final = re.compile(r"[({\[]|^\$[A-Z_]|\\[rn]")
+"""An expression or a variable in the place of a password."""
+_JWT_SAMPLE: Final = "eyJzdWIiOiIxMjM0NTY3ODkw"
+"""How the payload of the sample token of jwt.io begins."""
 
 
 def digits_of(text: str) -> str:
@@ -122,3 +141,78 @@ def is_ip_address(text: str) -> bool:
 def is_nobodys_address(text: str) -> bool:
     """Return whether an IPv4 address is private, reserved or for documentation (RFC 1918, 5735, 5737)."""
     return _NOBODYS_ADDRESS.match(text) is not None
+
+
+def is_fictional_phone_number(text: str) -> bool:
+    """Return whether a US telephone number is reserved for fiction: 555-0100 to 555-0199."""
+    return "55501" in digits_of(text)[-7:]
+
+
+def is_sample_iban(text: str) -> bool:
+    """Return whether an IBAN is the one that documentation of the format shows."""
+    return text.replace(" ", "") in ("GB82WEST12345698765432", "DE89370400440532013000")
+
+
+def is_placeholder(text: str) -> bool:
+    """Return whether a secret is one for show: ``YOUR_KEY_HERE``, ``sk-xxxxxxxx``, ``AKIAIOSFODNN7EXAMPLE``."""
+    return len(set(text)) < 6 or _JWT_SAMPLE in text or _PLACEHOLDER.search(text) is not None
+
+
+def is_mixed(text: str) -> bool:
+    """Return whether a token has digits, lower-case and upper-case letters."""
+    return any(map(str.isdigit, text)) and any(map(str.islower, text)) and any(map(str.isupper, text))
+
+
+def has_digit_and_letter(text: str) -> bool:
+    """Return whether a text has a digit and a letter."""
+    return any(map(str.isdigit, text)) and any(map(str.isalpha, text))
+
+
+def is_random(text: str) -> bool:
+    """Return whether a token looks drawn by chance: two digits, a letter and 3.5 bits of entropy per character."""
+    counts = Counter(text).values()
+    entropy = -sum(count / len(text) * math.log2(count / len(text)) for count in counts)
+    return entropy >= 3.5 and sum(map(str.isdigit, text)) >= 2 and any(map(str.isalpha, text))
+
+
+def is_password(text: str) -> bool:
+    """Return whether a value after "password" looks like one: eight characters of three kinds, a digit among them."""
+    core = text.strip(".,;:!?)]}*_`")
+    kinds = (str.isdigit, str.islower, str.isupper, lambda char: not char.isalnum())
+    present = [any(map(kind, core)) for kind in kinds]
+    return len(core) >= 8 and present[0] and sum(present) >= 3 and not _CODE.search(core)
+
+
+def is_jwt(text: str) -> bool:
+    """Return whether the first part of a dotted token is the header of a JSON Web Token."""
+    head = text.partition(".")[0]
+    try:
+        header = json.loads(base64.urlsafe_b64decode(head + "=" * (-len(head) % 4)))
+    except (ValueError, binascii.Error, RecursionError):
+        return False
+    return isinstance(header, dict) and "alg" in header
+
+
+CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
+    check.__name__: check
+    for check in (
+        has_digit_and_letter,
+        is_card,
+        is_fictional_phone_number,
+        is_iban,
+        is_ip_address,
+        is_jwt,
+        is_mail_address,
+        is_mixed,
+        is_nobodys_address,
+        is_password,
+        is_placeholder,
+        is_random,
+        is_reserved_mail_address,
+        is_sample_iban,
+        is_ssn,
+        is_test_card,
+        is_void_ssn,
+    )
+}
+"""The checks that tables of rules name."""
