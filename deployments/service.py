@@ -270,7 +270,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _serve(Service(chosen.folder, chosen.port, counts, chosen.file))
         return _stop(chosen.folder) if chosen.action == "stop" else _status(chosen.folder)
     except LeadlineError as error:
-        _say(f"Error: {error}")
+        _say(f"Error [{error.code}]: {error}")
         return error.exit_code
 
 

@@ -1,4 +1,4 @@
-"""Writes a page per evaluator from the evaluators' own descriptions. Run: ``make docs``."""
+"""Writes the pages that are made of the program: one for each evaluator, and one on all errors. Run: ``make docs``."""
 
 from __future__ import annotations
 
@@ -9,17 +9,29 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from leadline.evaluators.core.base import Evaluator, describe
+from leadline.evaluators.core.error_codes import AREAS, ErrorCode
 from leadline.evaluators.core.registry import ENTRY_POINTS, all_evaluators
 
 HERE = Path(__file__).parent
 
 
-def pages() -> dict[str, str]:
-    """Return each page's text by file name."""
+def _environment() -> Environment:
     environment = Environment(  # noqa: S701 - Markdown, made of our own texts
         loader=FileSystemLoader(HERE / "templates"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["code"] = "`{}`".format
+    return environment
+
+
+def errors_page() -> str:
+    """Return the page on the codes of errors."""
+    template = _environment().get_template("errors.md.jinja")
+    return template.render(areas=AREAS, codes=list(ErrorCode)).strip() + "\n"
+
+
+def pages() -> dict[str, str]:
+    """Return the text of each evaluator's page by file name."""
+    environment = _environment()
     described = [
         page_of(kind) for kind in all_evaluators().values() if kind.__module__.startswith("leadline.evaluators.")
     ]
@@ -42,6 +54,7 @@ def page_of(kind: type[Evaluator]) -> dict[str, Any]:
 
 def main() -> None:
     """Write the pages, and remove those of evaluators that are gone."""
+    (HERE / "errors.md").write_text(errors_page(), encoding="utf-8")
     folder = HERE / "evaluators"
     folder.mkdir(exist_ok=True)
     current = pages()

@@ -1,7 +1,7 @@
 """The one family of errors that Leadline raises on purpose.
 
-Every error says what happened, where, and what to do about it. The command line shows ``str(error)`` as
-one line and leaves with :attr:`LeadlineError.exit_code`; ``--debug`` shows the traceback.
+Every error says what happened, where, and what to do about it, and has a stable code. The command line shows the code
+and ``str(error)`` as one line and leaves with :attr:`LeadlineError.exit_code`; ``--debug`` shows the traceback.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.text import count, one_line
 from leadline.evaluators.models.refs import ModelRef
 
@@ -20,14 +21,19 @@ class LeadlineError(Exception):
     Args:
         message: What happened and where (file, row, case, evaluator).
         hint: What the user can do about it.
+        code: The cause, where it is another than that of all errors of the class.
     """
 
     exit_code: ClassVar[int] = 3
+    code: ErrorCode = ErrorCode.RUN_FAILED
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", code: ErrorCode | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if code is not None:
+            self.code = code
+        self.add_note(f"{self.code}: {self.code.title}")  # below the traceback, also in Prefect's logs
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".rstrip()
@@ -37,6 +43,7 @@ class UsageError(LeadlineError):
     """The request makes no sense: an unknown evaluator, parameter or value."""
 
     exit_code = 2
+    code = ErrorCode.CONFIG_OPTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,7 @@ class DatasetError(LeadlineError):
     """A dataset was refused before anything was scored; carries every fault found."""
 
     exit_code = 2
+    code = ErrorCode.DATA_REFUSED
 
     def __init__(self, faults: Sequence[Fault], *, more: int = 0) -> None:
         self.faults = tuple(faults)
@@ -84,16 +92,25 @@ class ModelUnavailable(LeadlineError):
         message: What happened and where.
         hint: What the user can do about it.
         refs: The weights whose fetching would mend it.
+        code: The cause, where it is another than that weights are missing.
     """
 
-    def __init__(self, message: str, *, hint: str = "", refs: tuple[ModelRef, ...] = ()) -> None:
-        super().__init__(message, hint=hint)
+    code = ErrorCode.MODEL_MISSING
+
+    def __init__(
+        self, message: str, *, hint: str = "", refs: tuple[ModelRef, ...] = (), code: ErrorCode | None = None
+    ) -> None:
+        super().__init__(message, hint=hint, code=code)
         self.refs = refs
 
 
 class OutOfMemory(LeadlineError):
     """A single text does not fit into the device's memory, even alone in its batch."""
 
+    code = ErrorCode.MODEL_MEMORY
+
 
 class StoreError(LeadlineError):
     """The store cannot be read or written."""
+
+    code = ErrorCode.STORE_FAILED

@@ -53,4 +53,4 @@ def with_pull_command(error: LeadlineError, evaluator: Evaluator, ctx: EvalConte
     if not isinstance(error, ModelUnavailable) or not error.refs:
         return error
     hint = f"Fetch them with: {pull_command(evaluator, ctx, error.refs)}"
-    return ModelUnavailable(error.message, hint=hint, refs=error.refs)
+    return ModelUnavailable(error.message, hint=hint, refs=error.refs, code=error.code)

@@ -134,7 +134,7 @@ def run(arguments: Sequence[str]) -> int:
     except LeadlineError as error:
         if session.debug:
             traceback.print_exc()
-        say(f"Error: {error}", always=True)
+        say(f"Error [{error.code}]: {error}", always=True)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         say("Interrupted.", always=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.text import count
 from leadline.flows.cli.output import print_json, print_table
@@ -91,7 +92,7 @@ def pull(names: Sequence[str], allow_pickle: bool) -> None:
         raise failures[0]
     if failures:
         lines = [f"{len(failures)} of {count(len(refs), 'set')} of weights could not be fetched:", *map(str, failures)]
-        raise LeadlineError("\n  ".join(lines))
+        raise LeadlineError("\n  ".join(lines), code=ErrorCode.MODEL_FETCH)
 
 
 def _announce(refs: Sequence[ModelRef], *, allow_pickle: bool) -> None:

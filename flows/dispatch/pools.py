@@ -13,6 +13,7 @@ from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.settings import PREFECT_API_URL
 
 from leadline.evaluators.core.base import Lane
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.flows.evaluate.config import Dispatch
 from leadline.flows.prefect_server.resolve import current_api
@@ -29,6 +30,8 @@ _UNREACHABLE: Final = (httpx.HTTPError, PrefectException, RuntimeError)
 
 class NoWorkers(LeadlineError):
     """Chunks were to be scored on workers, and nobody is there who could."""
+
+    code = ErrorCode.WORKER_NONE
 
 
 @dataclass(frozen=True, slots=True)

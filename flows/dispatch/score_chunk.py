@@ -17,6 +17,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed, Failed
 
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, StoreError, UsageError
 from leadline.evaluators.core.row import Json
 from leadline.evaluators.core.settings import Settings
@@ -39,6 +40,8 @@ UNFIT: Final = "Unfit"
 
 class Unfit(LeadlineError):
     """This worker does not see the store, or would compute something else than was planned, under the wrong key."""
+
+    code = ErrorCode.WORKER_DIFFERENT
 
 
 def flow_run_name(chunk: Chunk) -> str:

@@ -23,6 +23,7 @@ from prefect.exceptions import PrefectException
 from prefect.states import Cancelling
 
 from leadline.evaluators.core.base import Lane
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.flows.dispatch.heartbeats import Heartbeats
 from leadline.flows.dispatch.pools import NoWorkers, deployment_name, look_at
@@ -36,9 +37,13 @@ log = logging.getLogger("leadline.dispatch")
 class WorkerLost(LeadlineError):
     """A chunk's process or its host is gone, or it failed there; another worker may do better."""
 
+    code = ErrorCode.WORKER_LOST
+
 
 class Stopped(LeadlineError):
     """The flow that waits for the chunk is ending."""
+
+    code = ErrorCode.RUN_STOPPED
 
 
 @dataclass(frozen=True, slots=True)

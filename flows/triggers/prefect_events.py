@@ -28,6 +28,7 @@ from prefect.events.schemas.automations import EventTrigger
 from prefect.events.schemas.events import Event, ReceivedEvent
 from prefect.exceptions import PrefectHTTPStatusError
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
 
 EXECUTED: Final = "prefect.automation.action.executed"
@@ -39,6 +40,8 @@ _NAMESPACE: Final = uuid5(NAMESPACE_URL, "leadline/events")
 
 class EventNotSent(LeadlineError):
     """An event did not arrive at the server, or nobody waits for it."""
+
+    code = ErrorCode.EVENT_NOT_SENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from typing import Any, Final
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.refusal import first_refusal
 
@@ -29,9 +30,13 @@ TOLERANCE_S: Final = 300.0
 class NotAuthentic(LeadlineError):
     """A delivery has no valid signature or secret."""
 
+    code = ErrorCode.EVENT_NOT_AUTHENTIC
+
 
 class NotUnderstood(LeadlineError):
     """A delivery has not the shape that its sender documents."""
+
+    code = ErrorCode.EVENT_NOT_UNDERSTOOD
 
 
 @dataclass(frozen=True, slots=True)

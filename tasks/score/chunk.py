@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.evaluators.core.row import Reason, RowField, Unscored
 from leadline.tasks.plan.chunks import Chunk
@@ -58,6 +59,8 @@ class ChunkResult:
 
 class JudgeDown(LeadlineError):
     """Rows of a chunk have no verdict since the judge did not answer; what there is was written. Worth a retry."""
+
+    code = ErrorCode.JUDGE_UNAVAILABLE
 
 
 def score_chunk(chunk: Chunk) -> ChunkResult:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.build import pages
+from docs.build import errors_page, pages
 
 ROOT = Path(__file__).parents[2]
 MARKDOWN = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.md")])
@@ -16,6 +16,10 @@ MARKDOWN = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("exam
 def test_every_evaluator_has_a_current_page() -> None:
     written = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "evaluators").glob("*.md")}
     assert written == pages(), "run: make docs"
+
+
+def test_the_page_on_errors_is_current() -> None:
+    assert (ROOT / "docs" / "errors.md").read_text(encoding="utf-8") == errors_page(), "run: make docs"
 
 
 @pytest.mark.parametrize("page", MARKDOWN, ids=lambda path: path.name)

@@ -79,7 +79,7 @@ class Breaker:
     def check(self) -> None:
         """Raise what is wrong while the judge is held to be down and it is not yet time to try it again."""
         if self._why is not None and self.clock() < self._probe_at:
-            raise type(self._why)(self._why.message, hint=self._why.hint)
+            raise type(self._why)(self._why.message, hint=self._why.hint, code=self._why.code)
 
     @asynccontextmanager
     async def attempt(self) -> AsyncIterator[None]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.evaluators.core.text import count
 
@@ -29,6 +30,8 @@ class Unreadable(Exception):
 
 class DocumentsError(LeadlineError):
     """Documents were refused before anything was asked; carries every fault found, in the order of the files."""
+
+    code = ErrorCode.GENERATE_DOCUMENTS
 
     exit_code: ClassVar[int] = 2
 

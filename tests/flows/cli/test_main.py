@@ -161,7 +161,7 @@ def test_debug_shows_the_traceback(
     assert run(options) == 3
     error = capsys.readouterr().err
     assert "Traceback" in error
-    assert error.rstrip().endswith("Error: Broken.")
+    assert error.rstrip().endswith("Error [LL-STORE-01]: Broken.")
 
 
 def test_a_reader_that_has_enough_is_no_failed_gate(tmp_path: Path) -> None:

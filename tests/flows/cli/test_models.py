@@ -94,7 +94,7 @@ def test_a_failure_does_not_keep_the_others_from_being_fetched_and_all_are_repor
     assert [ref.source for ref in fetched] == ["a/a", "b/b", "c/c"]
     streams = capsys.readouterr()
     assert streams.out == "b/b: folder\n"
-    report = streams.err.partition("Error: ")[2]
+    report = streams.err.partition("Error [LL-MODEL-04]: ")[2]
     assert "2 of 3 sets of weights could not be fetched" in report
     assert "a/a cannot be fetched: no route." in report
     assert "c/c cannot be fetched: no route." in report
@@ -151,4 +151,4 @@ def test_a_single_failure_is_reported_as_it_is(
 ) -> None:
     broken.add("a/a")
     assert run(["models", "pull", "a/a"]) == LeadlineError.exit_code == 3
-    assert "Error: a/a cannot be fetched: no route. Check the network." in capsys.readouterr().err
+    assert "a/a cannot be fetched: no route. Check the network." in capsys.readouterr().err
