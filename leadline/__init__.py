@@ -1,1 +1,76 @@
-"""Leadline sounds language models: it scores the answers of LLM and RAG systems, and says how sure it is."""
+"""Leadline sounds language models: it scores the answers of LLM and RAG systems, and says how sure it is.
+
+This is the public face. A name is imported when it is first used, so that ``import leadline`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from leadline.evaluators.core.base import Evaluator as Evaluator
+    from leadline.evaluators.core.base import RowEvaluator as RowEvaluator
+    from leadline.evaluators.core.base import Spec as Spec
+    from leadline.evaluators.core.context import EvalContext as EvalContext
+    from leadline.evaluators.core.errors import LeadlineError as LeadlineError
+    from leadline.evaluators.core.metric import Metric as Metric
+    from leadline.evaluators.core.params import Params as Params
+    from leadline.evaluators.core.registry import register as register
+    from leadline.evaluators.core.row import Evidence as Evidence
+    from leadline.evaluators.core.row import Reason as Reason
+    from leadline.evaluators.core.row import Row as Row
+    from leadline.evaluators.core.row import RowField as RowField
+    from leadline.evaluators.core.row import RowScore as RowScore
+    from leadline.evaluators.core.row import Source as Source
+    from leadline.evaluators.core.row import Span as Span
+    from leadline.evaluators.judge.judge_evaluator import Judge as Judge
+    from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator as JudgeEvaluator
+    from leadline.evaluators.judge.judge_evaluator import prompt_beside as prompt_beside
+    from leadline.flows.api import compare as compare
+    from leadline.flows.api import evaluate as evaluate
+    from leadline.flows.api import open_store as open_store
+
+    __version__: str
+
+_HOMES: Final = {
+    "Evaluator": "evaluators.core.base",
+    "RowEvaluator": "evaluators.core.base",
+    "Spec": "evaluators.core.base",
+    "EvalContext": "evaluators.core.context",
+    "LeadlineError": "evaluators.core.errors",
+    "Metric": "evaluators.core.metric",
+    "Params": "evaluators.core.params",
+    "register": "evaluators.core.registry",
+    "Evidence": "evaluators.core.row",
+    "Reason": "evaluators.core.row",
+    "Row": "evaluators.core.row",
+    "RowField": "evaluators.core.row",
+    "RowScore": "evaluators.core.row",
+    "Source": "evaluators.core.row",
+    "Span": "evaluators.core.row",
+    "Judge": "evaluators.judge.judge_evaluator",
+    "JudgeEvaluator": "evaluators.judge.judge_evaluator",
+    "prompt_beside": "evaluators.judge.judge_evaluator",
+    "compare": "flows.api",
+    "evaluate": "flows.api",
+    "open_store": "flows.api",
+}
+"""The module of each public name."""
+
+__all__ = ["__version__", *sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("leadline")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'leadline' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"leadline.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

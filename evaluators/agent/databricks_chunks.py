@@ -8,7 +8,7 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Row, RowField, RowScore
-from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 
 
 @register
@@ -49,7 +49,7 @@ class DatabricksChunkRelevance(JudgeEvaluator):
         keywords=("judge", "retrieval", "relevance"),
         source=SOURCE,
     )
-    prompts = {"assessment": here(__file__, "databricks_chunk.jinja")}  # noqa: RUF012
+    prompts = {"assessment": prompt_beside(__file__, "databricks_chunk.jinja")}  # noqa: RUF012
 
     def calls_per_row(self) -> float:
         """One call per chunk, of which a row has a few."""

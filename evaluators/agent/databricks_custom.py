@@ -15,7 +15,7 @@ from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import REPORT_ONLY, JudgeKey
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Row, RowField, RowScore
-from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.verdicts import Reason as Rationale
 from leadline.evaluators.judge.verdicts import StrictReply
 
@@ -147,7 +147,7 @@ class DatabricksCustom(JudgeEvaluator):
     )
     parameters = CustomParams
     params: CustomParams
-    prompts = {"rating": here(__file__, "databricks_custom.jinja")}  # noqa: RUF012
+    prompts = {"rating": prompt_beside(__file__, "databricks_custom.jinja")}  # noqa: RUF012
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

@@ -7,7 +7,7 @@ from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Row, RowField
-from leadline.evaluators.judge.judge_evaluator import Judge, here
+from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 
 
 @register
@@ -49,7 +49,7 @@ class DatabricksCorrectness(RatingEvaluator):
         keywords=("judge", "ground truth"),
         source=SOURCE,
     )
-    prompts = {"assessment": here(__file__, "databricks_correctness.jinja")}  # noqa: RUF012
+    prompts = {"assessment": prompt_beside(__file__, "databricks_correctness.jinja")}  # noqa: RUF012
 
     async def assess(self, row: Row, judge: Judge) -> Assessment | None:
         """Rate a row."""
@@ -95,7 +95,7 @@ class DatabricksRelevanceToQuery(RatingEvaluator):
         keywords=("judge", "relevance"),
         source=SOURCE,
     )
-    prompts = {"assessment": here(__file__, "databricks_relevance.jinja")}  # noqa: RUF012
+    prompts = {"assessment": prompt_beside(__file__, "databricks_relevance.jinja")}  # noqa: RUF012
 
     async def assess(self, row: Row, judge: Judge) -> Assessment | None:
         """Rate a row."""
@@ -136,7 +136,7 @@ class DatabricksGroundedness(RatingEvaluator):
         keywords=("judge", "hallucination"),
         source=SOURCE,
     )
-    prompts = {"assessment": here(__file__, "databricks_groundedness.jinja")}  # noqa: RUF012
+    prompts = {"assessment": prompt_beside(__file__, "databricks_groundedness.jinja")}  # noqa: RUF012
 
     async def assess(self, row: Row, judge: Judge) -> Assessment | None:
         """Rate a row."""
@@ -182,7 +182,7 @@ class DatabricksSafety(RatingEvaluator):
         keywords=("judge", "toxicity"),
         source=SOURCE,
     )
-    prompts = {"assessment": here(__file__, "databricks_safety.jinja")}  # noqa: RUF012
+    prompts = {"assessment": prompt_beside(__file__, "databricks_safety.jinja")}  # noqa: RUF012
 
     async def assess(self, row: Row, judge: Judge) -> Assessment | None:
         """Rate a row."""
@@ -229,7 +229,7 @@ class DatabricksContextSufficiency(RatingEvaluator):
         keywords=("judge", "retrieval", "ground truth"),
         source=SOURCE,
     )
-    prompts = {"assessment": here(__file__, "databricks_sufficiency.jinja")}  # noqa: RUF012
+    prompts = {"assessment": prompt_beside(__file__, "databricks_sufficiency.jinja")}  # noqa: RUF012
 
     async def assess(self, row: Row, judge: Judge) -> Assessment | None:
         """Rate a row."""

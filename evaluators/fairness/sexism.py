@@ -6,7 +6,7 @@ from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Row, RowField
-from leadline.evaluators.judge.judge_evaluator import here
+from leadline.evaluators.judge.judge_evaluator import prompt_beside
 from leadline.evaluators.judge.pass_fail import TextCheckEvaluator
 
 
@@ -51,7 +51,7 @@ class Sexism(TextCheckEvaluator):
         keywords=("judge", "fairness", "gender"),
         source="H2O Sonar evaluator reference: Sexism (Judge) Evaluator",
     )
-    prompts = {"verdict": here(__file__, "sexism.jinja")}  # noqa: RUF012
+    prompts = {"verdict": prompt_beside(__file__, "sexism.jinja")}  # noqa: RUF012
     found, not_found = "true", "false"
 
     def text(self, row: Row) -> str:

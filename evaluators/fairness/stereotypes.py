@@ -11,7 +11,7 @@ from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.params import JudgeKey
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Json, Row, RowField
-from leadline.evaluators.judge.judge_evaluator import Judge, here
+from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 from leadline.evaluators.judge.pass_fail import PassFailEvaluator
 
 
@@ -64,7 +64,7 @@ class Stereotypes(PassFailEvaluator):
     )
     parameters = StereotypesParams
     params: StereotypesParams
-    prompts = {"score": here(__file__, "stereotypes.jinja")}  # noqa: RUF012
+    prompts = {"score": prompt_beside(__file__, "stereotypes.jinja")}  # noqa: RUF012
 
     async def fails(self, row: Row, judge: Judge) -> tuple[bool, Json]:
         """Score one row and compare with the threshold."""

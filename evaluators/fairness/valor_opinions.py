@@ -10,11 +10,11 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Row, RowField, RowScore
-from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.statements import SOURCE, filled, share
 from leadline.evaluators.judge.verdicts import StrictReply, Verdicts, as_json, count_of, one_each
 
-OPINIONS: Final[Path] = here(__file__, "valor_opinions.jinja")
+OPINIONS: Final[Path] = prompt_beside(__file__, "valor_opinions.jinja")
 """The prompt that both share: an answer's opinions are listed once."""
 
 
@@ -86,7 +86,7 @@ class ValorBias(OpinionEvaluator):
         keywords=("judge", "opinions", "bias"),
         source=SOURCE,
     )
-    prompts = {"opinions": OPINIONS, "verdicts": here(__file__, "valor_bias.jinja")}  # noqa: RUF012
+    prompts = {"opinions": OPINIONS, "verdicts": prompt_beside(__file__, "valor_bias.jinja")}  # noqa: RUF012
 
 
 @register
@@ -126,4 +126,4 @@ class ValorToxicity(OpinionEvaluator):
         keywords=("judge", "opinions", "toxicity"),
         source=SOURCE,
     )
-    prompts = {"opinions": OPINIONS, "verdicts": here(__file__, "valor_toxicity.jinja")}  # noqa: RUF012
+    prompts = {"opinions": OPINIONS, "verdicts": prompt_beside(__file__, "valor_toxicity.jinja")}  # noqa: RUF012

@@ -14,7 +14,7 @@ from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Reason, Row, RowField, RowScore, Source, clip
 from leadline.evaluators.judge.embedding_judge import EmbeddingJudgeEvaluator, EmbeddingJudgeParams
-from leadline.evaluators.judge.judge_evaluator import Judge, here
+from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 from leadline.evaluators.judge.ragas_base import (
     SOURCE,
     Measured,
@@ -94,7 +94,7 @@ class AnswerCorrectness(EmbeddingJudgeEvaluator):
     )
     parameters = AnswerCorrectnessParams
     params: AnswerCorrectnessParams
-    prompts = {"statements": STATEMENTS, "answer_correctness": here(__file__, "answer_correctness.jinja")}  # noqa: RUF012
+    prompts = {"statements": STATEMENTS, "answer_correctness": prompt_beside(__file__, "answer_correctness.jinja")}  # noqa: RUF012
 
     def calls_per_row(self) -> float:
         """The statements of both texts, and their verdicts."""

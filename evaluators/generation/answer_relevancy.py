@@ -14,7 +14,7 @@ from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Reason, Row, RowField, RowScore, clip
 from leadline.evaluators.judge.embedding_judge import EmbeddingJudgeEvaluator, EmbeddingJudgeParams
 from leadline.evaluators.judge.engine.failures import JudgeUnparseable
-from leadline.evaluators.judge.judge_evaluator import Judge, here
+from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 from leadline.evaluators.judge.ragas_base import SOURCE, Measured
 from leadline.evaluators.judge.verdicts import StrictReply
 from leadline.evaluators.models.embedding_evaluator import quote
@@ -86,7 +86,7 @@ class AnswerRelevancy(EmbeddingJudgeEvaluator):
     )
     parameters = AnswerRelevancyParams
     params: AnswerRelevancyParams
-    prompts = {"answer_relevancy": here(__file__, "answer_relevancy.jinja")}  # noqa: RUF012
+    prompts = {"answer_relevancy": prompt_beside(__file__, "answer_relevancy.jinja")}  # noqa: RUF012
 
     @property
     def reads(self) -> tuple[RowField, ...]:

@@ -12,7 +12,7 @@ from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.params import JudgeKey
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Json, Row, RowField
-from leadline.evaluators.judge.judge_evaluator import Judge, here
+from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 from leadline.evaluators.judge.pass_fail import PassFailEvaluator
 from leadline.evaluators.judge.placeholders import UserPrompt, user_prompt
 from leadline.evaluators.judge.prompting import Prompt
@@ -21,7 +21,7 @@ from leadline.evaluators.judge.prompting import Prompt
 @cache
 def default_prompt() -> str:
     """Return the reference's prompt, which asks whether the language is safe."""
-    return here(__file__, "byop.txt").read_text(encoding="utf-8")
+    return prompt_beside(__file__, "byop.txt").read_text(encoding="utf-8")
 
 
 @cache

@@ -14,7 +14,7 @@ from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Json, Row, RowField, RowScore
 from leadline.evaluators.judge.engine.failures import JudgeUnparseable
 from leadline.evaluators.judge.engine.search import CHARACTERS, recorded, search_tool
-from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.verdicts import Reason as Rationale
 from leadline.evaluators.judge.verdicts import StrictReply
 from leadline.evaluators.models.embedding_evaluator import quote
@@ -117,7 +117,7 @@ class FactCheck(JudgeEvaluator):
     )
     parameters = FactCheckParams
     params: FactCheckParams
-    prompts = {"fact_check": here(__file__, "fact_check.jinja")}  # noqa: RUF012
+    prompts = {"fact_check": prompt_beside(__file__, "fact_check.jinja")}  # noqa: RUF012
 
     @property
     def max_rows(self) -> int | None:

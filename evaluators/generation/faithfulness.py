@@ -7,7 +7,7 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Row, RowField, RowScore, Source
-from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.ragas_base import (
     SOURCE,
     Measured,
@@ -58,7 +58,7 @@ class Faithfulness(JudgeEvaluator):
         keywords=("judge", "hallucination", "statements", "RAGAS"),
         source=SOURCE,
     )
-    prompts = {"statements": STATEMENTS, "faithfulness": here(__file__, "faithfulness.jinja")}  # noqa: RUF012
+    prompts = {"statements": STATEMENTS, "faithfulness": prompt_beside(__file__, "faithfulness.jinja")}  # noqa: RUF012
 
     def calls_per_row(self) -> float:
         """The statements and their verdicts."""

@@ -7,7 +7,7 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Json, Row, RowField, RowScore
-from leadline.evaluators.judge.judge_evaluator import Judge, here
+from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 from leadline.evaluators.judge.pass_fail import PassFailEvaluator
 
 
@@ -46,7 +46,7 @@ class LanguageMismatch(PassFailEvaluator):
         keywords=("judge", "language"),
         source="H2O Sonar evaluator reference: Language Mismatch (Judge) Evaluator",
     )
-    prompts = {"verdict": here(__file__, "language_mismatch.jinja")}  # noqa: RUF012
+    prompts = {"verdict": prompt_beside(__file__, "language_mismatch.jinja")}  # noqa: RUF012
 
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row, if both of its texts are in a language."""

@@ -13,7 +13,7 @@ from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import JudgeKey
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Row, RowField, RowScore
-from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.replies import read_number
 
 
@@ -90,7 +90,7 @@ class LlamaIndexCorrectness(JudgeEvaluator):
     )
     parameters = CorrectnessParams
     params: CorrectnessParams
-    prompts = {"grade": here(__file__, "llamaindex_correctness.jinja")}  # noqa: RUF012
+    prompts = {"grade": prompt_beside(__file__, "llamaindex_correctness.jinja")}  # noqa: RUF012
 
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""

@@ -13,7 +13,7 @@ from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import JudgeKey
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Row, RowField, RowScore
-from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.replies import read_word
 
 YES, NO = WORDS = ("YES", "NO")
@@ -122,8 +122,8 @@ class LlamaIndexFaithfulness(JudgeEvaluator):
     parameters = FaithfulnessParams
     params: FaithfulnessParams
     prompts = {  # noqa: RUF012
-        "create": here(__file__, "llamaindex_faithfulness.jinja"),
-        "refine": here(__file__, "llamaindex_faithfulness_refine.jinja"),
+        "create": prompt_beside(__file__, "llamaindex_faithfulness.jinja"),
+        "refine": prompt_beside(__file__, "llamaindex_faithfulness_refine.jinja"),
     }
 
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:

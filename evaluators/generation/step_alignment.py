@@ -27,7 +27,7 @@ from leadline.evaluators.core.row import (
     Source,
     Span,
 )
-from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.verdicts import StrictReply
 from leadline.evaluators.models.catalogue import ALL_MINILM_L6_V2
 from leadline.evaluators.models.embedding_evaluator import SPANS, EmbeddingEvaluator, EmbeddingParams, Vectors, quote
@@ -185,7 +185,7 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
     parameters = Parameters
     params: Parameters
     default_embedder = ALL_MINILM_L6_V2
-    prompts = {"steps": here(__file__, "step_alignment.jinja")}  # noqa: RUF012
+    prompts = {"steps": prompt_beside(__file__, "step_alignment.jinja")}  # noqa: RUF012
 
     def __init__(self, params: Parameters | None = None) -> None:
         super().__init__(params)

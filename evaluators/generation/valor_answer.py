@@ -12,7 +12,7 @@ from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowField, RowScore
 from leadline.evaluators.judge.engine.failures import JudgeUnparseable
-from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.statements import SOURCE, STATEMENTS, share, statements_of
 from leadline.evaluators.judge.verdicts import StrictReply, VerdictsOrIdk, as_json, count_of, one_each
 
@@ -70,7 +70,7 @@ class ValorAnswerCorrectness(JudgeEvaluator):
         keywords=("judge", "statements", "F1"),
         source=SOURCE,
     )
-    prompts = {"statements": STATEMENTS, "comparison": here(__file__, "valor_correctness.jinja")}  # noqa: RUF012
+    prompts = {"statements": STATEMENTS, "comparison": prompt_beside(__file__, "valor_correctness.jinja")}  # noqa: RUF012
 
     def calls_per_row(self) -> float:
         """The statements of both texts, and their comparison."""
@@ -146,7 +146,7 @@ class ValorAnswerRelevance(JudgeEvaluator):
         keywords=("judge", "statements", "relevance"),
         source=SOURCE,
     )
-    prompts = {"statements": STATEMENTS, "verdicts": here(__file__, "valor_relevance.jinja")}  # noqa: RUF012
+    prompts = {"statements": STATEMENTS, "verdicts": prompt_beside(__file__, "valor_relevance.jinja")}  # noqa: RUF012
 
     def calls_per_row(self) -> float:
         """The statements and their verdicts."""

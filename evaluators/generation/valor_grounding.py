@@ -7,7 +7,7 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Row, RowField, RowScore
-from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.statements import SOURCE, filled, share
 from leadline.evaluators.judge.verdicts import StrictReply, Verdicts, as_json, chunk_spans, count_of, one_each
 
@@ -55,8 +55,8 @@ class ValorFaithfulness(JudgeEvaluator):
         source=SOURCE,
     )
     prompts = {  # noqa: RUF012
-        "claims": here(__file__, "valor_claims.jinja"),
-        "verdicts": here(__file__, "valor_faithfulness.jinja"),
+        "claims": prompt_beside(__file__, "valor_claims.jinja"),
+        "verdicts": prompt_beside(__file__, "valor_faithfulness.jinja"),
     }
 
     def calls_per_row(self) -> float:
@@ -117,7 +117,7 @@ class ValorHallucination(JudgeEvaluator):
         keywords=("judge", "contradiction", "hallucination"),
         source=SOURCE,
     )
-    prompts = {"verdicts": here(__file__, "valor_hallucination.jinja")}  # noqa: RUF012
+    prompts = {"verdicts": prompt_beside(__file__, "valor_hallucination.jinja")}  # noqa: RUF012
 
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""

@@ -5,7 +5,7 @@
     @register
     class Politeness(JudgeEvaluator):
         spec = Spec(id="politeness", ..., judge="llm", lane="judge")
-        prompts = {"verdict": here(__file__, "politeness.jinja")}
+        prompts = {"verdict": prompt_beside(__file__, "politeness.jinja")}
 
         async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
             word = await judge.choose("verdict", ("polite", "rude"), answer=row.actual_answer)
@@ -54,7 +54,7 @@ MOST_ROOM: Final = 4
 """How many times the judge's ``max_tokens`` a reply may take when shorter ones were cut off."""
 
 
-def here(module: str, name: str) -> Path:
+def prompt_beside(module: str, name: str) -> Path:
     """Return the path of a prompt file beside a module."""
     return Path(module).with_name("prompts") / name
 

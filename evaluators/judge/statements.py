@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from leadline.evaluators.judge.judge_evaluator import Judge, here
+from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 from leadline.evaluators.judge.verdicts import StrictReply
 
-STATEMENTS: Final = here(__file__, "statements.jinja")
+STATEMENTS: Final = prompt_beside(__file__, "statements.jinja")
 """The prompt that takes a text apart; equal texts are taken apart once, whichever evaluators need them."""
 
 SOURCE: Final = "Striveworks Valor, metrics reference, text generation metrics (LLM-guided)"

@@ -6,7 +6,7 @@ from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import RowField
-from leadline.evaluators.judge.judge_evaluator import here
+from leadline.evaluators.judge.judge_evaluator import prompt_beside
 from leadline.evaluators.judge.pass_fail import TextCheckEvaluator
 
 
@@ -50,5 +50,5 @@ class ContactInformation(TextCheckEvaluator):
         keywords=("judge", "privacy", "PII"),
         source="H2O Sonar evaluator reference: Contact Information Evaluator",
     )
-    prompts = {"verdict": here(__file__, "contact_information.jinja")}  # noqa: RUF012
+    prompts = {"verdict": prompt_beside(__file__, "contact_information.jinja")}  # noqa: RUF012
     found, not_found = "present", "absent"

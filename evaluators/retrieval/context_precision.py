@@ -9,7 +9,7 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Reason, Row, RowField, RowScore
-from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.ragas_base import SOURCE, Measured, best_of, expected_answers, is_yes, verdicts_on
 from leadline.evaluators.judge.verdicts import chunk_spans
 from leadline.evaluators.models.embedding_evaluator import SPANS, quote
@@ -67,7 +67,7 @@ class ContextPrecision(JudgeEvaluator):
         keywords=("judge", "retrieval", "ranking", "RAGAS"),
         source=SOURCE,
     )
-    prompts = {"context_precision": here(__file__, "context_precision.jinja")}  # noqa: RUF012
+    prompts = {"context_precision": prompt_beside(__file__, "context_precision.jinja")}  # noqa: RUF012
 
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""

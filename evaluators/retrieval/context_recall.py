@@ -9,7 +9,7 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Reason, Row, RowField, RowScore, Source, Span
-from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.ragas_base import (
     SOURCE,
     Measured,
@@ -65,7 +65,7 @@ class ContextRecall(JudgeEvaluator):
         keywords=("judge", "retrieval", "RAGAS"),
         source=SOURCE,
     )
-    prompts = {"context_recall": here(__file__, "context_recall.jinja")}  # noqa: RUF012
+    prompts = {"context_recall": prompt_beside(__file__, "context_recall.jinja")}  # noqa: RUF012
 
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""

@@ -12,7 +12,7 @@ from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.judge.engine.failures import JudgeUnparseable
-from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.ragas_base import SOURCE
 from leadline.evaluators.judge.verdicts import Reason as Rationale
 from leadline.evaluators.judge.verdicts import StrictReply
@@ -72,7 +72,7 @@ class ContextRelevancy(JudgeEvaluator):
         keywords=("judge", "retrieval", "RAGAS"),
         source=SOURCE,
     )
-    prompts = {"context_relevancy": here(__file__, "context_relevancy.jinja")}  # noqa: RUF012
+    prompts = {"context_relevancy": prompt_beside(__file__, "context_relevancy.jinja")}  # noqa: RUF012
 
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""

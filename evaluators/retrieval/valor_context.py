@@ -10,7 +10,7 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore
-from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.statements import SOURCE, STATEMENTS, statements_of
 from leadline.evaluators.judge.verdicts import Verdicts, as_json, chunk_spans, count_of, one_each
 
@@ -63,7 +63,7 @@ class ValorContextPrecision(JudgeEvaluator):
         keywords=("judge", "retrieval", "rank"),
         source=SOURCE,
     )
-    prompts = {"verdicts": here(__file__, "valor_context_precision.jinja")}  # noqa: RUF012
+    prompts = {"verdicts": prompt_beside(__file__, "valor_context_precision.jinja")}  # noqa: RUF012
 
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
@@ -126,7 +126,7 @@ class ValorContextRecall(JudgeEvaluator):
         keywords=("judge", "retrieval", "statements"),
         source=SOURCE,
     )
-    prompts = {"statements": STATEMENTS, "verdicts": here(__file__, "valor_context_recall.jinja")}  # noqa: RUF012
+    prompts = {"statements": STATEMENTS, "verdicts": prompt_beside(__file__, "valor_context_recall.jinja")}  # noqa: RUF012
 
     def calls_per_row(self) -> float:
         """The statements and their verdicts."""
@@ -193,7 +193,7 @@ class ValorContextRelevance(JudgeEvaluator):
         keywords=("judge", "retrieval", "relevance"),
         source=SOURCE,
     )
-    prompts = {"verdicts": here(__file__, "valor_context_relevance.jinja")}  # noqa: RUF012
+    prompts = {"verdicts": prompt_beside(__file__, "valor_context_relevance.jinja")}  # noqa: RUF012
 
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""

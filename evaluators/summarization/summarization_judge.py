@@ -6,7 +6,7 @@ from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Json, Row, RowField
-from leadline.evaluators.judge.judge_evaluator import Judge, here
+from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 from leadline.evaluators.judge.pass_fail import PassFailEvaluator
 
 
@@ -51,7 +51,7 @@ class SummarizationJudge(PassFailEvaluator):
         keywords=("judge", "summary"),
         source="H2O Sonar evaluator reference: Summarization (Judge) Evaluator",
     )
-    prompts = {"verdict": here(__file__, "summarization_judge.jinja")}  # noqa: RUF012
+    prompts = {"verdict": prompt_beside(__file__, "summarization_judge.jinja")}  # noqa: RUF012
 
     @property
     def required(self) -> tuple[RowField, ...]:

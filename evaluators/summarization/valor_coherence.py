@@ -8,7 +8,7 @@ from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Row, RowField, RowScore
 from leadline.evaluators.judge.engine.failures import JudgeUnparseable
-from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, here
+from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.replies import read_number
 from leadline.evaluators.judge.statements import SOURCE
 
@@ -63,7 +63,7 @@ class ValorSummaryCoherence(JudgeEvaluator):
         keywords=("judge", "summary", "coherence"),
         source=SOURCE,
     )
-    prompts = {"rating": here(__file__, "valor_coherence.jinja")}  # noqa: RUF012
+    prompts = {"rating": prompt_beside(__file__, "valor_coherence.jinja")}  # noqa: RUF012
 
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from leadline.evaluators.judge.engine.client import JudgeClient
 from leadline.evaluators.judge.engine.failures import JudgeError
-from leadline.evaluators.judge.judge_evaluator import Judge, here
+from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 from leadline.evaluators.judge.prompting import Prompt, prompt
 from leadline.tasks.generate.chunking import DocumentChunk
 from leadline.tasks.generate.duplicates import normalised
@@ -91,7 +91,7 @@ def _prompts() -> dict[str, Prompt]:
 
 
 def _file(name: str) -> Path:
-    return here(__file__, f"{name}.jinja")
+    return prompt_beside(__file__, f"{name}.jinja")
 
 
 class Asker:

@@ -1,0 +1,80 @@
+"""Evaluating and comparing from Python, through the front door."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leadline
+from leadline.evaluators.core.errors import UsageError
+from leadline.flows.evaluate.config import EvaluateConfig
+from tests.tasks.compare.two_runs import completed
+
+SCRIPT = """
+import leadline
+before, after = (leadline.evaluate(f"{side}.csv", evaluators=["rouge"], store="store") for side in ("old", "new"))
+found = leadline.compare(before, after, store="store")
+print(before.gate, before.report.exists(), found.verdict, len(found.metrics), sep=",")
+"""
+
+
+@pytest.fixture
+def answers(tmp_path: Path) -> str:
+    path = tmp_path / "answers.csv"
+    path.write_text("question,expected_answer,actual_answer\nWho?,Ada,Ada\nWhere?,London,Paris\n")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"suit": "rules"}, "suit: "),
+        ({"suite": "ruels"}, "There is no suite called 'ruels'"),
+        ({"evaluators": ["rouge"], "model_keys": ["nobody"]}, "nobody"),
+        ({"config": EvaluateConfig(dataset="a.csv")}, "either a dataset or a config"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_a_server_starts(
+    answers: str, settings: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leadline.flows.prefect_server.resolve._api_or_server", lambda say: pytest.fail("a server"))
+    monkeypatch.setattr("leadline.flows.prefect_server.resolve.PATIENCE_S", 60.0)
+    monkeypatch.setenv("LEADLINE_STORE", str(tmp_path / "store"))
+    with pytest.raises(UsageError, match=message):
+        leadline.evaluate(answers, **settings)
+
+
+def test_a_config_takes_no_further_settings() -> None:
+    with pytest.raises(UsageError, match="either a config or settings such as suite"):
+        leadline.evaluate(config=EvaluateConfig(dataset="a.csv"), suite="rules")
+
+
+def test_runs_are_compared_without_prefect(tmp_path: Path) -> None:
+    before, after = (completed(tmp_path, {"m": [value + 0.01 * (n % 5) for n in range(30)]}) for value in (0.8, 0.4))
+    found = leadline.compare(before.id, after.id, store=str(tmp_path / "store"), margin=0.02)
+    assert found.verdict == "fail"
+    assert found.report.exists()
+    with pytest.raises(UsageError, match="margn: "):
+        leadline.compare(before.id, margn=0.02)
+
+
+def test_the_store_is_opened_by_its_place(tmp_path: Path) -> None:
+    assert leadline.open_store(tmp_path / "store").root == tmp_path / "store"
+
+
+@pytest.mark.e2e
+def test_two_files_are_evaluated_and_compared(tmp_path: Path, api: dict[str, str]) -> None:
+    rows = [f"Question {n}?,The answer is {n},{{}}" for n in range(12)]
+    for side, answer in (("old", "The answer is {n}"), ("new", "No idea")):
+        lines = [row.format(answer.format(n=n)) for n, row in enumerate(rows)]
+        (tmp_path / f"{side}.csv").write_text("\n".join(["question,expected_answer,actual_answer", *lines]))
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], cwd=tmp_path, env=os.environ | api, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "pass,True,fail,1"
