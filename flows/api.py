@@ -14,7 +14,7 @@ from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import settings_of
 from leadline.flows.prefect_server.resolve import ensure_api
 from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.jobs import choose
+from leadline.tasks.plan.selection import choose
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
