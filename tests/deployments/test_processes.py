@@ -113,10 +113,10 @@ def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
     script = (
         "import os, sys, time\n"
         "from pathlib import Path\n"
-        "from leadline.deployments.processes import Part, Processes\n"
+        "from leadline.deployments.processes import ServicePart, Processes\n"
         "processes = Processes(Path(sys.argv[1]), print)\n"
         "sleep = [sys.executable, '-c', 'import time; time.sleep(300)']\n"
-        "processes.start(*(Part(name, sleep, dict(os.environ)) for name in ('a', 'b')))\n"
+        "processes.start(*(ServicePart(name, sleep, dict(os.environ)) for name in ('a', 'b')))\n"
         "print(*processes.pids().values(), flush=True)\n"
         "time.sleep(300)\n"
     )
