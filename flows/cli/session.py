@@ -55,7 +55,7 @@ def session_options(command: F) -> F:
             metavar="DIR",
             expose_value=False,
             callback=_remember,
-            help="The store, a folder or s3://BUCKET/PREFIX.  [default: $LEADLINE_STORE or ./.leadline]",
+            help="The store, a folder or {s3,gs,az}://BUCKET/PREFIX.  [default: $LEADLINE_STORE or ./.leadline]",
         ),
         click.option(
             "--quiet",

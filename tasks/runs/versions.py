@@ -4,8 +4,8 @@
 claims it there first. A claim whose owner is alive is left to it; one whose owner died is taken over; what is finished
 is answered from the record.
 
-On one host, and where several share a file system with locks, no two can claim at once. A bucket has no locks: there
-the last of those that claim at once wins, and each waits a little to see whether it is that one.
+No two can claim at once: on a file system a lock prevents it, in a bucket the condition that nobody else wrote the
+record since it was read.
 """
 
 from __future__ import annotations
@@ -38,9 +38,6 @@ BEAT_S: Final = 30.0
 
 SILENT_S: Final = 600.0
 """An owner on another host that said nothing for this long is given up."""
-
-SETTLE_S: Final = 3.0
-"""How long a claim in a bucket must stand: longer than anybody takes from seeing that there is none to writing one."""
 
 RECORD: Final = "record.json"
 _NO_TAG: Final = re.compile(r"[^0-9A-Za-z_-]+")
@@ -101,9 +98,9 @@ class Claim:
     def _update(self, changes: Mapping[str, Any]) -> None:
         """Change the record, unless another process took it over."""
         with locked(self._path.with_name("lock")):
-            record = _read(self._store, self._path)
+            record, version = _read(self._store, self._path)
             if record and record.get("token") == self._token:
-                _write(self._store, self._path, record | dict(changes))
+                _write(self._store, self._path, record | dict(changes), version)
 
 
 def claim(store: Store, subject: Subject, *, owner: Mapping[str, Any], again: bool = False) -> Claim | dict[str, Any]:
@@ -120,7 +117,7 @@ def claim(store: Store, subject: Subject, *, owner: Mapping[str, Any], again: bo
     path = subject.folder(store) / RECORD
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path.with_name("lock")):
-        before = _read(store, path)
+        before, version = _read(store, path)
         state = before["state"] if before else None
         taken_over = state == "running"
         if before and (not _is_dead(before) if taken_over else state == "done" and not again):
@@ -140,10 +137,8 @@ def claim(store: Store, subject: Subject, *, owner: Mapping[str, Any], again: bo
             "owner": dict(owner),
             "taken_over": taken_over,
         }
-        _write(store, path, record)
-        if store.remote:
-            time.sleep(SETTLE_S)
-            now = _read(store, path)
+        if not _write(store, path, record, version):
+            now, _ = _read(store, path)
             if now and now["token"] != token:
                 return now
     return Claim(store, subject, token, taken_over=taken_over)
@@ -177,7 +172,7 @@ def records(store: Store) -> list[dict[str, Any]]:
     names = {path.parent.name for path in folder.glob(f"*/{RECORD}")}
     if store.remote:
         names |= set(store.remote.folders(folder))
-    found = [record for name in names if (record := _read(store, folder / name / RECORD))]
+    found = [record for name in names if (record := _read(store, folder / name / RECORD)[0])]
     return sorted(found, key=lambda record: (str(record.get("finished", "")), record["digest"]))
 
 
@@ -248,18 +243,19 @@ def _is_dead(record: Mapping[str, Any]) -> bool:
     return time.time() - float(record["beat"]) > SILENT_S
 
 
-def _read(store: Store, path: Path) -> dict[str, Any] | None:
-    if store.remote:
-        store.remote.fetch([path])
+def _read(store: Store, path: Path) -> tuple[dict[str, Any] | None, str | None]:
+    """Return a record, and in a bucket which version of it that is."""
+    version = store.remote.fetch_version(path) if store.remote else None
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        return dict(json.loads(path.read_text(encoding="utf-8"))), version
     except FileNotFoundError:
-        return None
+        return None, version
 
 
-def _write(store: Store, path: Path, record: Mapping[str, Any]) -> None:
+def _write(store: Store, path: Path, record: Mapping[str, Any], version: str | None) -> bool:
+    """Write a record; returns ``False`` if another host wrote it since that version was read."""
     write_json(path, record)
-    store.push([path])
+    return store.remote.push_if(path, version) if store.remote else True
 
 
 def _now() -> str:

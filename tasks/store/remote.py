@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 from leadline.evaluators.core.errors import StoreError
 from leadline.evaluators.core.paths import from_home
 from leadline.tasks.store.files import digest, publish_folder, replacing
-from leadline.tasks.store.s3 import Bucket
+from leadline.tasks.store.object_storage import Bucket
 from leadline.tasks.store.user_folder import state_folder
 
 A = TypeVar("A")
@@ -49,7 +49,7 @@ class Remote:
         The working copy is a folder of ``$LEADLINE_CACHE``, by default below the user's folder for state.
 
         Raises:
-            UsageError: The URL is wrong, or the working copies are in the home folder of nobody.
+            UsageError: The URL is wrong, or the working copies are below ``~user`` and there is no such user.
             StoreError: There is no such bucket, or it cannot be reached.
         """
         bucket = Bucket.at(url)
@@ -109,6 +109,19 @@ class Remote:
         for path in _files(folder):
             if self._name(path) not in there:
                 path.unlink(missing_ok=True)
+
+    def fetch_version(self, path: Path) -> str | None:
+        """Download a file anew; returns its version, ``None`` if it is not in the bucket."""
+        return self._get(self._name(path))
+
+    def push_if(self, path: Path, version: str | None) -> bool:
+        """Upload a file unless another host was first; returns whether it is in the bucket now.
+
+        Args:
+            path: The file.
+            version: What :meth:`fetch_version` returned before the file was changed.
+        """
+        return self.bucket.put_if(path, self._name(path), version)
 
     def fetch(self, paths: Iterable[Path]) -> None:
         """Download files anew; what is not in the bucket stays as it is."""
@@ -186,7 +199,7 @@ def _each(items: Iterable[A], do: Callable[[A], B]) -> list[B]:
     todo = list(items)
     if len(todo) < 2:
         return [do(item) for item in todo]
-    with ThreadPoolExecutor(min(AT_ONCE, len(todo)), thread_name_prefix="leadline-s3") as threads:
+    with ThreadPoolExecutor(min(AT_ONCE, len(todo)), thread_name_prefix="leadline-bucket") as threads:
         try:
             return list(threads.map(do, todo))
         except BaseException:

@@ -18,8 +18,9 @@ Layout, below the store's root::
 
 A file appears under its final name complete or not at all: it is written beside it, brought to disk, and renamed.
 
-A store may also lie in a bucket (``s3://…``). Its root is then this host's working copy, and what a step finished or
-needs is pushed and fetched by the methods below, which do nothing for a store in a folder. See :mod:`.store.remote`.
+A store may also lie in a bucket (``s3://``, ``gs://``, ``az://``). Its root is then this host's working copy, and what
+a step finished or needs is pushed and fetched by the methods below, which do nothing for a store in a folder. See
+:mod:`.store.remote`.
 """
 
 from __future__ import annotations
@@ -106,7 +107,10 @@ class Run:
         return dict(record)
 
     def update(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Merge changes into the run's record and return it; a run that has ended is its maker's own no more."""
+        """Merge changes into the run's record and return it.
+
+        After a run has ended, its record is read from the bucket again.
+        """
         if self.remote and not self.own:
             self.remote.fetch([self.path / "run.json"])
         record = (self.read() if (self.path / "run.json").exists() else {"id": self.id}) | dict(changes)
@@ -153,7 +157,7 @@ class Store:
         """Open the store at a path or URL, by default ``$LEADLINE_STORE`` or ``./.leadline``.
 
         Raises:
-            UsageError: The URL is wrong, or it is in the home folder of nobody.
+            UsageError: The URL is wrong, or the path starts with ``~user`` and there is no such user.
             StoreError: The folder cannot be made, or the bucket cannot be reached.
         """
         where = str(location or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE)
@@ -277,9 +281,14 @@ class Store:
 
 
 def _remote(url: str) -> Remote:
-    scheme = url.partition("://")[0]
-    if scheme != "s3":
-        raise UsageError(f"A store cannot be at {scheme}://.", hint="Give a path or s3://BUCKET/PREFIX.")
-    from leadline.tasks.store.remote import Remote  # only a store in a bucket needs its client
+    # Imported here so that commands on a store in a folder start faster.
+    from leadline.tasks.store.object_storage import SCHEMES
+    from leadline.tasks.store.remote import Remote
 
+    scheme = url.partition("://")[0]
+    if scheme not in SCHEMES:
+        raise UsageError(
+            f"A store cannot be at {scheme}://.",
+            hint="Give a path, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX.",
+        )
     return Remote.at(url)
