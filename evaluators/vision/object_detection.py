@@ -16,8 +16,8 @@ from leadline.evaluators.core.params import REPORT_ONLY, Params
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Json, NotApplicable, Reason, Row, RowField, RowScore, clip
 from leadline.evaluators.vision.engine.detection_details import DetectionModel, details
-from leadline.evaluators.vision.engine.image_batch import COCO_MOST, Looked, Rules, look_at
-from leadline.evaluators.vision.engine.image_metrics import values_by_image
+from leadline.evaluators.vision.engine.detection_metrics import values_by_image
+from leadline.evaluators.vision.engine.image_batch import COCO_MOST, MatchedBatch, Rules, match_images
 from leadline.evaluators.vision.engine.image_set import Dataset, gather, metrics_under
 from leadline.evaluators.vision.engine.payload import pack
 from leadline.evaluators.vision.engine.ranking import Method
@@ -208,9 +208,11 @@ class ObjectDetection(Evaluator):
 
     def _score(self, rows: Sequence[Row]) -> list[RowScore]:
         rules = self.params.rules()
-        looked = look_at([(row.expected_annotations or (), row.predicted_annotations or ()) for row in rows], rules)
+        matched = match_images(
+            [(row.expected_annotations or (), row.predicted_annotations or ()) for row in rows], rules
+        )
         values = values_by_image(
-            looked,
+            matched,
             len(rows),
             thresholds=len(self.params.iou_thresholds_to_compute),
             returned=self._returned,
@@ -220,7 +222,7 @@ class ObjectDetection(Evaluator):
         return [
             RowScore(self._values(each), evidence=evidence, payload=payload)
             for each, evidence, payload in zip(
-                values, _evidence(looked, rules, len(rows)), _payloads(looked, len(rows)), strict=True
+                values, _evidence(matched, rules, len(rows)), _payloads(matched, len(rows)), strict=True
             )
         ]
 
@@ -282,33 +284,33 @@ def _portions(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
         yield rows[start:]
 
 
-def _evidence(looked: Looked, rules: Rules, images: int) -> list[Evidence]:
+def _evidence(matched: MatchedBatch, rules: Rules, images: int) -> list[Evidence]:
     """Say of each image how much was found."""
     import numpy as np
 
-    hit = looked.hits[:, rules.curve]
-    false = ~hit & ~looked.ignored[:, rules.curve]
+    hit = matched.hits[:, rules.curve]
+    false = ~hit & ~matched.ignored[:, rules.curve]
     counts = zip(
-        np.bincount(looked.predictions.image[hit], minlength=images).tolist(),
-        np.bincount(looked.truth.image, minlength=images).tolist(),
-        np.bincount(looked.predictions.image[false], minlength=images).tolist(),
+        np.bincount(matched.predictions.image[hit], minlength=images).tolist(),
+        np.bincount(matched.truth.image, minlength=images).tolist(),
+        np.bincount(matched.predictions.image[false], minlength=images).tolist(),
         strict=True,
     )
     at = f"(IoU {rules.thresholds[rules.curve]:g}, any score)"
     return [Evidence(f"Found {found} of {true}, with {wrong} false predictions {at}.") for found, true, wrong in counts]
 
 
-def _payloads(looked: Looked, images: int) -> list[Json]:
+def _payloads(matched: MatchedBatch, images: int) -> list[Json]:
     """Return the payload of each image."""
     import numpy as np
 
-    predicted = np.searchsorted(looked.predictions.image, np.arange(images + 1))
-    true = np.searchsorted(looked.truth.image, np.arange(images + 1))
+    predicted = np.searchsorted(matched.predictions.image, np.arange(images + 1))
+    true = np.searchsorted(matched.truth.image, np.arange(images + 1))
     return [
         pack(
-            looked.names,
-            looked.prediction_records[predicted[image] : predicted[image + 1]],
-            looked.truth_records[true[image] : true[image + 1]],
+            matched.names,
+            matched.prediction_records[predicted[image] : predicted[image + 1]],
+            matched.truth_records[true[image] : true[image + 1]],
         )
         for image in range(images)
     ]

@@ -51,10 +51,10 @@ def confusion(
     shown.append(NOTHING)
     size = len(shown)
     counts = np.bincount(place[expected] * size + place[found], weight, size * size).reshape(size, size)
-    table = [[whole(number) for number in line] for line in counts.tolist()]
+    table = [[as_count(number) for number in line] for line in counts.tolist()]
     return {"key": key, "expected": shown, "predicted": shown, "counts": table}
 
 
-def whole(value: float) -> float | int:
+def as_count(value: float) -> float | int:
     """Return a count as a whole number where it is one; a row that was scored in trials counts in parts."""
     return int(value) if float(value).is_integer() else float(value)

@@ -18,9 +18,8 @@ from leadline.evaluators.core.details import (
     LabelValues,
     Series,
 )
-from leadline.evaluators.vision.engine.confusion import confusion, whole
-from leadline.evaluators.vision.engine.detection_curves import CONFIDENCES, Counted, count, f1, ratio
-from leadline.evaluators.vision.engine.detection_errors import Errors, errors_of
+from leadline.evaluators.vision.engine.confusion import as_count, confusion
+from leadline.evaluators.vision.engine.detection_errors import CONFIDENCES, Counted, Errors, count, errors_of, f1, ratio
 from leadline.evaluators.vision.engine.detection_records import curve_records, metric_records
 from leadline.evaluators.vision.engine.image_batch import Rules
 from leadline.evaluators.vision.engine.image_set import Dataset, unfold
@@ -101,7 +100,7 @@ def _label_values(
     predicted = np.bincount(dataset.predictions["label"], weight, len(dataset.names))
     for label in order:
         key, value = dataset.names[label]
-        numbers = {"ground truths": whole(truths[label]), "predictions": whole(predicted[label])}
+        numbers = {"ground truths": as_count(truths[label]), "predictions": as_count(predicted[label])}
         yield {"key": key, "value": value, "values": {**_values(model, measured, np.array([label])), **numbers}}
 
 

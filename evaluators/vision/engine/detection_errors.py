@@ -1,9 +1,9 @@
-"""Which predictions and ground truths went wrong, the worst of each kind first."""
+"""What was right and wrong: counts at each confidence, for precision-recall curves, and the errors one by one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.vision.engine.image_set import Dataset
 from leadline.evaluators.vision.engine.payload import RIGHT, WRONG, Records
@@ -11,6 +11,94 @@ from leadline.evaluators.vision.engine.payload import RIGHT, WRONG, Records
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+CONFIDENCES: Final = tuple(step / 100 for step in range(5, 100, 5))
+"""Scores from which a prediction counts: 0.05, 0.10, …, 0.95."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Weighted counts by label and confidence, each of shape ``(labels, len(CONFIDENCES))``.
+
+    The plain curve pairs each ground truth with one prediction at most; the detailed one looks at every overlap.
+
+    Attributes:
+        tp: Predictions that found a ground truth that no more confident one did.
+        fp: The other predictions, but those that are neither right nor wrong.
+        fn: Ground truths that were not found.
+        right: Predictions that overlap a ground truth of their label.
+        misclassified: Predictions that overlap a ground truth of another label of their key.
+        hallucinated: Predictions that overlap neither.
+        mistaken: Ground truths that only predictions of another label overlap.
+        missed: Ground truths that nothing overlaps.
+    """
+
+    tp: npt.NDArray[np.float64]
+    fp: npt.NDArray[np.float64]
+    fn: npt.NDArray[np.float64]
+    right: npt.NDArray[np.float64]
+    misclassified: npt.NDArray[np.float64]
+    hallucinated: npt.NDArray[np.float64]
+    mistaken: npt.NDArray[np.float64]
+    missed: npt.NDArray[np.float64]
+
+
+def count(dataset: Dataset, weights: npt.NDArray[np.float64], curve: int) -> Counted:
+    """Count at every confidence.
+
+    Args:
+        dataset: The images.
+        weights: How often each payload counts.
+        curve: Bit of the IoU threshold of the curves.
+    """
+    import numpy as np
+
+    labels = len(dataset.names)
+    lines, truth = dataset.predictions, dataset.truth
+    weight, truth_weight = weights[dataset.prediction_image], weights[dataset.truth_image]
+    level, label = _levels(lines["score"]), lines["label"].astype(np.int64)
+    bit = lines["hits"].dtype.type(1) << lines["hits"].dtype.type(curve)
+    hit, ignored, how = (lines["hits"] & bit) > 0, (lines["ignored"] & bit) > 0, lines["how"]
+
+    def passing(which: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+        counts = _histogram(label[which], level[which], weight[which], labels)
+        out: npt.NDArray[np.float64] = counts[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
+        return out
+
+    def failing(levels: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        counts = _histogram(truth["label"].astype(np.int64), levels, truth_weight, labels)
+        out: npt.NDArray[np.float64] = counts.cumsum(axis=1)[:, :-1]
+        return out
+
+    tp = passing(hit)
+    right, wrong = _levels(truth["right"]), _levels(truth["wrong"])
+    missed = failing(np.maximum(right, wrong))
+    return Counted(
+        tp=tp,
+        fp=passing(~hit & ~ignored),
+        fn=dataset.truths(weights)[:, np.newaxis] - tp,
+        right=passing((how & RIGHT) > 0),
+        misclassified=passing((how & WRONG) > 0),
+        hallucinated=passing((how == 0) & ~ignored),
+        mistaken=failing(right) - missed,
+        missed=missed,
+    )
+
+
+def _levels(score: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Return how many of the confidences a score reaches."""
+    import numpy as np
+
+    return np.searchsorted(np.array(CONFIDENCES), score, "right").astype(np.int64)
+
+
+def _histogram(
+    label: npt.NDArray[np.int64], level: npt.NDArray[np.int64], weight: npt.NDArray[np.float64], labels: int
+) -> npt.NDArray[np.float64]:
+    import numpy as np
+
+    width = len(CONFIDENCES) + 1
+    return np.bincount(label * width + level, weight, labels * width).reshape(labels, width).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +142,15 @@ def _by_label(
     order = np.lexsort((worst[which], label))
     bounds = np.searchsorted(label[order], np.arange(1, labels))
     return np.split(which[order], bounds) if labels else []
+
+
+def ratio(part: npt.NDArray[np.float64], whole: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return part / whole, 0 where the whole is 0, as Valor does in these curves."""
+    import numpy as np
+
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+
+
+def f1(precision: npt.NDArray[np.float64], recall: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the harmonic mean, 0 where both are 0."""
+    return ratio(2 * precision * recall, precision + recall)

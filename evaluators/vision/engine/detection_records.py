@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from leadline.evaluators.core.row import Json
-from leadline.evaluators.vision.engine.confusion import whole
-from leadline.evaluators.vision.engine.detection_curves import CONFIDENCES, Counted, f1, ratio
-from leadline.evaluators.vision.engine.detection_errors import Errors
+from leadline.evaluators.vision.engine.confusion import as_count
+from leadline.evaluators.vision.engine.detection_errors import CONFIDENCES, Counted, Errors, f1, ratio
 from leadline.evaluators.vision.engine.image_set import Dataset
 from leadline.evaluators.vision.engine.ranking import RankedMetrics
 
@@ -97,10 +96,16 @@ def _plain(counted: Counted, label: int) -> dict[str, Json]:
     precision, recall = ratio(tp, tp + fp), ratio(tp, tp + fn)
     columns = zip(CONFIDENCES, tp, fp, fn, precision, recall, f1(precision, recall), strict=True)
     return {
-        str(confidence): {"tp": whole(t), "fp": whole(p), "fn": whole(n), "precision": float(x), "recall": float(y),
-                          "f1_score": float(z)}
+        str(confidence): {
+            "tp": as_count(t),
+            "fp": as_count(p),
+            "fn": as_count(n),
+            "precision": float(x),
+            "recall": float(y),
+            "f1_score": float(z),
+        }
         for confidence, t, p, n, x, y, z in columns
-    }  # fmt: skip
+    }
 
 
 def _detailed(
@@ -144,8 +149,8 @@ def _detailed(
 
 
 def _seen(number: float, examples: Json) -> dict[str, Any]:
-    return {"count": whole(number), "examples": examples}
+    return {"count": as_count(number), "examples": examples}
 
 
 def _all(observations: Mapping[str, Mapping[str, Any]]) -> Json:
-    return {"total": whole(sum(one["count"] for one in observations.values())), "observations": dict(observations)}
+    return {"total": as_count(sum(one["count"] for one in observations.values())), "observations": dict(observations)}

@@ -1,4 +1,4 @@
-"""A batch of images: what became of every prediction and every ground truth.
+"""Matches a batch of images: which predictions are right and which ground truth was found.
 
 Everything is computed for all images of a batch at once; nothing of one image touches another.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.annotations import Annotations
 from leadline.evaluators.core.label_map import LabelName
-from leadline.evaluators.vision.engine.matching import best_only, match, ranks
+from leadline.evaluators.vision.engine.assignment import assign, best_only, ranks
 from leadline.evaluators.vision.engine.objects import Detail, Labels, Objects, collect, common_detail, countable
 from leadline.evaluators.vision.engine.overlap import Pairs, overlapping
 from leadline.evaluators.vision.engine.payload import NEVER, RIGHT, WRONG, Records, prediction_type, truth_type
@@ -49,8 +49,8 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """What became of a batch.
+class MatchedBatch:
+    """The predictions and the ground truth of a batch, matched.
 
     Attributes:
         names: The labels by number.
@@ -71,7 +71,7 @@ class Looked:
     ignored: npt.NDArray[np.bool_]
 
 
-def look_at(images: Sequence[tuple[Annotations, Annotations]], rules: Rules) -> Looked:
+def match_images(images: Sequence[tuple[Annotations, Annotations]], rules: Rules) -> MatchedBatch:
     """Match the predictions of a batch of images with their ground truth.
 
     Args:
@@ -95,7 +95,7 @@ def look_at(images: Sequence[tuple[Annotations, Annotations]], rules: Rules) -> 
     first = np.searchsorted(predictions.image, np.arange(len(images)))
     counted = np.flatnonzero(~truth.crowd)
     truth_records = _truth_records(near, predictions, truth, first, _partners(near, predictions, truth, keys, rules))
-    return Looked(
+    return MatchedBatch(
         names,
         predictions,
         truth.take(counted),
@@ -139,7 +139,7 @@ def _found(
         best[own.prediction] = own.iou
         keys = (-predictions.score, -best)
     group = predictions.image * (int(predictions.label.max(initial=0)) + 1) + predictions.label
-    return match(own, group, keys, truth.crowd, thresholds)
+    return assign(own, group, keys, truth.crowd, thresholds)
 
 
 def _partners(
@@ -151,7 +151,7 @@ def _partners(
     confident = near.take(predictions.score[near.prediction] >= rules.confusion_score)
     group = predictions.image * (int(keys.max(initial=0)) + 1) + keys[predictions.label]
     threshold = np.array([rules.thresholds[rules.curve]])
-    found = match(confident, group, (-predictions.score,), truth.crowd, threshold)[:, 0]
+    found = assign(confident, group, (-predictions.score,), truth.crowd, threshold)[:, 0]
     partner = np.full(len(truth), -1, dtype=np.int64)
     which = np.flatnonzero(found >= 0)
     partner[found[which]] = which

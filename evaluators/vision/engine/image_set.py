@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from leadline.evaluators.core.label_map import LabelName
+from leadline.evaluators.vision.engine.detection_metrics import summarise
 from leadline.evaluators.vision.engine.payload import Records, prediction_type, truth_type, unpack
 from leadline.evaluators.vision.engine.ranking import Method, RankedMetrics, Ranking, rank
-from leadline.evaluators.vision.engine.summary import summarise
 
 if TYPE_CHECKING:
     import numpy as np

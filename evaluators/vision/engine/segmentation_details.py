@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from leadline.evaluators.core.details import MOST_EXAMPLES, MOST_LABELS, Confusion, Details, Example, LabelValues
 from leadline.evaluators.core.row import Json
-from leadline.evaluators.vision.engine.confusion import confusion, whole
+from leadline.evaluators.vision.engine.confusion import as_count, confusion
 from leadline.evaluators.vision.engine.segmentation import Segmented, iou_by_label
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def _values(iou: float, truth: float, predicted: float, shared: float) -> dict[s
         "precision": shared / predicted if predicted else 0.0,
         "recall": shared / truth if truth else 0.0,
         "F1": 2 * shared / (truth + predicted) if truth + predicted else 0.0,
-        "ground truth area": whole(truth),
-        "predicted area": whole(predicted),
+        "ground truth area": as_count(truth),
+        "predicted area": as_count(predicted),
     }
 
 

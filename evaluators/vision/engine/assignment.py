@@ -1,4 +1,4 @@
-"""Which predictions count as having found which ground truth, at many IoU thresholds at once.
+"""Assigns ground truth to predictions at many IoU thresholds at once: which prediction found which.
 
 Predictions take their turn by falling score. At each threshold a prediction finds the best of its candidates that
 nobody has found yet. Turns of different groups (an image and a label) do not depend on each other, so that the n-th
@@ -41,14 +41,14 @@ def best_only(pairs: Pairs) -> Pairs:
     return pairs.take(order[first])
 
 
-def match(
+def assign(
     pairs: Pairs,
     group: npt.NDArray[np.int64],
     order: tuple[npt.NDArray[np.float64], ...],
     shared: npt.NDArray[np.bool_],
     thresholds: npt.NDArray[np.float64],
 ) -> npt.NDArray[np.int64]:
-    """Return which ground truth each prediction found at each threshold.
+    """Assign ground truth to predictions, at most one to each, at each threshold.
 
     Args:
         pairs: The candidates.
