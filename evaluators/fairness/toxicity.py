@@ -1,4 +1,8 @@
-"""Toxicity: how toxic is the most toxic sentence of the answer?"""
+"""Toxicity: how toxic is the most toxic sentence of the answer?
+
+The metrics have the names that Detoxify gives the outputs of all its models. Detoxify itself is only compared with in
+tests: it unpickles its checkpoints, which can run any code, and reads no more than the beginning of a long sentence.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +36,11 @@ KINDS: Final = {
 }
 """Metrics, with their names and what they measure."""
 
-_OTHER_NAMES: Final = {"toxic": "toxicity", "severe_toxic": "severe_toxicity", "identity_hate": "identity_attack"}
-"""What the checkpoints call them; Detoxify renames them in the same way."""
+_STANDARD_NAMES: Final = {"toxic": "toxicity", "severe_toxic": "severe_toxicity", "identity_hate": "identity_attack"}
+"""Detoxify's names of outputs that a checkpoint calls otherwise, as in its ``load_checkpoint``."""
 
 
-class Parameters(Params):
+class ToxicityParams(Params):
     """Parameters of :class:`Toxicity`."""
 
     toxicity_model: Annotated[
@@ -86,7 +90,7 @@ class Toxicity(ModelEvaluator[str, Classified]):
         keywords=("safety", "toxicity", "classifier"),
         source="H2O Sonar evaluator reference: Toxicity Evaluator; https://github.com/unitaryai/detoxify",
     )
-    parameters = Parameters
+    parameters = ToxicityParams
     default_model = TOXIC_BERT
     model_parameter = "toxicity_model"
 
@@ -141,7 +145,7 @@ class Toxicity(ModelEvaluator[str, Classified]):
         """Return which output of the model is which metric."""
         if len(names) == 1:
             return {"toxicity": 0}
-        found = {_OTHER_NAMES.get(name.lower(), name.lower()): place for place, name in enumerate(names)}
+        found = {_STANDARD_NAMES.get(name.lower(), name.lower()): place for place, name in enumerate(names)}
         if "toxicity" not in found:
             raise ModelUnavailable(
                 f"{self.model(ctx)} has no output for toxicity; its outputs are {', '.join(names[:10])}.",
