@@ -59,8 +59,8 @@ def export(session: Session, /, name: str, form: str | None, table: str, output:
     """Write the results of RUN (its id, the beginning of it, or `latest`) to PATH.
 
     The format `all` copies the whole folder of results; `databricks` writes the rows and the metrics in the columns of
-    its agent evaluation, as .parquet, .csv or .json. Any other table or selection: leadline sql. A file that the run
-    lacks since an earlier version made it is made now.
+    its agent evaluation, as .parquet, .csv or .json. Any other table or selection: leadline sql. A file that is missing
+    is made from the run's database.
     """
     from leadline.tasks.runs.lookup import find_run
 

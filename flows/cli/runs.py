@@ -42,10 +42,10 @@ def _plain(known: dict[str, Any]) -> dict[str, Any]:
 
 
 def _line(known: dict[str, Any]) -> Sequence[object]:
-    """Return a line: problems of models by severity, or all of them where an earlier version counted them together."""
-    apart = known["record"].get("problems_by_fault")
-    counts = (number((apart["model"] if apart else known)[key]) for key in SEVERITIES)
-    instrument = number(sum(apart["instrument"].values())) if apart else "-"
+    """Return a line of the table; a run that was not completed has no problems yet."""
+    problems = known["record"].get("problems_by_fault")
+    counts = (number(problems["model"][key] if problems else None) for key in SEVERITIES)
+    instrument = number(sum(problems["instrument"].values()) if problems else None)
     seconds = known["seconds"]
     return (
         known["run"],

@@ -41,9 +41,7 @@ def show(session: Session, /, name: str, case_key: str | None, all_metrics: bool
 
 def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
     from leadline.tasks.analyse.findings.tally import tally, tally_in_words, what_counts
-    from leadline.tasks.runs.older_runs import in_words
 
-    lacks = in_words(found["lacking"])
     counted = what_counts(found["record"])
     problems = tally((problem["severity"], problem["instrument"]) for problem in found["problems"])
     facts = (
@@ -57,8 +55,7 @@ def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
             "Gate",
             (found["gate"] or "undecided") + (f" ({counted})" if counted else "") + f": {clean(found['gate_reason'])}",
         ),
-        ("Problems", "not in this run's data" if "problems" in found["lacking"] else tally_in_words(problems)),
-        *((("Note", lacks),) if lacks else ()),
+        ("Problems", tally_in_words(problems)),
         (
             "Scores",
             f"{number(found['scored'])} scored, {number(found['unscored'])} unscored, "
@@ -82,10 +79,8 @@ def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
     columns = ("severity", "type", "evaluator", "model", "description", "actions")
     for whose, instrument in (("models", False), ("the instrument or the data", True)):
         lines = [problem for problem in found["problems"] if problem["instrument"] == instrument]
-        if "problems" not in found["lacking"]:
-            _print_findings(f"Problems of {whose}", lines, columns)
-    if "insights" not in found["lacking"]:
-        _print_findings("Insights", found["insights"], ("type", "evaluator", "model", "description"))
+        _print_findings(f"Problems of {whose}", lines, columns)
+    _print_findings("Insights", found["insights"], ("type", "evaluator", "model", "description"))
 
 
 def _counted(n: int | None, what: str) -> str:

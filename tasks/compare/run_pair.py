@@ -106,7 +106,7 @@ def _attach(connection: DuckDBPyConnection, store: Store, run: Run, name: str) -
 
 
 def _show(connection: DuckDBPyConnection, store: Store, run: Run, side: str, catalog: str) -> None:
-    dataset = str(run.read().get("dataset"))
+    dataset = str(run.read_current()["dataset"])
     if not store.has_dataset(dataset):
         raise UsageError(f"The dataset {dataset} of run {run.id!r} is no longer in the store.")
     connection.execute(f"CREATE SCHEMA {side}")
@@ -136,17 +136,15 @@ def pair_rows(connection: DuckDBPyConnection, baseline_model: int, candidate_mod
             answer_fields=", ".join(_ANSWER_FIELDS),
             baseline_model=baseline_model,
             candidate_model=candidate_model,
-            changed=_differ(connection, _CASE_FIELDS) or "false",
-            same=f"NOT ({_differ(connection, _ANSWER_FIELDS)})",
+            changed=_differ(_CASE_FIELDS),
+            same=f"NOT ({_differ(_ANSWER_FIELDS)})",
         )
     )
 
 
-def _differ(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> str:
-    """Return the condition that some field differs; a dataset of an older version may lack one."""
-    known = [{line[0] for line in connection.execute(f"DESCRIBE {side}.digests").fetchall()} for side in SIDES]
-    there = [field for field in fields if all(field in columns for columns in known)]
-    return " OR ".join(f"ours.{field} IS DISTINCT FROM theirs.{field}" for field in there)
+def _differ(fields: tuple[str, ...]) -> str:
+    """Return the condition that some field differs."""
+    return " OR ".join(f"ours.{field} IS DISTINCT FROM theirs.{field}" for field in fields)
 
 
 def pair_values(connection: DuckDBPyConnection, baseline_metric: int, candidate_metric: int) -> None:

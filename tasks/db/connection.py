@@ -51,9 +51,14 @@ def open_run(store: Store, run: Run, *, create: bool = False, read_only: bool = 
         run: The run; its record names the dataset.
         create: Make the tables of ``run.sql``.
         read_only: Open for reading.
+
+    Raises:
+        UsageError: The run has no results yet, or another version of Leadline made it.
+        StoreError: Another process uses the database.
     """
     import duckdb
 
+    dataset = run.read_current()["dataset"]
     if not create:
         store.fetch_database(run)
     if not create and not run.database.exists():
@@ -68,7 +73,6 @@ def open_run(store: Store, run: Run, *, create: bool = False, read_only: bool = 
     try:
         if create:
             connection.execute(sql("run"))
-        dataset = run.read()["dataset"]
         store.has_dataset(dataset)
         attach_dataset(connection, store.dataset(dataset))
         yield connection

@@ -202,7 +202,7 @@ def _deliver(batch: list[_Work], outcomes: _Outcomes) -> None:
 
 
 def read(path: Path, statement: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of a query beside the processes that write; where there is no database, there are none.
+    """Return the rows of a query while other processes write; none if there is no database or it has no tables yet.
 
     Raises:
         StoreError: The database cannot be read.
@@ -214,11 +214,9 @@ def read(path: Path, statement: str, values: Mapping[str, Any]) -> list[dict[str
         try:
             return [dict(line) for line in connection.execute(statement, values)]
         except sqlite3.Error as error:
-            if "no such table" not in str(error):
-                raise unusable(path, error) from error
-    with closing(connect(path, sql("ledger/schema"))) as connection:
-        connection.row_factory = sqlite3.Row
-        return [dict(line) for line in connection.execute(statement, values)]
+            if "no such table" in str(error):
+                return []
+            raise unusable(path, error) from error
 
 
 def connect(path: Path, schema: str = "") -> sqlite3.Connection:

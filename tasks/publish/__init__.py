@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,7 +48,6 @@ def publish(
 
     Raises:
         StoreError: The folder cannot be written.
-        UsageError: An earlier version made the run, and its database lacks too much.
     """
     from leadline.tasks.publish.exports.eval_results import fits_texts
     from leadline.tasks.publish.exports.junit import write_junit
@@ -60,10 +59,8 @@ def publish(
     from leadline.tasks.publish.reuse import rows_files
     from leadline.tasks.publish.spending import spending
     from leadline.tasks.publish.templating import render
-    from leadline.tasks.runs.older_runs import complete
 
-    lacking = complete(connection, run.id)
-    facts = replace(collect(connection, run.id, record), lacking=lacking)
+    facts = collect(connection, run.id, record)
     texts = fits_texts(connection, facts)
     kept = rows_files(connection, run, record.get("dataset"))
     with replacing(run.results) as folder:

@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias
 
 from leadline.evaluators.core.row import Json
 from leadline.tasks.analyse.findings.tally import Tally, tally, tally_in_words, what_counts
-from leadline.tasks.runs.older_runs import in_words
 
 Verdict: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
@@ -213,7 +212,6 @@ class Facts:
         aggregates: By (metric, model).
         rows: Key of case and model of every row that a finding names.
         n_flips: Number of flips; they may be too many to hold.
-        lacking: Tables that the run's database does not have, since an earlier version made it.
     """
 
     run_id: str
@@ -231,7 +229,6 @@ class Facts:
     n_rows: int
     n_flips: int
     counts: Mapping[str, int]
-    lacking: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -248,11 +245,6 @@ class Facts:
     def gate_reason(self) -> str:
         """One sentence for the verdict."""
         return str(self.record.get("gate_reason") or "No gate was evaluated for this run.")
-
-    @property
-    def lacks(self) -> str:
-        """A sentence about the data that an earlier version did not keep, or ``""``."""
-        return in_words(self.lacking)
 
     @property
     def gate_counted(self) -> str:

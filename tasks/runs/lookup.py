@@ -55,10 +55,8 @@ def _completed(store: Store, runs: list[Run], back: int) -> Run:
 def status(record: Mapping[str, Any]) -> str:
     """Return what became of a run: ``running``, ``completed``, ``failed``, or ``interrupted``.
 
-    A run is interrupted when somebody stopped it, and when it says that it runs and its process is gone, be it that
-    another one has its pid by now; records of older runs do not tell these apart.
-
-    Whether a process of another machine lives cannot be told; its run counts as running.
+    A run is interrupted if somebody stopped it, or if its record says ``running`` and its process is gone (another
+    process may have its pid by now). Processes of other machines cannot be seen; their runs count as running.
     """
     said = str(record.get("status", "running"))
     if said == "failed" and str(record.get("error")).startswith(_INTERRUPTIONS):

@@ -135,7 +135,10 @@ def _attach(opened: Archive, store: Store, runs: Sequence[Run]) -> dict[str, str
         if not run.database.exists():
             continue
         try:
+            run.read_current()
             opened.connection.execute(f"ATTACH {literal(run.database)} AS run_{number} (READ_ONLY)")
+        except UsageError as error:
+            opened.skipped.append(str(error))
         except duckdb.Error as error:
             opened.skipped.append(f"run {run.id}: {_told(error)}")
         else:

@@ -10,7 +10,6 @@ from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 from leadline.tasks.runs.lookup import summary
-from leadline.tasks.runs.older_runs import complete
 from leadline.tasks.store.store import Run, Store
 
 _JSON_COLUMNS: Final = ("attrs", "reasons", "metadata", "evidence", "flags")
@@ -20,14 +19,13 @@ def overview(store: Store, run: Run) -> dict[str, Any]:
     """Return a run's record with its leaderboards, problems and insights.
 
     Raises:
-        UsageError: The run has no results yet, or an earlier version made it and its database lacks too much.
+        UsageError: The run has no results yet, or another version made it.
         StoreError: Another process writes the run just now.
     """
     with open_run(store, run, read_only=True) as connection:
-        lacking = complete(connection, run.id)
         names = ("board", "trial_spread", "problems", "insights")
         found = {name: _decoded(records(connection, sql(f"show/{name}"))) for name in names}
-    return summary(run) | found | {"lacking": list(lacking)}
+    return summary(run) | found
 
 
 def case(store: Store, run: Run, key: str) -> dict[str, Any]:
@@ -37,7 +35,6 @@ def case(store: Store, run: Run, key: str) -> dict[str, Any]:
         UsageError: The run's dataset has no such case.
     """
     with open_run(store, run, read_only=True) as connection:
-        complete(connection, run.id)
         cases = _decoded(records(connection, sql("show/case"), [key]))
         if not cases:
             near = [line["case_key"] for line in records(connection, sql("show/near"), [key])]

@@ -20,7 +20,7 @@ SILENT_S: Final = 120.0
 """A process of another host that was not heard of for so long is gone; leaves room for clocks that differ."""
 
 _UNKNOWN: Final = "?"
-"""When a process started that has not said so, or that cannot be looked at."""
+"""Start of a process that cannot be inspected."""
 
 
 def _started(pid: int) -> str | None:
@@ -58,14 +58,8 @@ def process_record() -> dict[str, Any]:
 
 
 def process_of(record: object) -> str:
-    """Return a process as :func:`this_process` said it there, ``""`` if the record does not tell it.
-
-    Records of older runs do not say when it started.
-    """
-    if not isinstance(record, Mapping) or not isinstance(record.get("host"), str):
-        return ""
-    pid = record.get("pid")
-    return f"{record['host']}:{pid}:{record.get('started', _UNKNOWN)}" if type(pid) is int and pid > 0 else ""
+    """Return the process of a :func:`process_record` as :func:`this_process` names it, ``""`` if there is none."""
+    return f"{record['host']}:{record['pid']}:{record['started']}" if isinstance(record, Mapping) else ""
 
 
 @cache

@@ -56,6 +56,9 @@ JOBS: Final = "jobs.json"
 OWN: Final = ".own"
 """Marks the folder of a run, in the working copy where it is being made."""
 
+SCHEMA: Final = 1
+"""Version of a run's record and database; raised with every change after which older runs cannot be read."""
+
 ENDED: Final = ("completed", "failed")
 """What the record of a run that has ended says."""
 
@@ -106,6 +109,20 @@ class Run:
             raise UsageError(f"There is no run {self.id!r} in the store.", hint="List runs: leadline runs") from None
         return dict(record)
 
+    def read_current(self) -> dict[str, Any]:
+        """Return the run's record.
+
+        Raises:
+            UsageError: There is no such run, or another version of Leadline made it.
+        """
+        record = self.read()
+        if record.get("schema") != SCHEMA:
+            raise UsageError(
+                f"Run {self.id} was made by another version of Leadline.",
+                hint="Evaluate its dataset again; nothing that the store holds is computed twice.",
+            )
+        return record
+
     def update(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Merge changes into the run's record and return it.
 
@@ -113,7 +130,8 @@ class Run:
         """
         if self.remote and not self.own:
             self.remote.fetch([self.path / "run.json"])
-        record = (self.read() if (self.path / "run.json").exists() else {"id": self.id}) | dict(changes)
+        known = self.read() if (self.path / "run.json").exists() else {"id": self.id, "schema": SCHEMA}
+        record = known | dict(changes)
         write_json(self.path / "run.json", record)
         if self.remote:
             self.remote.push([self.path / "run.json"])

@@ -33,9 +33,6 @@ MONTH: Final = 30 * DAY
 
 _NAME: Final = re.compile(r"\..+\.([0-9a-f]{8})\.([0-9]+)-([0-9A-Za-z?]+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
-_NAME_BEFORE: Final = re.compile(r"\..+\.[0-9]+\.[0-9a-f]{8}\.tmp", re.DOTALL)
-"""Temporary names of versions that did not tell the host."""
-
 _MARK: Final = re.compile(r"\.swept-[0-9a-f]{8}")
 
 
@@ -49,7 +46,7 @@ def clean_stale(root: Path) -> None:
     """Remove what killed processes of this host left in a store; looks for it once a day.
 
     What was touched within a day stays all the same: a container may have its neighbour's host name and not see its
-    neighbour's processes. What other hosts and earlier versions left goes once it was not touched for a month.
+    neighbour's processes. Those of other hosts are removed once they were not touched for a month.
 
     Args:
         root: The store's folder.
@@ -86,7 +83,7 @@ def remove(path: Path) -> None:
 def _is_left(path: Path) -> bool:
     found = _NAME.fullmatch(path.name)
     if found is None or found[1] != host_tag():
-        known = found or _NAME_BEFORE.fullmatch(path.name) or _MARK.fullmatch(path.name)
+        known = found or _MARK.fullmatch(path.name)
         return known is not None and _untouched(path, MONTH)
     return has_ended(f"{socket.gethostname()}:{found[2]}:{found[3]}") and _untouched(path, DAY)
 

@@ -18,7 +18,6 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.db.connection import literal, open_run
 from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.exports.databricks_assessment import assessment
-from leadline.tasks.runs.older_runs import complete
 from leadline.tasks.store.files import replacing
 from leadline.tasks.store.store import Run, Store
 
@@ -145,7 +144,6 @@ def export_databricks(store: Store, run: Run, output: Path) -> tuple[Path, Path]
         raise UsageError(f"{output} is no folder and ends in none of {', '.join(FORMATS)}.")
     metrics = target.with_stem(f"{target.stem}_{METRICS}")
     with open_run(store, run, read_only=True) as connection:
-        complete(connection, run.id)
         judges = judges_of(connection)
         if not judges:
             raise UsageError(f"Run {run.id} asked none of Databricks' judges.", hint="Score with: --suite databricks")

@@ -123,10 +123,8 @@ def _choose(connection: DuckDBPyConnection, budget: int) -> None:
     connection.execute("CREATE OR REPLACE TEMP TABLE page_cases AS SELECT unnest(?::UINTEGER[]) AS case_id", [chosen])
 
 
-def _labels(connection: DuckDBPyConnection, view: str, column: str) -> str:
-    """Return the SQL of the labels of a column of annotations; a dataset of an older load has no such column."""
-    if column not in connection.table(view).columns:
-        return "NULL"
+def _labels(column: str) -> str:
+    """Return the SQL of the labels of a column of annotations."""
     values = f"json_extract_string({column}, '$[*].labels[*].value')"
     more = f"if(len({values}) > {MOST_NAMED}, ', …', '')"
     return (
@@ -136,7 +134,7 @@ def _labels(connection: DuckDBPyConnection, view: str, column: str) -> str:
 
 
 def _cases(connection: DuckDBPyConnection) -> list[dict[str, Any]]:
-    labels = _labels(connection, "cases", "expected_annotations")
+    labels = _labels("expected_annotations")
     cursor = connection.execute(sql("publish/page_cases").format(labels=labels))
     names = [column[0] for column in cursor.description or ()]
     return [dict(zip(names, line, strict=True)) for line in cursor.fetchall()]
@@ -151,7 +149,7 @@ def _rows(
     }
     chunks: dict[str, int] = {}
     for row_id, case, model, answer, error, duration, cost, context in connection.execute(
-        sql("publish/page_rows").format(labels=_labels(connection, "run_rows", "predicted_annotations"))
+        sql("publish/page_rows").format(labels=_labels("predicted_annotations"))
     ).fetchall():
         values = (row_id, cases[case], models[model], answer, error, number(duration), number(cost))
         for name, value in zip(rows, values, strict=False):

@@ -73,6 +73,10 @@ def make_run(
             "gate_reason": "1 problem of high severity.",
             "counts": {"scored": 2, "unscored": 1, "not_applicable": 0},
             "problems": {"high": 1, "medium": 0, "low": 0},
+            "problems_by_fault": {
+                "model": {"high": 1, "medium": 0, "low": 0},
+                "instrument": {"high": 0, "medium": 0, "low": 0},
+            },
             "reused": 0,
             "computed": 3,
             "seconds": 1.5,
