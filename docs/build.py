@@ -1,8 +1,9 @@
-"""Writes the pages that are made of the program: one for each evaluator, and one on all errors. Run: ``make docs``."""
+"""Writes the pages that are made of the program: evaluators, errors, table of dataset formats. Run: ``make docs``."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from leadline.evaluators.core.base import Evaluator, describe
 from leadline.evaluators.core.error_codes import AREAS, ErrorCode
 from leadline.evaluators.core.registry import ENTRY_POINTS, all_evaluators
+from leadline.tasks.load.formats.registry import all_formats
 
 HERE = Path(__file__).parent
 
@@ -52,9 +54,20 @@ def page_of(kind: type[Evaluator]) -> dict[str, Any]:
     }
 
 
+def format_table() -> str:
+    """Return the table of dataset formats for ``datasets.md``, between the comments that mark it."""
+    lines = [f"| {kind.title} | `{kind.name}` | {kind.recognised_by} |\n" for kind in all_formats().values()]
+    head = "| format | `--format` | recognised by |\n|---|---|---|\n"
+    return f"<!-- formats: written by make docs -->\n{head}{''.join(lines)}<!-- end of formats -->"
+
+
 def main() -> None:
-    """Write the pages, and remove those of evaluators that are gone."""
+    """Write the pages and the table of formats, and remove the pages of evaluators that are gone."""
     (HERE / "errors.md").write_text(errors_page(), encoding="utf-8")
+    datasets = HERE / "datasets.md"
+    text = datasets.read_text(encoding="utf-8")
+    table = re.compile(r"<!-- formats: .*?<!-- end of formats -->", re.DOTALL)
+    datasets.write_text(table.sub(lambda _: format_table(), text), encoding="utf-8")
     folder = HERE / "evaluators"
     folder.mkdir(exist_ok=True)
     current = pages()

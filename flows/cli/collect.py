@@ -63,11 +63,10 @@ def collect(session: Session, /, as_json: bool, **options: Any) -> int:
 
 
 def _config(session: Session, options: dict[str, Any]) -> CollectConfig:
-    from leadline.flows.evaluate.config import DatasetFormat
     from leadline.flows.model_version.config import CollectConfig
 
     with refusals("collect", CollectConfig):
-        return CollectConfig(**options | {"format": DatasetFormat(options["format"]), "store": session.store})
+        return CollectConfig(**options | {"store": session.store})
 
 
 def _check(config: CollectConfig) -> None:

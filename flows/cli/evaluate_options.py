@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.load.formats.registry import format_choices
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+FORMATS: Final = format_choices()
+
 # The values of the enumerations in leadline.flows.evaluate.config, which takes too long to import for a help text.
-FORMATS: Final = ("auto", "leadline", "h2o-dataset", "h2o-suite", "h2o-lab", "databricks", "ragas", "deepeval", "coco")
 FAIL_ON: Final = ("high", "medium", "never")
 DISPATCH: Final = ("auto", "inline", "workers")
 SPLITTERS: Final = ("auto", "punkt", "rules")
@@ -169,7 +171,7 @@ def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
     Raises:
         UsageError: A value is not what it should be.
     """
-    from leadline.flows.evaluate.config import DatasetFormat, EvaluateConfig, FailOn, Judges, Models
+    from leadline.flows.evaluate.config import EvaluateConfig, FailOn, Judges, Models
 
     judges = {field: options.pop(option) for option, field in _JUDGES.items() if option in options}
     models = {name: options.pop(name) for name in Models.model_fields if name in options}
@@ -177,7 +179,6 @@ def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
         return EvaluateConfig(
             **options
             | {
-                "format": DatasetFormat(options["format"]),
                 "fail_on": FailOn(options["fail_on"]),
                 "evaluators": tuple(id_ for text in options["evaluators"] for id_ in text.split(",") if id_),
                 "params": parse_params(options["params"]),

@@ -83,7 +83,7 @@ def perturb(
 
 
 def _config(session: Session, suite: str, recipes: Sequence[str], options: dict[str, Any]) -> PerturbConfig:
-    from leadline.flows.evaluate.config import DatasetFormat, Judges
+    from leadline.flows.evaluate.config import Judges
     from leadline.flows.perturb.config import PerturbConfig
 
     judges = {"judge": "model", "judge_api_base": "api_base", "judge_config": "config"}
@@ -95,6 +95,5 @@ def _config(session: Session, suite: str, recipes: Sequence[str], options: dict[
             recipes=tuple(recipes),
             judges=Judges(**chosen),
             store=session.store,
-            format=DatasetFormat(options.pop("format")),
             **options,
         )

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from leadline.evaluators.judge.engine.judge_config import address_without_secrets
 from leadline.tasks.analyse.findings.tally import in_words, tally_in_words
-from leadline.tasks.load.kinds import DatasetFormat as DatasetFormat
+from leadline.tasks.load.formats.registry import format_choices
 
 
 def _without_credentials(place: str | None) -> str | None:
@@ -39,6 +41,23 @@ def _a_device(name: str) -> str:
 
 Device: TypeAlias = Annotated[str, AfterValidator(_a_device)]
 """How a device is spelt; whether a machine has it is for the worker to see that scores there."""
+
+
+class _KnownFormat:
+    """Lists the names of the dataset formats in the JSON schema, so that the form offers them."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return handler(schema) | {"enum": list(format_choices())}
+
+
+def _a_format(name: str) -> str:
+    if name not in format_choices():
+        raise ValueError(f"{name[:40]!r} is no dataset format; there are {', '.join(format_choices())}")
+    return name
+
+
+DatasetFormat: TypeAlias = Annotated[str, AfterValidator(_a_format), _KnownFormat()]
+"""Name of a dataset format, or ``auto`` for the one that recognises the file."""
 
 
 class FailOn(StrEnum):
@@ -148,7 +167,7 @@ class EvaluateConfig(BaseModel):
         description="File with the cases and the models' answers.", min_length=1, json_schema_extra={"position": 0}
     )
     format: DatasetFormat = Field(
-        DatasetFormat.AUTO, title="Format", description="How the file is read.", json_schema_extra={"position": 1}
+        "auto", title="Format", description="How the file is read.", json_schema_extra={"position": 1}
     )
     suite: str | None = Field(
         None,

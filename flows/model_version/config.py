@@ -73,7 +73,7 @@ class CollectConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     suite: str = Field(min_length=1, description="File with the cases; answers in it are ignored.")
-    format: DatasetFormat = Field(DatasetFormat.AUTO, description="How the file is read.")
+    format: DatasetFormat = Field("auto", description="How the file is read.")
     targets: tuple[str, ...] = Field(
         (), description="Targets files (TOML or YAML): models, HTTP endpoints and Python callables."
     )

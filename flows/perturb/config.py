@@ -42,9 +42,7 @@ class PerturbConfig(BaseModel):
     copies: int = Field(
         1, ge=1, le=100, description="Copies of each case by each recipe.", json_schema_extra={"position": 4}
     )
-    format: DatasetFormat = Field(
-        DatasetFormat.AUTO, description="How the suite is read.", json_schema_extra={"position": 5}
-    )
+    format: DatasetFormat = Field("auto", description="How the suite is read.", json_schema_extra={"position": 5})
     store: StorePlace = Field(
         None, description="The store; empty: $LEADLINE_STORE or ./.leadline.", json_schema_extra={"position": 6}
     )

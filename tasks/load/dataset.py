@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.text import count, nouns
 from leadline.tasks.load.faults import Faults
-from leadline.tasks.load.kinds import Container, DatasetFormat
+from leadline.tasks.load.readers import Container, Layout, read_items
 from leadline.tasks.load.source import Source
 from leadline.tasks.store.files import digest, publish_folder, write_json
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from leadline.tasks.load.batches import Batches
     from leadline.tasks.load.dataset_models import Model, Models
-    from leadline.tasks.load.formats.base import Converter
+    from leadline.tasks.load.formats.base import DatasetFormat
     from leadline.tasks.store.store import Store
 
 IMPORT_VERSION: Final = 3
@@ -82,7 +82,7 @@ def load_dataset(
     Args:
         store: Where to keep it.
         path: The file: JSON, JSON Lines, CSV or Parquet; a manifest or folder of COCO files.
-        format: Whose field names it uses, one of :class:`DatasetFormat`; ``auto`` recognises it.
+        format: Name of its format; ``auto`` recognises it.
         cases_only: Take the questions alone, to put them to models: answers need not be there and are ignored, and the
             dataset has no rows.
 
@@ -91,18 +91,19 @@ def load_dataset(
         UsageError: The format is none that is known.
     """
     from leadline.tasks.load.coco_source import source_at
-    from leadline.tasks.load.sniff import container_of, format_of
+    from leadline.tasks.load.formats.registry import AUTO, get_format
+    from leadline.tasks.load.sniff import format_of, layout_of
 
-    asked = _format(format)
+    asked = None if format == AUTO else get_format(format)
     source = source_at(path)
-    container = container_of(source)
-    recognised = format_of(source, container) if asked is DatasetFormat.AUTO else asked
+    layout = layout_of(source)
+    recognised = asked or format_of(source, layout)
     identity = digest(
         {
             "bytes": source.fingerprint(),
             "import": IMPORT_VERSION,
-            "format": recognised.value,
-            "container": container.value,
+            "format": recognised.name,
+            "container": layout.container.value,
             "name": source.path.stem,
         }
         | ({"cases_only": True} if cases_only else {})
@@ -110,7 +111,7 @@ def load_dataset(
     folder = store.dataset(identity)
     reused = store.has_dataset(identity)
     if not reused:
-        _import(store, source, container, recognised, folder, cases_only=cases_only)
+        _import(store, source, layout, recognised, folder, cases_only=cases_only)
     store.share_dataset(identity)
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     return LoadedDataset(
@@ -128,28 +129,20 @@ def load_dataset(
     )
 
 
-def _format(name: str) -> DatasetFormat:
-    try:
-        return DatasetFormat(name)
-    except ValueError:
-        known = ", ".join(DatasetFormat)
-        raise UsageError(f"There is no dataset format {name!r}.", hint=f"Choose one of: {known}.") from None
-
-
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What reading a file left, beside the records that were staged in the database."""
+    """Results of reading a file, beside the records that were staged in the database."""
 
     batches: Batches
     models: Models
-    converter: Converter
+    reader: DatasetFormat
 
 
 def _import(
     store: Store,
     source: Source,
-    container: Container,
-    recognised: DatasetFormat,
+    layout: Layout,
+    recognised: type[DatasetFormat],
     folder: Path,
     *,
     cases_only: bool,
@@ -159,14 +152,14 @@ def _import(
 
     faults = Faults(source.name)
     with staging(store) as connection:
-        read = _read(connection, source, container, recognised, faults, cases_only=cases_only)
+        read = _read(connection, source, layout, recognised, faults, cases_only=cases_only)
         known, repeats = _checked(connection, read, faults)
         source.ensure_unchanged()
         manifest = {
-            "format": recognised.value,
-            "container": container.value,
+            "format": recognised.name,
+            "container": layout.container.value,
             "import": IMPORT_VERSION,
-            "name": read.converter.title or source.path.stem,
+            "name": read.reader.dataset_name or source.path.stem,
         } | _counted(connection, read, known, repeats, faults, cases_only=cases_only)
 
         def fill(target: Path) -> None:
@@ -179,8 +172,8 @@ def _import(
 def _read(
     connection: DuckDBPyConnection,
     source: Source,
-    container: Container,
-    recognised: DatasetFormat,
+    layout: Layout,
+    recognised: type[DatasetFormat],
     faults: Faults,
     *,
     cases_only: bool,
@@ -188,22 +181,17 @@ def _read(
     """Stage all records of a file; what is wrong with one is noted, and the next is read."""
     from leadline.tasks.load.batches import Batches
     from leadline.tasks.load.dataset_models import Models
-    from leadline.tasks.load.formats import converter_of
-    from leadline.tasks.load.readers import read_items
 
     batches = Batches(connection, faults, file_size=source.total_size)
     models = Models(faults, source.path.stem)
-    converter = converter_of(recognised)(
-        batches, models, faults, cells=container is Container.CSV, cases_only=cases_only
-    )
-    converter.source = source
-    for item in read_items(source, container, faults):
-        converter.convert(item)
+    reader = recognised(source, batches, models, faults, cells=layout.container is Container.CSV, cases_only=cases_only)
+    for item in read_items(source, layout, faults):
+        reader.convert(item)
     batches.flush()
-    converter.finish()
+    reader.finish()
     if not cases_only:
-        _require_answers(batches.rows, batches.answered, converter.answer_column, faults)
-    return _Read(batches, models, converter)
+        _require_answers(batches.rows, batches.answered, reader.answer_column, faults)
+    return _Read(batches, models, reader)
 
 
 def _checked(connection: DuckDBPyConnection, read: _Read, faults: Faults) -> tuple[list[Model], int]:
@@ -215,11 +203,11 @@ def _checked(connection: DuckDBPyConnection, read: _Read, faults: Faults) -> tup
     from leadline.tasks.db.statements import sql
     from leadline.tasks.load.checks import Checks
 
-    checks = Checks(connection, faults, {"condition": read.converter.condition_column})
+    checks = Checks(connection, faults, {"condition": read.reader.condition_column})
     repeats = checks.number_repeats()
     connection.execute(sql("load/cases"))
     known = read.models.with_answers()
-    checks.check({model.id: model.key for model in known}, declared=read.converter.declares_cases)
+    checks.check({model.id: model.key for model in known}, declared=read.reader.declares_cases)
     if faults:
         faults.refuse()
     return known, repeats
@@ -244,7 +232,7 @@ def _counted(
         "rows": batches.rows,
         "cases": cases,
         "models": [model.key for model in known],
-        "warnings": [*_of_records(read.converter, repeats), *of_answers],
+        "warnings": [*_of_records(read.reader, repeats), *of_answers],
     }
 
 
@@ -257,9 +245,9 @@ def _require_answers(rows: int, answered: int, column: str, faults: Faults) -> N
     faults.stop(None, "", "the file holds no answers of a model; collect the models' answers first")
 
 
-def _of_records(converter: Converter, repeats: int) -> list[str]:
+def _of_records(reader: DatasetFormat, repeats: int) -> list[str]:
     """Return what the user should know of the records of a dataset that is fine."""
-    found = [f"{message} ({times:,} times)" if times > 1 else message for message, times in converter.warnings.items()]
+    found = [f"{message} ({times:,} times)" if times > 1 else message for message, times in reader.warnings.items()]
     if repeats:
         records = count(repeats, "record repeats", "records repeat")
         found.append(f"{records} a case that has no key; each counts as a case of its own")

@@ -16,7 +16,7 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.collect.templates import render_text
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.readers import read_items
-from leadline.tasks.load.sniff import container_of
+from leadline.tasks.load.sniff import layout_of
 from leadline.tasks.load.source import Source
 from leadline.tasks.load.values import ValueFault
 from leadline.tasks.rgb.testbed import SEED, Testbed, check, documents, find_testbed
@@ -116,7 +116,7 @@ def _testbeds(paths: Sequence[str]) -> Iterator[tuple[Path, Testbed]]:
 def _cases(path: Path, testbed: Testbed, plan: Plan) -> Iterator[dict[str, Any]]:
     source = Source.at(path)
     faults = Faults(source.name)
-    for item in read_items(source, container_of(source), faults):
+    for item in read_items(source, layout_of(source), faults):
         if check(item.value, testbed.kind, faults, item.place) and not faults:
             yield from _of_instance(item.value, item.row, testbed, plan)
     if faults:

@@ -13,7 +13,7 @@ import orjson
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.readers import read_items
-from leadline.tasks.load.sniff import container_of
+from leadline.tasks.load.sniff import layout_of
 from leadline.tasks.load.source import Source
 from leadline.tasks.rgb.build import CLOSED_BOOK, REJECTION, TASKS, spelled
 from leadline.tasks.rgb.testbed import Testbed, find_testbed
@@ -28,7 +28,7 @@ def is_predictions(path: str) -> bool:
     """Return whether a file's first record looks like a line of the benchmark's results."""
     source = Source.at(path)
     faults = Faults(source.name)
-    first = next(read_items(source, container_of(source), faults), None)
+    first = next(read_items(source, layout_of(source), faults), None)
     return first is not None and isinstance(first.value, Mapping) and {"query", "prediction", "ans"} <= set(first.value)
 
 
@@ -68,7 +68,7 @@ def _told(path: str, model: str | None, testbed: str | None) -> tuple[str, Testb
 def _rows(path: str, model: str, testbed: Testbed) -> Iterator[dict[str, Any]]:
     source = Source.at(path)
     faults = Faults(source.name)
-    for item in read_items(source, container_of(source), faults):
+    for item in read_items(source, layout_of(source), faults):
         if _fits(item.value, faults, item.place) and not faults:
             yield _row(item.value, model, testbed)
     if faults:

@@ -1,9 +1,9 @@
-"""What all formats share: reading the columns of a record, and staging the case and the answers that they make."""
+"""The base class of dataset formats: it reads the columns of a record and stages its case and answers."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, ClassVar, Final, TypeAlias
 
 import orjson
@@ -13,7 +13,6 @@ from leadline.tasks.load.annotations import expected_annotations, predicted_anno
 from leadline.tasks.load.batches import Batches
 from leadline.tasks.load.dataset_models import Models
 from leadline.tasks.load.faults import Faults, Place
-from leadline.tasks.load.kinds import DatasetFormat
 from leadline.tasks.load.limits import MAX_KEY
 from leadline.tasks.load.readers import Item
 from leadline.tasks.load.readers.json_document import TITLE
@@ -64,6 +63,15 @@ ANSWER_COLUMNS: Final[Columns] = {
     "predicted_annotations": ("predicted", predicted_annotations),
 }
 
+IDENTITY_COLUMNS: Final[Columns] = {
+    **MODEL_COLUMNS,
+    "case": ("case", key),
+    "case_key": ("case", key),
+    "id": ("case", key),
+    "error": ("error", message),
+}
+"""Columns that users add to the records of libraries that name neither cases nor models."""
+
 CASE_COLUMNS: Final[Columns] = {
     "case": ("case", key),
     "case_key": ("case", key),
@@ -81,47 +89,84 @@ CASE_COLUMNS: Final[Columns] = {
 _CASE_FIELDS: Final = ("question", "expected", "documents", "condition", "categories")
 
 
-class Converter:
-    """Turns the records of one format into staged cases and answers.
+class DatasetFormat:
+    """Reads the records of one format and stages them as cases and answers.
+
+    A format subclasses this in a module of its own, declares the class attributes, and is decorated with
+    :func:`leadline.tasks.load.formats.registry.register`. An instance reads one file.
 
     Class attributes:
-        format: The format.
+        name: Its name for ``--format``.
+        title: Its name in messages and documentation.
+        recognised_by: What it is recognised by, in Markdown, for the documentation.
         columns: The columns of a flat record; other columns become metadata.
+        sections: Lists of a document that hold its records, as paths of at most two names (``"dataset.inputs"``).
+        question_column: The column of the question, for messages.
         answer_column: The column without which there is nothing to evaluate, for messages.
         condition_column: The column of the condition, for messages.
         needs: Columns that some record must have, that of the question first.
 
     Attributes:
-        source: The file that is converted.
+        source: The file that is read.
+        dataset_name: The name that the file gives to the dataset, ``""`` if none.
+        warnings: Messages for the user with how often each applies.
+        declares_cases: Whether the file lists its cases, so that answers must name listed ones.
 
     Args:
+        source: The file that is read.
         batches: Where to stage.
         models: The models of the dataset.
         faults: Where to note what is wrong.
         cells: Whether every value is a text, as in CSV.
-        cases_only: Whether answers are passed over, see :func:`leadline.tasks.load.dataset.load_dataset`.
+        cases_only: Whether to leave out the answers, see :func:`leadline.tasks.load.dataset.load_dataset`.
     """
 
-    format: ClassVar[DatasetFormat]
+    name: ClassVar[str]
+    title: ClassVar[str]
+    recognised_by: ClassVar[str] = ""
     columns: ClassVar[Columns]
+    sections: ClassVar[tuple[str, ...]] = ()
+    question_column: ClassVar[str] = ""
     answer_column: ClassVar[str]
     condition_column: ClassVar[str] = "condition"
     needs: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
-        self, batches: Batches, models: Models, faults: Faults, *, cells: bool, cases_only: bool = False
+        self,
+        source: Source,
+        batches: Batches,
+        models: Models,
+        faults: Faults,
+        *,
+        cells: bool,
+        cases_only: bool = False,
     ) -> None:
+        self.source = source
         self.batches = batches
         self.models = models
         self.faults = faults
-        self.source: Source | None = None
-        self.title = ""
+        self.dataset_name = ""
         self.warnings: dict[str, int] = {}
         self.declares_cases = False
         self.cases_only = cases_only
         self._cells = cells
         self._flat = self.prepared(self.columns)
         self._seen: set[str] = set()
+
+    @classmethod
+    def recognises(cls, names: Set[str], sections: Set[str]) -> float:
+        """Return how certain it is that records are of this format, from 0 (they are not) to 1; the highest wins.
+
+        Args:
+            names: Names of the fields of the first records.
+            sections: Lists of a document that hold the records, as paths; empty for a plain list or a table.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def advice(cls, names: Set[str]) -> str:
+        """Return how to load a file that no format recognises and that is a part of this one; ``""`` if it is none."""
+        return ""
 
     def prepared(self, columns: Columns) -> Columns:
         """Return columns read as the container needs it."""
@@ -132,7 +177,7 @@ class Converter:
     def convert(self, item: Item) -> None:
         """Stage one record, or note the name of the dataset."""
         if item.section == TITLE:
-            self.title = item.value.strip()[:MAX_KEY]
+            self.dataset_name = item.value.strip()[:MAX_KEY]
             return
         if type(item.value) is not dict:
             self.faults.lose(orjson.dumps(item.value, default=str))
@@ -158,7 +203,7 @@ class Converter:
         return self.needs
 
     def finish(self) -> None:
-        """Note what only shows when all records are read."""
+        """Note faults that only all records together show."""
         for column in self.needed()[: 1 if self.cases_only else None]:
             if self._seen and column not in self._seen and not self.faults.unreadable:
                 self.faults.add(None, column, "the column is missing")
@@ -187,7 +232,7 @@ class Converter:
         return values, others
 
     def stage_flat(self, place: Place, values: Values, others: dict[str, Any]) -> None:
-        """Stage a record that is a case and its answer; what is unknown is taken to belong to the answer, if any."""
+        """Stage a record that is a case and its answer; unknown columns belong to the answer, if there is one."""
         of_case = others | values.get("row_metadata", {}) if self.cases_only and "answer" not in values else {}
         case = self.stage_case(place, values, of_case, from_answer=True)
         self.stage_answer(place, case, values, others)
@@ -204,17 +249,17 @@ class Converter:
             get("condition"),
             get("categories") or None,
         )
-        said = None
+        merged = None
         if metadata or "case_metadata" in values:
-            said = self._metadata(place, metadata | get("case_metadata", {}))
+            merged = self._metadata(place, metadata | get("case_metadata", {}))
         given: str | None = get("case")
         derived = given is None
         annotations = get("annotations")
         if derived and get("question") is None and (annotations is not None or "predicted" in values):
             self.faults.add(place, "case", "a data item needs a key, for its ground truth does not tell it from others")
         case = given or "c-" + hashlib.sha256(orjson.dumps(fields)).hexdigest()[:16]
-        bare = from_answer and not derived and said is None and annotations is None and not any(fields)
-        seq = self.batches.case(place, case, derived=derived, bare=bare, fields=(*fields, annotations, said))
+        bare = from_answer and not derived and merged is None and annotations is None and not any(fields)
+        seq = self.batches.case(place, case, derived=derived, bare=bare, fields=(*fields, annotations, merged))
         if "relationships" in values:
             self._stage_links(place, case, values)
         return case, derived, seq
@@ -264,6 +309,8 @@ class Converter:
             if link is None:
                 self.warn("relationships of another type than perturbation_source were left out")
             else:
-                target, said = link
+                target, perturbator = link
                 made_by = perturbation_names.from_categories(values.get("categories", ()))
-                self.batches.link(place, case, target, perturbation_names.label(said) if said else made_by)
+                self.batches.link(
+                    place, case, target, perturbation_names.label(perturbator) if perturbator else made_by
+                )

@@ -7,6 +7,7 @@ whatever the order of the files is. A category's name is the label, under the ke
 from __future__ import annotations
 
 import math
+from collections.abc import Set
 from typing import Any, ClassVar, Final
 
 import orjson
@@ -14,9 +15,10 @@ import orjson
 from leadline.evaluators.core.annotations import DEFAULT_KEY
 from leadline.tasks.db.statements import sql
 from leadline.tasks.load.annotations import box, polygon, raster
+from leadline.tasks.load.coco_source import GROUND_TRUTH, PREDICTIONS
 from leadline.tasks.load.faults import Place
-from leadline.tasks.load.formats.base import Columns, Converter
-from leadline.tasks.load.kinds import DatasetFormat
+from leadline.tasks.load.formats.base import Columns, DatasetFormat
+from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.limits import MAX_TEXT
 from leadline.tasks.load.readers import Item
 from leadline.tasks.load.readers.json_document import read_document
@@ -29,27 +31,45 @@ _TRUTH: Final = -1
 _BATCH: Final = 20_000
 _FETCHED: Final = 100
 _KEPT: Final = ("file_name", "width", "height")
-"""What of an image becomes metadata of its case."""
+"""Members of an image that become metadata of its case."""
 
 
-class Coco(Converter):
-    """Converts a manifest and the files that it names.
+@register
+class Coco(DatasetFormat):
+    """Reads a manifest and the files that it names.
 
     ``geometry`` of the manifest chooses between ``box`` and ``segmentation``; by default segmentations are read where
     the results have them. Every image is a case, and every model has a row for it: a model without results for an image
     found nothing there.
     """
 
-    format = DatasetFormat.COCO
+    name = "coco"
+    title = "COCO"
+    recognised_by = "a folder of [COCO](annotations.md#coco) files, or a manifest with `ground_truth` and `predictions`"
+    answer_column = PREDICTIONS
     columns: ClassVar[Columns] = {}
-    answer_column = "predictions"
+
+    @classmethod
+    def recognises(cls, names: Set[str], sections: Set[str]) -> float:
+        """Return how certain it is that this is a manifest."""
+        return 0.8 if {GROUND_TRUTH, PREDICTIONS} <= names else 0
+
+    @classmethod
+    def advice(cls, names: Set[str]) -> str:
+        """Return how to load COCO files of which only one was named."""
+        if not ({"images", "annotations"} <= names or {"image_id", "category_id"} <= names):
+            return ""
+        return (
+            "this is one file of COCO; put the ground truth and each model's results into a folder and name that, or "
+            'name them in a manifest {"ground_truth": "instances.json", "predictions": {"model": "results.json"}}'
+        )
 
     def convert_record(self, item: Item, record: dict[str, Any]) -> None:
         """Read all files and stage a case for every image and a row for every image and model."""
         source = self.source
-        if source is None or not source.parts:
+        if not source.parts:
             self.faults.stop(None, "", "this is no manifest of COCO files: it needs ground_truth and predictions")
-        self.title = str(record.get("name") or "")
+        self.dataset_name = str(record.get("name") or "")
         (_, truth), *results = source.parts
         segmented = self._segmented(record.get("geometry"), [file for _, file in results])
         connection = self.batches.connection
@@ -113,14 +133,14 @@ class Coco(Converter):
                 if not isinstance(score, int | float) or isinstance(score, bool) or not 0 <= score <= 1:
                     raise ValueFault(f"score: expected a number between 0 and 1, found {shown(score)}")
                 found = _geometry(item.value, segmented=segmented)
-                said = ',"score":' + orjson.dumps(float(score)).decode()
-                self._stage.found(number, item, _id(item.value, "image_id"), found, said)
+                scored = ',"score":' + orjson.dumps(float(score)).decode()
+                self._stage.found(number, item, _id(item.value, "image_id"), found, scored)
             except ValueFault as error:
                 self.faults.add(item.place, "", str(error))
         self._stage.flush()
 
     def _check(self, number: int, name: str) -> None:
-        """Note what refers to nothing, and what is there twice."""
+        """Note references to missing images and categories, and duplicates."""
         self.faults.file = name
         if self.faults.unreadable:
             return
@@ -149,7 +169,7 @@ class Coco(Converter):
 
 
 class _Stage:
-    """Gathers what was read in batches."""
+    """Writes what was read into the staging database in batches."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection

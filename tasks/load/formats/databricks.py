@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any, ClassVar, Final
 
 from leadline.tasks.load.faults import Place
-from leadline.tasks.load.formats.base import MODEL_COLUMNS, Columns, Converter, Values
+from leadline.tasks.load.formats.base import MODEL_COLUMNS, Columns, DatasetFormat, Values
 from leadline.tasks.load.formats.chat import last_user_message, reply
-from leadline.tasks.load.kinds import DatasetFormat
+from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.values import anything, chunks, documents, key, message, texts, unpacked
 
 _OF_CASE: Final = ("expected_facts", "guidelines", "guidelines_context", "custom_expected")
 
 
-class Databricks(Converter):
-    """Converts an evaluation set.
+@register
+class Databricks(DatasetFormat):
+    """Reads an evaluation set.
 
     ``expected_facts``, ``guidelines`` and ``custom_expected`` become metadata of the case: facts are claims that
     an answer must support, no acceptable answers. A missing ``response`` is taken from the trace.
     """
 
-    format = DatasetFormat.DATABRICKS
+    name = "databricks"
+    title = "Databricks"
+    recognised_by = "`request`"
+    question_column = "request"
+    answer_column = "response"
+    needs = ("request",)
     columns: ClassVar[Columns] = {
         **MODEL_COLUMNS,
         "request_id": ("case", key),
@@ -33,8 +40,11 @@ class Databricks(Converter):
         **{name: (name, unpacked) for name in _OF_CASE},  # Parquet has no type for a map of anything
         "trace": ("trace", anything),
     }
-    answer_column = "response"
-    needs = ("request",)
+
+    @classmethod
+    def recognises(cls, names: Set[str], sections: Set[str]) -> float:
+        """Return how certain it is that these are records of an evaluation set."""
+        return 0.7 if "request" in names else 0
 
     def refine(self, place: Place, values: Values, others: dict[str, Any]) -> None:
         """Unpack chat-shaped requests and responses, and gather what belongs to the case."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any, ClassVar, Final
 
 from leadline.tasks.load.faults import Place
-from leadline.tasks.load.formats.base import Columns, Converter, Values
-from leadline.tasks.load.kinds import DatasetFormat
+from leadline.tasks.load.formats.base import Columns, DatasetFormat, Values
+from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.readers import Item
+from leadline.tasks.load.readers.json_document import MODELS
 from leadline.tasks.load.values import (
     ValueFault,
     anything,
@@ -28,13 +30,18 @@ _MODEL: Final[Columns] = {
     "llm_model_name": ("llm", filled),
 }
 
+_OWN_NAMES: Final = frozenset(
+    {"model_key", "test_key", "test_case_key", "output_condition", "output_constraints", "corpus"}
+)
+"""Fields that other formats with ``input`` do not have."""
+
 _REGEXP: Final = "REGEXP:"
 _HOST_ERROR: Final = "MODEL HOST INTERNAL ERROR"
 _OLD_HOST_ERRORS: Final = ("INTERNAL ERROR", "LLM HOST INTERNAL ERROR")
 
 
 def is_host_error(output: str) -> bool:
-    """Return whether an output is no answer but what H2O Sonar writes when the model's host failed.
+    """Return whether an output is the text that H2O Sonar writes when the model's host failed.
 
     The marker is the one that Sonar's evaluators look for (h2o_sonar 3.3, ``Evaluator._is_internal_err_answer``).
     """
@@ -61,10 +68,18 @@ def condition_of(constraints: list[Any]) -> str | None:
     return " AND ".join(groups) or None
 
 
-class H2oDataset(Converter):
-    """Converts an LLM dataset, or the results of an H2O evaluation, which repeat it row by row."""
+@register
+class H2oDataset(DatasetFormat):
+    """Reads an LLM dataset, or the results of an H2O evaluation, which repeat it row by row."""
 
-    format = DatasetFormat.H2O_DATASET
+    name = "h2o-dataset"
+    title = "H2O dataset"
+    recognised_by = "a list `inputs` or `results`; `input` beside `model_key`, `test_key`, `output_condition`, …"
+    question_column = "input"
+    answer_column = "actual_output"
+    condition_column = "output_condition"
+    needs: ClassVar[tuple[str, ...]] = ("input", "actual_output")
+    sections: ClassVar[tuple[str, ...]] = ("inputs", "results")
     columns: ClassVar[Columns] = {
         "key": ("key", key),
         "test_case_key": ("case", key),
@@ -81,19 +96,23 @@ class H2oDataset(Converter):
         "actual_duration": ("duration_s", number),
         "cost": ("cost_usd", money),
     }
-    answer_column = "actual_output"
-    condition_column = "output_condition"
-    needs: ClassVar[tuple[str, ...]] = ("input", "actual_output")
+
+    @classmethod
+    def recognises(cls, names: Set[str], sections: Set[str]) -> float:
+        """Return how certain it is that these are rows of an H2O dataset."""
+        if sections & {"inputs", "results"}:
+            return 0.95
+        return 0.4 if "input" in names and names & _OWN_NAMES else 0
 
     def convert_record(self, item: Item, record: dict[str, Any]) -> None:
         """Stage a row; a document's ``models`` are described."""
-        if item.section == "models":
+        if item.section == MODELS:
             self._list_model(item.place, record)
         else:
             super().convert_record(item, record)
 
     def refine(self, place: Place, values: Values, others: dict[str, Any]) -> None:
-        """Prefer ``test_case_key``, make a condition of constraints, and tell errors of the host from answers."""
+        """Prefer ``test_case_key``, make a condition of constraints, and separate errors of the host from answers."""
         case = values.pop("key", None)
         if values.get("case") is None and case is not None:
             values["case"] = case
@@ -121,10 +140,20 @@ class H2oDataset(Converter):
             self.models.describe(place, values["key"], name, None, listed=True)
 
 
+@register
 class H2oLab(H2oDataset):
-    """Converts a test lab: the rows of its completed dataset; the raw one, which has no answers, is passed over."""
+    """Reads a test lab: the rows of its completed dataset. The raw dataset, which has no answers, is left out."""
 
-    format = DatasetFormat.H2O_LAB
+    name = "h2o-lab"
+    title = "H2O test lab"
+    recognised_by = "objects `dataset` or `raw_dataset`"
+    question_column = ""
+    sections = ("dataset.inputs", "dataset.results", "raw_dataset.inputs", "raw_dataset.results")
+
+    @classmethod
+    def recognises(cls, names: Set[str], sections: Set[str]) -> float:
+        """Return how certain it is that these are rows of a test lab."""
+        return float(not sections.isdisjoint(cls.sections))
 
     def convert(self, item: Item) -> None:
         """Stage one row of the completed dataset."""
@@ -132,14 +161,20 @@ class H2oLab(H2oDataset):
             super().convert(item)
 
 
+@register
 class H2oSuite(H2oDataset):
-    """Converts the cases of a test suite's tests; as a dataset it is refused, since nobody has answered them yet.
+    """Reads the cases of a test suite's tests; as a dataset it is refused, since it has no answers.
 
-    What belongs to the whole test, its documents and categories, comes to each of its cases: the documents as metadata
-    ``corpus``, the categories before those of the case.
+    Each case gets the documents of its test as metadata ``corpus``, and the test's categories before its own.
     """
 
-    format = DatasetFormat.H2O_SUITE
+    name = "h2o-suite"
+    title = "H2O test suite"
+    recognised_by = "a list `tests`; has no answers, so it can only be [collected](collect.md)"
+    question_column = ""
+    condition_column = "condition"
+    needs = ()
+    sections = ("tests",)
     columns: ClassVar[Columns] = {
         "key": ("key", key),
         "prompt": ("question", filled),
@@ -149,8 +184,11 @@ class H2oSuite(H2oDataset):
         "expected_output": ("expected", texts),
         "relationships": ("relationships", anything),
     }
-    condition_column = "condition"
-    needs = ()
+
+    @classmethod
+    def recognises(cls, names: Set[str], sections: Set[str]) -> float:
+        """Return how certain it is that these are tests of a suite."""
+        return float("tests" in sections)
 
     def convert_record(self, item: Item, record: dict[str, Any]) -> None:
         """Stage the cases of one test."""
@@ -175,5 +213,5 @@ class H2oSuite(H2oDataset):
             values, others = self.read(inner, case, self._flat)
             self.refine(inner, values, others)
             categories = dict.fromkeys([*of_test.get("categories", ()), *values.get("categories", ())])
-            said = {name: value for name, value in metadata.items() if value} | others
-            self.stage_case(inner, values | {"categories": list(categories)}, said)
+            of_case = {name: value for name, value in metadata.items() if value} | others
+            self.stage_case(inner, values | {"categories": list(categories)}, of_case)

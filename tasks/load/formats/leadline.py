@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any, ClassVar, Final
 
 from leadline.tasks.load.faults import Place
-from leadline.tasks.load.formats.base import ANSWER_COLUMNS, CASE_COLUMNS, Columns, Converter
-from leadline.tasks.load.kinds import DatasetFormat
+from leadline.tasks.load.formats.base import ANSWER_COLUMNS, CASE_COLUMNS, Columns, DatasetFormat
+from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.readers import Item
+from leadline.tasks.load.readers.json_document import MODELS
 from leadline.tasks.load.values import expected, filled, key, mapping
 
 _CASE: Final[Columns] = {**CASE_COLUMNS, "metadata": ("case_metadata", mapping)}
 _MODEL: Final[Columns] = {"key": ("key", key), "name": ("name", filled), "version": ("version", filled)}
+_OWN_NAMES: Final = frozenset({"actual_answer", "expected_answer", "expected_annotations", "predicted_annotations"})
 
 
-class Leadline(Converter):
-    """Converts Leadline's records.
+@register
+class Leadline(DatasetFormat):
+    """Reads Leadline's records.
 
-    A record with a list ``answers`` is a case, whatever holds it. In a document the elements of ``cases`` are
+    A record with a list ``answers`` is a case, wherever it stands. In a document the elements of ``cases`` are
     cases, those of ``answers`` are flat records, and those of ``models`` describe models.
     """
 
-    format = DatasetFormat.LEADLINE
-    columns: ClassVar[Columns] = {**CASE_COLUMNS, **ANSWER_COLUMNS}
+    name = "leadline"
+    title = "Leadline"
+    recognised_by = "`actual_answer`, `expected_answer`, or `question` alone; lists `cases` or `answers`"
+    question_column = "question"
     answer_column = "actual_answer"
+    sections = ("cases", "answers")
+    columns: ClassVar[Columns] = {**CASE_COLUMNS, **ANSWER_COLUMNS}
+
+    @classmethod
+    def recognises(cls, names: Set[str], sections: Set[str]) -> float:
+        """Return how certain it is that these are Leadline's records; a question alone is the least certain."""
+        if sections & {"cases", "answers"}:
+            return 0.9
+        if names & _OWN_NAMES:
+            return 0.5
+        return 0.1 if "question" in names else 0
 
     def convert_record(self, item: Item, record: dict[str, Any]) -> None:
         """Stage a record of any of the three layouts."""
-        if item.section == "models":
+        if item.section == MODELS:
             self.list_model(item.place, record)
         elif item.section == "cases" or type(record.get("answers")) is list:
             self._convert_case(item.place, record)
@@ -44,7 +61,7 @@ class Leadline(Converter):
 
     def convert(self, item: Item) -> None:
         """Stage one record; a model may be listed by its key alone."""
-        if item.section == "models" and type(item.value) is str:
+        if item.section == MODELS and type(item.value) is str:
             item = item._replace(value={"key": item.value})
         super().convert(item)
 

@@ -1,15 +1,36 @@
-"""Containers: how records come out of a file, one at a time, whatever they mean."""
+"""Containers: records are read from a file one at a time, one module for each container."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leadline.tasks.load.faults import Faults, Place
-from leadline.tasks.load.kinds import Container
 
 if TYPE_CHECKING:
     from leadline.tasks.load.source import Source
+
+
+class Container(StrEnum):
+    """How records are packed into a file; always recognised from the file's first bytes, never from its name."""
+
+    JSON = "json"
+    JSON_LINES = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+class Layout(NamedTuple):
+    """Where the records of a file are.
+
+    Attributes:
+        container: The container.
+        sections: Lists that may hold records if the file is one JSON object around lists, as paths; otherwise empty.
+    """
+
+    container: Container
+    sections: frozenset[str] = frozenset()
 
 
 class Item(NamedTuple):
@@ -34,12 +55,19 @@ class Item(NamedTuple):
         return Place(self.row, f"{self.section}[]." if self.section else "")
 
 
-def read_items(source: Source, container: Container, faults: Faults) -> Iterator[Item]:
-    """Read the records of a file in order; what cannot be read is noted as a fault."""
+def read_items(source: Source, layout: Layout, faults: Faults) -> Iterator[Item]:
+    """Read the records of a file in order; what cannot be read is noted as a fault.
+
+    Args:
+        source: The file.
+        layout: Where its records are.
+        faults: Where to note what cannot be read.
+    """
+    container = layout.container
     if container is Container.JSON:
         from leadline.tasks.load.readers.json_document import read_document
 
-        return read_document(source, faults)
+        return read_document(source, faults, layout.sections)
     if container is Container.JSON_LINES:
         from leadline.tasks.load.readers.json_lines import read_lines
 

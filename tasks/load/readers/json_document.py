@@ -1,12 +1,12 @@
 """JSON documents: a list of records, or an object that holds lists of records.
 
-Whatever stands in an array of the outer object (or of its member ``dataset``) is a record of the section of that
-name. The other members are passed over. Several outer values, one after the other, are records too.
+The elements of a list of the outer object (or of a list of an object in it) are the records of that section. Other
+members are skipped. Several outer values, one after the other, are records too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
@@ -19,29 +19,29 @@ from leadline.tasks.load.readers.json_values import Broken
 if TYPE_CHECKING:
     from leadline.tasks.load.source import Source
 
-SECTIONS: Final = frozenset({"inputs", "results", "cases", "tests", "answers", "models"})
-"""Members of a document whose elements are records."""
+MODELS: Final = "models"
+"""List of a document that describes models."""
 
 TITLE: Final = "name"
 """Member that is the name of the dataset: an item of its own, whose value is a text."""
 
-ENVELOPES: Final = frozenset({"inputs", "results", "cases", "tests", "raw_dataset", "dataset"})
-"""Members that a document has and a record has not."""
+ANSWERS: Final = "answers"
+"""List that a document has, or a single case with its answers."""
 
 
-def read_document(source: Source, faults: Faults, sections: frozenset[str] = frozenset()) -> Iterator[Item]:
+def read_document(source: Source, faults: Faults, sections: Set[str] = frozenset()) -> Iterator[Item]:
     """Read the records of a document in the order of the file.
 
     Args:
         source: The file.
         faults: Where to note what cannot be read.
-        sections: Members of the outer object whose elements are records, if it is known that there is such an object;
-            otherwise those of :data:`SECTIONS` in what looks like one.
+        sections: Lists of the outer object whose elements are the records, as paths; empty if the file is a list of
+            records, or records one after the other.
     """
     with closing(Scanner(source)) as scanner:
-        walk = _Walk(scanner, sections or SECTIONS, faults)
+        walk = _Walk(scanner, sections, faults)
         try:
-            if sections or is_envelope(source):
+            if sections:
                 yield from walk.members("")
                 if scanner.peek():
                     raise Broken("broken JSON: the document is over, but the file goes on", scanner.offset)
@@ -61,8 +61,16 @@ def read_document(source: Source, faults: Faults, sections: frozenset[str] = fro
             faults.add(walk.place, "", f"the record at {where} is longer than {MAX_RECORD // MIB} MiB")
 
 
-def is_envelope(source: Source) -> bool:
-    """Return whether a JSON file is one object around lists of records, rather than a record itself."""
+def is_envelope(source: Source, sections: Set[str], fields: Set[str]) -> bool:
+    """Return whether a JSON file is one object around lists of records, rather than a record itself.
+
+    Args:
+        source: The file.
+        sections: Lists that hold the records of documents, as paths.
+        fields: Names that only a record has.
+    """
+    lists = sections - {ANSWERS, MODELS}
+    objects = _objects_of(sections)
     with closing(Scanner(source)) as scanner:
         try:
             if not scanner.take(b"{"):
@@ -73,26 +81,32 @@ def is_envelope(source: Source) -> bool:
                 names.add(name)
                 if not scanner.take(b":"):
                     return False
-                if name in ENVELOPES and scanner.peek() == (b"{" if name in ("dataset", "raw_dataset") else b"["):
+                if (name in lists and scanner.peek() == b"[") or (name in objects and scanner.peek() == b"{"):
                     return True
-                if names & {"question", "actual_answer", "case", "input", "request", "user_input"}:
+                if names & fields:
                     return False
-                if name == "answers" and "models" in names:
+                if name == ANSWERS and MODELS in names:
                     return True
                 scanner.skip()
                 scanner.take(b",")
         except (Broken, TooLong):
             return False
-        return "answers" in names and names <= {TITLE, "description", "metadata", "answers"}
+        return ANSWERS in names and names <= {TITLE, "description", "metadata", ANSWERS}
+
+
+def _objects_of(sections: Set[str]) -> set[str]:
+    """Return the members of a document that hold lists of records themselves."""
+    return {path.partition(".")[0] for path in sections if "." in path}
 
 
 class _Walk:
-    """Goes through a document; knows where it is."""
+    """Reads a document and keeps the place of the record that is being read."""
 
-    def __init__(self, scanner: Scanner, sections: frozenset[str], faults: Faults) -> None:
+    def __init__(self, scanner: Scanner, sections: Set[str], faults: Faults) -> None:
         self._faults = faults
         self.scanner = scanner
         self.sections = sections
+        self.objects = _objects_of(sections)
         self.place: Place | None = None
 
     def values(self) -> Iterator[Item]:
@@ -127,7 +141,7 @@ class _Walk:
             return
 
     def members(self, prefix: str) -> Iterator[Item]:
-        """Yield what stands in the lists of the object that comes next."""
+        """Yield the elements of the lists of the object that comes next."""
         scanner = self.scanner
         self._expect(b"{", "an object")
         if scanner.take(b"}"):
@@ -139,13 +153,14 @@ class _Walk:
             name = str(scanner.value()[0])
             self._expect(b":", "':' behind a name")
             first = scanner.peek()
-            if name in self.sections or name in ENVELOPES or name == TITLE:
-                self._faults.repeats(None, [prefix + name] if name in read else [])
+            path = prefix + name
+            if path in self.sections or path in self.objects or name == TITLE:
+                self._faults.repeats(None, [path] if name in read else [])
                 read.add(name)
-            if name in self.sections and first == b"[":
-                yield from self.elements(prefix + name)
-            elif name in ("dataset", "raw_dataset") and not prefix and first == b"{":
-                yield from self.members(f"{name}.")
+            if path in self.sections and first == b"[":
+                yield from self.elements(path)
+            elif path in self.objects and first == b"{":
+                yield from self.members(f"{path}.")
             elif name == TITLE and first == b'"' and not prefix:
                 value, size = scanner.value()
                 yield Item(TITLE, 1, value, size)

@@ -16,7 +16,7 @@ from leadline.flows.cli import evaluate_options as module
 from leadline.flows.cli.evaluate_options import evaluation_options, make_config, parse_params
 from leadline.flows.cli.main import run
 from leadline.flows.cli.session import Session, session_options
-from leadline.flows.evaluate.config import DatasetFormat, Dispatch, EvaluateConfig, FailOn, Models
+from leadline.flows.evaluate.config import Dispatch, EvaluateConfig, FailOn, Models
 
 
 def config_of(*arguments: str) -> EvaluateConfig:
@@ -35,7 +35,6 @@ def config_of(*arguments: str) -> EvaluateConfig:
 
 
 def test_the_choices_are_those_of_the_flow() -> None:
-    assert set(module.FORMATS) == {form.value for form in DatasetFormat}
     assert set(module.FAIL_ON) == {severity.value for severity in FailOn}
     assert set(module.DISPATCH) == {place.value for place in Dispatch}
     assert get_args(Models.model_fields["splitter"].annotation) == module.SPLITTERS
@@ -77,7 +76,7 @@ def test_every_option_arrives() -> None:
         suite="rules",
         params={"bleu": {"min_test_cases": 3}},
         model_keys=("a,b", "c"),
-        format=DatasetFormat.RAGAS,
+        format="ragas",
         models=Models(
             embedder="offline",
             language="de",

@@ -141,16 +141,16 @@ def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from leadline.tasks.load.formats.base import Converter
+    from leadline.tasks.load.formats.base import DatasetFormat
 
     path = write(tmp_path, "d.jsonl", as_jsonl([GOOD]))
-    finish = Converter.finish
+    finish = DatasetFormat.finish
 
-    def slow(self: Converter) -> None:
+    def slow(self: DatasetFormat) -> None:
         worker = threading.Thread(target=lambda: path.write_bytes(as_jsonl([GOOD, GOOD | {"case": "c2"}])))
         worker.start()
         worker.join()
         finish(self)
 
-    monkeypatch.setattr(Converter, "finish", slow)
+    monkeypatch.setattr(DatasetFormat, "finish", slow)
     assert "changed while it was read" in refusal(tmp_path, path)

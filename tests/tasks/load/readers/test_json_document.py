@@ -30,7 +30,8 @@ def read(content: str, size: int) -> tuple[list[tuple[str, int, Any]], list[str]
         path = Path(folder) / "d.json"
         path.write_text(content, encoding="utf-8")
         faults = Faults("d.json")
-        found = [(item.section, item.row, item.value) for item in read_document(Source.at(path), faults)]
+        sections = {"inputs", "models"} if content.startswith("{") else frozenset()
+        found = [(item.section, item.row, item.value) for item in read_document(Source.at(path), faults, sections)]
         try:
             faults.refuse()
         except Exception as error:
