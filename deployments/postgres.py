@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
 
 ROLE: Final = "leadline"
@@ -101,6 +102,7 @@ def initialise(folder: Path, port: int) -> Postgres:
             raise LeadlineError(
                 f"PostgreSQL cannot keep its data in {data}: {' '.join(done.stderr.split())[-400:]}",
                 hint=f"Every folder above it must be open to the user {SYSTEM_USER}." if as_postgres() else "",
+                code=ErrorCode.DEPLOY_POSTGRES,
             )
     return Postgres(data, port, secret.read_text(encoding="ascii").strip())
 
@@ -116,7 +118,11 @@ def binaries() -> Path:
         return Path(found).resolve().parent
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]))
     if not versions:
-        raise LeadlineError("PostgreSQL is not installed.", hint="Install it: apt-get install postgresql")
+        raise LeadlineError(
+            "PostgreSQL is not installed.",
+            hint="Install it: apt-get install postgresql",
+            code=ErrorCode.DEPLOY_POSTGRES,
+        )
     return versions[-1].parent
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.flows.prefect_server.state import tail
 
@@ -79,14 +80,22 @@ class Processes:
             while not part.ready():
                 self._check(entry)
                 if time.monotonic() - started > part.deadline:
-                    raise LeadlineError(f"{part.name} is not ready after {part.deadline:.0f} s.", hint=self._hint(part))
+                    raise LeadlineError(
+                        f"{part.name} is not ready after {part.deadline:.0f} s.",
+                        hint=self._hint(part),
+                        code=ErrorCode.DEPLOY_SERVICE,
+                    )
                 time.sleep(0.1)
             self._check(entry)
 
     def _check(self, entry: _Running) -> None:
         if entry.process.poll() is not None:
             said = tail(self.log(entry.part.name), 3)
-            raise LeadlineError(f"{entry.part.name} ended as it started: {said}", hint=self._hint(entry.part))
+            raise LeadlineError(
+                f"{entry.part.name} ended as it started: {said}",
+                hint=self._hint(entry.part),
+                code=ErrorCode.DEPLOY_SERVICE,
+            )
 
     def log(self, name: str) -> Path:
         """Return the log of a part."""
@@ -124,7 +133,11 @@ class Processes:
             now = time.monotonic()
             entry.starts = [*(moment for moment in entry.starts if now - moment < 60), now]
             if len(entry.starts) > RESTARTS:
-                raise LeadlineError(f"{entry.part.name} ends again and again.", hint=self._hint(entry.part))
+                raise LeadlineError(
+                    f"{entry.part.name} ends again and again.",
+                    hint=self._hint(entry.part),
+                    code=ErrorCode.DEPLOY_SERVICE,
+                )
             self._say(f"{entry.part.name} ended with code {code} and is started again.")
             entry.process = self._spawn(entry.part)
 

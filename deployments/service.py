@@ -30,6 +30,7 @@ from typing import IO, Final
 
 from leadline.deployments.postgres import Postgres, initialise
 from leadline.deployments.processes import Processes, ServicePart
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.flows.prefect_server.background import answers
 from leadline.flows.prefect_server.ephemeral import PRIVATE, RECORDER
@@ -77,7 +78,11 @@ class Service:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UsageError(f"The service in {self.folder} runs already.", hint="Stop it: make service-stop") from None
+            raise UsageError(
+                f"The service in {self.folder} runs already.",
+                hint="Stop it: make service-stop",
+                code=ErrorCode.SERVER_RUNNING,
+            ) from None
         port = free_port(self.port)
         postgres = self._start_postgres()
         redis = self._start_redis()
@@ -163,7 +168,9 @@ class Service:
         with self._processes.log("deploy").open("ab") as log:
             done = subprocess.run(command, env=dict(environment), stdout=log, stderr=log, timeout=180, check=False)  # noqa: S603
         if done.returncode:
-            raise LeadlineError(f"leadline deploy failed: {tail(self._processes.log('deploy'))}")
+            raise LeadlineError(
+                f"leadline deploy failed: {tail(self._processes.log('deploy'))}", code=ErrorCode.DEPLOY_SERVICE
+            )
 
     def _workers(self, environment: Mapping[str, str]) -> list[ServicePart]:
         command = [sys.executable, "-P", "-m", "leadline.flows.cli.main", "worker"]
@@ -210,7 +217,9 @@ def free_port(wanted: int) -> int:
         try:
             probe.bind(("127.0.0.1", wanted))
         except OSError as error:
-            raise UsageError(f"Port {wanted} is taken or not allowed.", hint="Choose another: --port N") from error
+            raise UsageError(
+                f"Port {wanted} is taken or not allowed.", hint="Choose another: --port N", code=ErrorCode.SERVER_PORT
+            ) from error
         return int(probe.getsockname()[1])
 
 
@@ -308,7 +317,7 @@ def _stop(folder: Path) -> int:
     deadline = time.monotonic() + 120
     while running(folder) is not None:
         if time.monotonic() > deadline:
-            raise LeadlineError(f"The service (process {pid}) does not end.")
+            raise LeadlineError(f"The service (process {pid}) does not end.", code=ErrorCode.SERVER_RUNNING)
         time.sleep(0.2)
     _say("The service has ended.")
     return 0

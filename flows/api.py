@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.refusal import refusals_of
 from leadline.flows.compare.config import CompareConfig, run_comparison
@@ -44,11 +45,13 @@ def evaluate(
         DatasetError: The dataset was refused.
     """
     if (config is None) == (dataset is None):
-        raise UsageError("evaluate takes either a dataset or a config.")
+        raise UsageError("evaluate takes either a dataset or a config.", code=ErrorCode.CONFIG_OPTION)
     if config is None:
         config = _built(EvaluateConfig, settings | {"dataset": os.fspath(dataset or "")})
     elif settings:
-        raise UsageError(f"evaluate takes either a config or settings such as {next(iter(settings))}.")
+        raise UsageError(
+            f"evaluate takes either a config or settings such as {next(iter(settings))}.", code=ErrorCode.CONFIG_OPTION
+        )
     with ensure_api(first=lambda: _refuse_early(config)):
         from leadline.flows.evaluate.flow import evaluate as flow
 
@@ -102,4 +105,4 @@ def _built(model: type[C], values: dict[str, Any]) -> C:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise UsageError(f"{'; '.join(refusals_of(error, model))}.") from None
+        raise UsageError(f"{'; '.join(refusals_of(error, model))}.", code=ErrorCode.CONFIG_OPTION) from None

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.evaluators.core.metric import Board, Metric
 from leadline.evaluators.core.params import Params, affects_value
@@ -218,7 +219,9 @@ class Evaluator(ABC):
         Returns:
             For each dataset-level or pooled metric an array of shape ``(b,)``; NaN where it is not defined.
         """
-        raise LeadlineError(f"{self.spec.id} declares a dataset-level metric but does not aggregate it.")
+        raise LeadlineError(
+            f"{self.spec.id} declares a dataset-level metric but does not aggregate it.", code=ErrorCode.RUN_EVALUATOR
+        )
 
 
 class RowEvaluator(Evaluator):

@@ -12,6 +12,7 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.row import Json
 from leadline.evaluators.core.settings import Settings
@@ -121,7 +122,7 @@ class EvalContext:
             if config.key == key:
                 return config
         known = ", ".join(config.key for config in self.settings.judges) or "none"
-        raise UsageError(f"There is no judge called {key!r}.", hint=f"Judges: {known}.")
+        raise UsageError(f"There is no judge called {key!r}.", hint=f"Judges: {known}.", code=ErrorCode.JUDGE_CONFIG)
 
     def judge_client(self, key: str = "") -> JudgeClient:
         """Return the client of a judge; one per judge and process, to be used in the judges' event loop.

@@ -74,7 +74,7 @@ class DatasetError(LeadlineError):
     exit_code = 2
     code = ErrorCode.DATA_REFUSED
 
-    def __init__(self, faults: Sequence[Fault], *, more: int = 0) -> None:
+    def __init__(self, faults: Sequence[Fault], *, more: int = 0, code: ErrorCode | None = None) -> None:
         self.faults = tuple(faults)
         self.more = more
         total = len(self.faults) + more
@@ -82,7 +82,7 @@ class DatasetError(LeadlineError):
         lines += [f"  {fault}" for fault in self.faults]
         if more:
             lines.append(f"  and {more} more like these")
-        super().__init__("\n".join(lines))
+        super().__init__("\n".join(lines), code=code)
 
 
 class ModelUnavailable(LeadlineError):

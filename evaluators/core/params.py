@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.row import Json
 
@@ -53,11 +54,15 @@ class Params(BaseModel):
             if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
                 known = ", ".join(sorted(cls.model_fields))
                 raise UsageError(
-                    f"{evaluator}.{first['loc'][0]}: there is no such parameter.", hint=f"Its parameters are: {known}."
+                    f"{evaluator}.{first['loc'][0]}: there is no such parameter.",
+                    hint=f"Its parameters are: {known}.",
+                    code=ErrorCode.CONFIG_PARAMETER,
                 ) from None
             name = field_of(first, cls) or "parameters"
             raise UsageError(
-                f"{evaluator}.{name}: {why(first, cls)}.", hint=f"See: leadline evaluators show {evaluator}"
+                f"{evaluator}.{name}: {why(first, cls)}.",
+                hint=f"See: leadline evaluators show {evaluator}",
+                code=ErrorCode.CONFIG_PARAMETER,
             ) from None
 
     def identity(self) -> dict[str, Json]:

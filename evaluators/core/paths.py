@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 
 
@@ -19,5 +20,7 @@ def from_home(path: str | os.PathLike[str]) -> Path:
     except RuntimeError:
         user = Path(path).parts[0]
         raise UsageError(
-            f"{os.fspath(path)!r}: the home folder of {user} is not known.", hint="Write it out."
+            f"{os.fspath(path)!r}: the home folder of {user} is not known.",
+            hint="Write it out.",
+            code=ErrorCode.CONFIG_PATH,
         ) from None

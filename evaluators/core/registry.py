@@ -17,6 +17,7 @@ from functools import cache
 from typing import Final, TypeVar
 
 from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 
 FAMILIES: Final = (
@@ -47,6 +48,7 @@ def register(evaluator: E) -> E:
             f"Two evaluators are called {evaluator.spec.id!r}: {known.__module__}.{known.__qualname__} "
             f"and {evaluator.__module__}.{evaluator.__qualname__}.",
             hint="Rename one of them.",
+            code=ErrorCode.PLAN_SAME_ID,
         )
     _registered[evaluator.spec.id] = evaluator
     return evaluator
@@ -94,4 +96,4 @@ def get(evaluator_id: str) -> type[Evaluator]:
         return known[evaluator_id]
     near = difflib.get_close_matches(evaluator_id, known, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(near)}?" if near else "List them with: leadline evaluators"
-    raise UsageError(f"There is no evaluator called {evaluator_id!r}.", hint=hint)
+    raise UsageError(f"There is no evaluator called {evaluator_id!r}.", hint=hint, code=ErrorCode.PLAN_NO_EVALUATOR)

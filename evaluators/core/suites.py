@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import FAMILIES, all_evaluators
 
@@ -42,4 +43,4 @@ def suite(name: str) -> tuple[str, ...]:
         return tuple(id_ for id_, evaluator in all_evaluators().items() if evaluator.spec.family == name)
     near = difflib.get_close_matches(name, suites(), n=2)
     hint = f"Did you mean {' or '.join(near)}?" if near else f"Suites: {', '.join(suites())}."
-    raise UsageError(f"There is no suite called {name!r}.", hint=hint)
+    raise UsageError(f"There is no suite called {name!r}.", hint=hint, code=ErrorCode.PLAN_NO_SUITE)

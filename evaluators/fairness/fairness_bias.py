@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
@@ -130,5 +131,6 @@ class FairnessBias(ModelEvaluator[str, Classified]):
             raise ModelUnavailable(
                 f"{self.model(ctx)} has no output called Biased; its outputs are {', '.join(names[:10])}.",
                 hint="Choose d4data/bias-detection-model or another classifier with that label.",
+                code=ErrorCode.MODEL_WRONG_KIND,
             )
         return names.index("biased")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
@@ -150,5 +151,6 @@ class Toxicity(ModelEvaluator[str, Classified]):
             raise ModelUnavailable(
                 f"{self.model(ctx)} has no output for toxicity; its outputs are {', '.join(names[:10])}.",
                 hint="Choose one of Detoxify's models.",
+                code=ErrorCode.MODEL_WRONG_KIND,
             )
         return found

@@ -26,6 +26,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from leadline.evaluators.core.base import Evaluator, Spec
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.metric import Metric, boolean_metrics
 from leadline.evaluators.core.paths import from_home
@@ -191,10 +192,18 @@ def load_folder(folder: str | Path) -> tuple[type[Evaluator], ...]:
     """
     path = from_home(folder)
     if not path.is_dir():
-        raise UsageError(f"There is no folder {folder}.", hint="It should hold a YAML file for each evaluator.")
+        raise UsageError(
+            f"There is no folder {folder}.",
+            hint="It should hold a YAML file for each evaluator.",
+            code=ErrorCode.JUDGE_FILE,
+        )
     files = sorted(file for file in path.iterdir() if file.suffix in ENDINGS and not file.name.startswith("."))
     if not files:
-        raise UsageError(f"{folder} holds no YAML file.", hint="An evaluator is a file such as politeness.yaml.")
+        raise UsageError(
+            f"{folder} holds no YAML file.",
+            hint="An evaluator is a file such as politeness.yaml.",
+            code=ErrorCode.JUDGE_FILE,
+        )
     return tuple(_registered(file) for file in files)
 
 
@@ -203,7 +212,9 @@ def _registered(file: Path) -> type[Evaluator]:
     known = all_evaluators().get(kind.spec.id)
     if known is not None and known.__qualname__ != kind.__qualname__:
         raise UsageError(
-            f"{file}: id: there is an evaluator called {kind.spec.id!r} already.", hint="Choose another id."
+            f"{file}: id: there is an evaluator called {kind.spec.id!r} already.",
+            hint="Choose another id.",
+            code=ErrorCode.JUDGE_FILE,
         )
     return register(kind)
 
@@ -260,16 +271,18 @@ def _read(file: Path) -> JudgeFile:
 
     try:
         if file.stat().st_size > MOST_BYTES:
-            raise UsageError(f"{file} is larger than 1 MB.")
+            raise UsageError(f"{file} is larger than 1 MB.", code=ErrorCode.JUDGE_FILE)
         document = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} cannot be read: {error}.") from None
+        raise UsageError(f"{file} cannot be read: {error}.", code=ErrorCode.JUDGE_FILE) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
-        raise UsageError(f"{file}{where}: this is no YAML: {getattr(error, 'problem', None) or error}.") from None
+        raise UsageError(
+            f"{file}{where}: this is no YAML: {getattr(error, 'problem', None) or error}.", code=ErrorCode.JUDGE_FILE
+        ) from None
     if not isinstance(document, Mapping):
-        raise UsageError(f"{file} must hold keys such as id, name and prompt.")
+        raise UsageError(f"{file} must hold keys such as id, name and prompt.", code=ErrorCode.JUDGE_FILE)
     return _checked(file, document)
 
 
@@ -279,4 +292,4 @@ def _checked(file: Path, document: Mapping[Any, Any]) -> JudgeFile:
     except ValidationError as error:
         known = ", ".join(JudgeFile.model_fields)
         faults = "; ".join(refusals_of(error, JudgeFile))
-        raise UsageError(f"{file}: {faults}.", hint=f"Keys: {known}.") from None
+        raise UsageError(f"{file}: {faults}.", hint=f"Keys: {known}.", code=ErrorCode.JUDGE_FILE) from None

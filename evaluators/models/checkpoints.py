@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.evaluators.models import weight_files
 from leadline.evaluators.models.runtime import dtype_for, libraries_missing
@@ -294,5 +295,6 @@ def finite(values: npt.NDArray[np.float64], ref: ModelRef) -> npt.NDArray[np.flo
         raise LeadlineError(
             f"{ref} gave a score that is not a number.",
             hint="Choose another precision (float32, or bfloat16 on a GPU).",
+            code=ErrorCode.MODEL_NOT_A_NUMBER,
         )
     return values

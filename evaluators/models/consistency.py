@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.models import weight_files
 from leadline.evaluators.models.checkpoints import (
@@ -237,4 +238,5 @@ def _other_model(ref: ModelRef) -> ModelUnavailable:
     return ModelUnavailable(
         f"{ref} does not hold the weights of HHEM-2.1-Open.",
         hint="Choose vectara/hallucination_evaluation_model, or a directory with a model of the same form.",
+        code=ErrorCode.MODEL_WRONG_KIND,
     )

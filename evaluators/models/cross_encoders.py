@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable
 from leadline.evaluators.models.checkpoints import budget_for, by_length, encode_pairs, load_of, padded_pairs
 from leadline.evaluators.models.refs import ModelRef
@@ -73,6 +74,7 @@ def read(ref: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settings)
         raise LeadlineError(
             f"{ref} gave a score that is not a number.",
             hint="Choose another precision (float32, or bfloat16 on a GPU).",
+            code=ErrorCode.MODEL_NOT_A_NUMBER,
         )
     place = {pair: row for row, pair in enumerate(distinct)}
     values = np.clip(found[[place[pair] for pair in pairs]], 0.0, 1.0).astype(np.float32)
@@ -210,6 +212,7 @@ def _load(ref: ModelRef, device: str, settings: Settings) -> PairReader:
             raise ModelUnavailable(
                 f"{ref} classifies pairs into {model.num_labels} classes; it does not score their similarity.",
                 hint="Choose a cross-encoder with one output, such as cross-encoder/stsb-roberta-base.",
+                code=ErrorCode.MODEL_WRONG_KIND,
             )
         model.eval()
         return PairReader(model, device)

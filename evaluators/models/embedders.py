@@ -26,6 +26,7 @@ from functools import lru_cache
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.runtime import (
@@ -272,6 +273,7 @@ class Embedder:
             raise LeadlineError(
                 "The embedding model gave a vector that is not a number.",
                 hint="Choose another precision (float32, or bfloat16 on a GPU).",
+                code=ErrorCode.MODEL_NOT_A_NUMBER,
             )
         return _unit(vectors)
 

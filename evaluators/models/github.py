@@ -8,6 +8,7 @@ import urllib.request
 from pathlib import Path
 from typing import Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.models import hub
 
@@ -42,5 +43,6 @@ def fetch(source: str, commit: str, name: str) -> Path:
         raise ModelUnavailable(
             f"{url} cannot be fetched: {error}.",
             hint=f"Check the network, or give a directory that holds {name}.",
+            code=ErrorCode.MODEL_FETCH,
         ) from error
     return folder

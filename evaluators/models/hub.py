@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.models.weight_files import OTHER_FORMATS
 
@@ -70,7 +71,9 @@ def fetch(source: str, revision: str | None, patterns: Sequence[str], *, progres
         from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
     except ImportError:
         raise ModelUnavailable(
-            "The library that fetches models (huggingface_hub) is not installed.", hint="Install the extra 'models'."
+            "The library that fetches models (huggingface_hub) is not installed.",
+            hint="Install the extra 'models'.",
+            code=ErrorCode.MODEL_LIBRARY,
         ) from None
     (enable_progress_bars if progress else disable_progress_bars)()
     try:
@@ -90,6 +93,7 @@ def fetch(source: str, revision: str | None, patterns: Sequence[str], *, progres
         raise ModelUnavailable(
             f"{name} cannot be fetched: {reason.rstrip(' .:')}.",
             hint="Check the name and the network, or give a directory that holds the weights.",
+            code=ErrorCode.MODEL_FETCH,
         ) from error
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.models.catalogue import VITAMINC_NLI
 from leadline.evaluators.models.checkpoints import (
@@ -158,6 +159,7 @@ def order(labels: Sequence[str], ref: ModelRef) -> list[int]:
                 :500
             ],
             hint="Choose a model for natural language inference, and name its outputs in id2label of its config.json.",
+            code=ErrorCode.MODEL_WRONG_KIND,
         )
     return [places[0] for places in found]
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
 from leadline.evaluators.models.weights import precision
 
@@ -58,7 +59,9 @@ def device_for(settings: Settings) -> str:
     }
     if not found.get(kind, False):
         raise ModelUnavailable(
-            f"There is no device {asked!r} on this machine.", hint="Choose auto, cpu, cuda, cuda:N or mps."
+            f"There is no device {asked!r} on this machine.",
+            hint="Choose auto, cpu, cuda, cuda:N or mps.",
+            code=ErrorCode.MODEL_DEVICE,
         )
     return asked
 
@@ -90,6 +93,7 @@ def libraries_missing() -> ModelUnavailable:
     return ModelUnavailable(
         "The libraries that run models (torch, transformers, sentence-transformers) are not installed.",
         hint="Install the extra 'models'.",
+        code=ErrorCode.MODEL_LIBRARY,
     )
 
 
@@ -118,6 +122,7 @@ def loading(ref: ModelRef) -> Iterator[None]:
         raise ModelUnavailable(
             f"{ref} cannot be loaded: {type(error).__name__}: {reason.rstrip('.')}.",
             hint="Check that it is a model of this kind, saved by a compatible version.",
+            code=ErrorCode.MODEL_NOT_LOADED,
         ) from error
     finally:
         constants.HF_HUB_OFFLINE = online

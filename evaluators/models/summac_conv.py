@@ -20,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.models import weight_files
 from leadline.evaluators.models.checkpoints import windows
@@ -160,4 +161,5 @@ def _other_weights(ref: ModelRef) -> ModelUnavailable:
     return ModelUnavailable(
         f"{ref} does not hold the weights of SummaC Conv.",
         hint=f"Choose tingofurro/summac, or a directory with {weight_files.SUMMAC_CONV} or the same in safetensors.",
+        code=ErrorCode.MODEL_WRONG_KIND,
     )

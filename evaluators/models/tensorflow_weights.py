@@ -11,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import ModelUnavailable
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def load_into(model: torch.nn.Module, path: Path) -> None:
         raise ModelUnavailable(
             f"{path.name} holds weights in HDF5, and the library that reads it (h5py) is not installed.",
             hint="Install the extra 'models'.",
+            code=ErrorCode.MODEL_LIBRARY,
         ) from None
     expected = model.state_dict()
     found: dict[str, torch.Tensor] = {}
@@ -38,10 +40,15 @@ def load_into(model: torch.nn.Module, path: Path) -> None:
         with h5py.File(path, "r") as file:
             file.visititems(lambda name, item: _take(name, item, expected, found))
     except (OSError, RuntimeError, ValueError) as error:
-        raise ModelUnavailable(f"{path.name} cannot be read into this model: {str(error)[:200]}.") from error
+        raise ModelUnavailable(
+            f"{path.name} cannot be read into this model: {str(error)[:200]}.", code=ErrorCode.MODEL_NOT_LOADED
+        ) from error
     missing = sorted(expected.keys() - found.keys() - _derived(model))
     if missing:
-        raise ModelUnavailable(f"{path.name} has no weights for {missing[0]} (and {len(missing) - 1} more).")
+        raise ModelUnavailable(
+            f"{path.name} has no weights for {missing[0]} (and {len(missing) - 1} more).",
+            code=ErrorCode.MODEL_NOT_LOADED,
+        )
     model.load_state_dict(found, strict=False)
 
 

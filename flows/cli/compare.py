@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.text import count
 from leadline.flows.cli.evaluate_options import refusals
@@ -91,9 +92,13 @@ def _config(session: Session, sides: Sequence[str], options: dict[str, Any]) -> 
     baseline, versions = options.pop("baseline"), options.pop("versions")
     most = 0 if versions else 1 if baseline else 2
     if len(sides) > most:
-        raise UsageError(f"{sides[most]!r} is one side too many.", hint="See: leadline compare --help")
+        raise UsageError(
+            f"{sides[most]!r} is one side too many.", hint="See: leadline compare --help", code=ErrorCode.COMPARE_SIDES
+        )
     if not sides and not baseline and not versions:
-        raise UsageError("Name what to compare with.", hint="Write: leadline compare latest~1 latest")
+        raise UsageError(
+            "Name what to compare with.", hint="Write: leadline compare latest~1 latest", code=ErrorCode.COMPARE_SIDES
+        )
     named = {"baseline": baseline or "", "candidate": sides[-1] if sides else "latest"}
     if not baseline and not versions:
         named = {"baseline": sides[0], "candidate": sides[1] if len(sides) > 1 else "latest"}
@@ -120,7 +125,9 @@ def _margins(texts: Iterable[str]) -> tuple[float | None, dict[str, float]]:
             margin = float(value)
         except ValueError:
             raise UsageError(
-                f"--margin {text!r} is no number.", hint="Write: --margin 0.02, or --margin EVALUATOR.METRIC=0.05"
+                f"--margin {text!r} is no number.",
+                hint="Write: --margin 0.02, or --margin EVALUATOR.METRIC=0.05",
+                code=ErrorCode.COMPARE_MARGIN,
             ) from None
         if equals:
             own[metric] = margin
@@ -132,7 +139,7 @@ def _margins(texts: Iterable[str]) -> tuple[float | None, dict[str, float]]:
 def _pair(text: str, form: str) -> tuple[str, str]:
     left, equals, right = text.partition("=")
     if not (left and equals and right):
-        raise UsageError(f"{text!r} is no pair.", hint=f"Write: {form}")
+        raise UsageError(f"{text!r} is no pair.", hint=f"Write: {form}", code=ErrorCode.COMPARE_SIDES)
     return left, right
 
 
@@ -240,7 +247,7 @@ def tag(session: Session, /, name: str | None, tag_name: str | None, remove: boo
         _list_tags(session, as_json=as_json)
         return
     if tag_name is None:
-        raise UsageError("Name the run and the tag.", hint="Write: leadline tag RUN NAME")
+        raise UsageError("Name the run and the tag.", hint="Write: leadline tag RUN NAME", code=ErrorCode.COMPARE_SIDES)
     run = find_run(store, name)
     if remove:
         remove_tag(run, tag_name)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.flows.cli.output import print_json
 from leadline.flows.cli.session import Session, say, session_options
@@ -112,7 +113,13 @@ def _check_pool(pool: str) -> None:
         except ObjectNotFound:
             known = ", ".join(sorted(entry.name for entry in client.read_work_pools())) or "none"
             raise UsageError(
-                f"There is no work pool {pool!r} (there are: {known}).", hint="Make Leadline's: leadline deploy"
+                f"There is no work pool {pool!r} (there are: {known}).",
+                hint="Make Leadline's: leadline deploy",
+                code=ErrorCode.DEPLOY_POOL,
             ) from None
     if found.type != "process":
-        raise LeadlineError(f"The work pool {pool!r} is of type {found.type!r}.", hint="Use: prefect worker start")
+        raise LeadlineError(
+            f"The work pool {pool!r} is of type {found.type!r}.",
+            hint="Use: prefect worker start",
+            code=ErrorCode.DEPLOY_POOL,
+        )

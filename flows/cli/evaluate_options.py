@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.load.formats.registry import format_choices
 
@@ -145,7 +146,7 @@ def refusals(command: str, model: type[BaseModel] | None = None) -> Iterator[Non
         field, said = field_of(first, model), why(first, model)
         where = _option_of(field) or field
         sentence = f"{where}: {said}." if where else f"{said[:1].upper()}{said[1:]}."
-        raise UsageError(sentence, hint=f"See: leadline {command} --help") from None
+        raise UsageError(sentence, hint=f"See: leadline {command} --help", code=ErrorCode.CONFIG_OPTION) from None
 
 
 def _option_of(field: str) -> str:
@@ -199,7 +200,9 @@ def parse_params(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
     for text in texts:
         path, equals, value = text.partition("=")
         if not equals:
-            raise UsageError(f"--param {text!r} has no value.", hint="Write: --param ID.NAME=VALUE")
+            raise UsageError(
+                f"--param {text!r} has no value.", hint="Write: --param ID.NAME=VALUE", code=ErrorCode.CONFIG_PARAMETER
+            )
         evaluator, name, key = _split(path)
         values = params.setdefault(evaluator, {})
         if not key:
@@ -207,7 +210,9 @@ def parse_params(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
             continue
         inner = values.setdefault(name, {})
         if not isinstance(inner, dict):
-            raise UsageError(f"--param {text!r}: {evaluator}.{name} was given another value before.")
+            raise UsageError(
+                f"--param {text!r}: {evaluator}.{name} was given another value before.", code=ErrorCode.CONFIG_PARAMETER
+            )
         inner[key] = read_value(value)
     return params
 
@@ -219,11 +224,19 @@ def _split(path: str) -> tuple[str, str, str]:
     known = [id_ for id_ in ([named[0]] if named else all_evaluators()) if path.startswith(f"{id_}.")]
     if not known:
         get(path.rpartition(".")[0] or path)
-        raise UsageError(f"--param {path!r} names no parameter.", hint="Write: --param ID.NAME=VALUE")
+        raise UsageError(
+            f"--param {path!r} names no parameter.",
+            hint="Write: --param ID.NAME=VALUE",
+            code=ErrorCode.CONFIG_PARAMETER,
+        )
     evaluator = get(max(known, key=len)).spec.id
     name, _, key = path.removeprefix(f"{evaluator}.").partition(".")
     if not name:
-        raise UsageError(f"--param {path!r} names no parameter.", hint="Write: --param ID.NAME=VALUE")
+        raise UsageError(
+            f"--param {path!r} names no parameter.",
+            hint="Write: --param ID.NAME=VALUE",
+            code=ErrorCode.CONFIG_PARAMETER,
+        )
     return evaluator, name, key
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.flows.cli.output import clean, print_json, print_table
 from leadline.flows.cli.session import Session, say, session_options
@@ -80,10 +81,14 @@ def _report(sent: Sent, ui: str, wait: float, as_json: bool) -> None:
         if outcome and outcome.flow_run:
             click.echo(f"It started: {ui}/runs/flow-run/{outcome.flow_run}")
     if outcome and outcome.failed:
-        raise LeadlineError(f"The event arrived, but started nothing: {clean(outcome.failed)}")
+        raise LeadlineError(
+            f"The event arrived, but started nothing: {clean(outcome.failed)}", code=ErrorCode.EVENT_NOTHING_STARTED
+        )
     if wait and outcome is None:
         raise LeadlineError(
-            f"The event arrived, but started nothing within {wait:g} s.", hint="See later: leadline events"
+            f"The event arrived, but started nothing within {wait:g} s.",
+            hint="See later: leadline events",
+            code=ErrorCode.EVENT_NOTHING_STARTED,
         )
 
 
@@ -94,13 +99,13 @@ def _payload(text: str | None) -> dict[str, Any]:
         try:
             text = Path(text[1:]).read_text(encoding="utf-8")
         except OSError as error:
-            raise UsageError(f"--payload {text}: {error.strerror}.") from None
+            raise UsageError(f"--payload {text}: {error.strerror}.", code=ErrorCode.EVENT_PAYLOAD) from None
     try:
         loaded = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"--payload is no JSON: {error}.") from None
+        raise UsageError(f"--payload is no JSON: {error}.", code=ErrorCode.EVENT_PAYLOAD) from None
     if not isinstance(loaded, dict):
-        raise UsageError("--payload must be a JSON object.")
+        raise UsageError("--payload must be a JSON object.", code=ErrorCode.EVENT_PAYLOAD)
     return loaded
 
 
@@ -116,13 +121,19 @@ def read_settings(texts: tuple[str, ...]) -> dict[str, Any]:
     for text in texts:
         path, equals, value = text.partition("=")
         if not equals or not path:
-            raise UsageError(f"--set {text!r} has no value.", hint="Write: --set FIELD=VALUE or --set FIELD.KEY=VALUE")
+            raise UsageError(
+                f"--set {text!r} has no value.",
+                hint="Write: --set FIELD=VALUE or --set FIELD.KEY=VALUE",
+                code=ErrorCode.CONFIG_OPTION,
+            )
         *parents, last = path.split(".")
         inner = found
         for parent in parents:
             inner = inner.setdefault(parent, {})
             if not isinstance(inner, dict):
-                raise UsageError(f"--set {text!r}: {parent} was given another value before.")
+                raise UsageError(
+                    f"--set {text!r}: {parent} was given another value before.", code=ErrorCode.CONFIG_OPTION
+                )
         inner[last] = read_value(value)
     return found
 

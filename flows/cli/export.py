@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.flows.cli.session import Session, say, session_options
 
@@ -69,7 +70,11 @@ def export(session: Session, /, name: str, form: str | None, table: str, output:
     store.fetch_results(run)
     form = form or SUFFIXES.get(output.suffix.lower())
     if form is None:
-        raise UsageError(f"{output} does not say which format it is to have.", hint=f"Give --format {'|'.join(FILES)}.")
+        raise UsageError(
+            f"{output} does not say which format it is to have.",
+            hint=f"Give --format {'|'.join(FILES)}.",
+            code=ErrorCode.CONFIG_OUTPUT,
+        )
     try:
         if again or (form not in ("all", "databricks") and not (run.results / _file(form, table)).exists()):
             _publish_again(store, run)
@@ -85,7 +90,7 @@ def export(session: Session, /, name: str, form: str | None, table: str, output:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise UsageError(f"{output} cannot be written: {error.strerror}.") from error
+        raise UsageError(f"{output} cannot be written: {error.strerror}.", code=ErrorCode.CONFIG_OUTPUT) from error
     if written is not None:
         say(f"Wrote {written}")
 
@@ -106,7 +111,11 @@ def _publish_again(store: Store, run: Run) -> None:
 def _published(run: Run, file: str) -> Path:
     path = run.results / file
     if not path.exists():
-        raise UsageError(f"Run {run.id} has no {file}: it was not completed.", hint="Look at: leadline runs")
+        raise UsageError(
+            f"Run {run.id} has no {file}: it was not completed.",
+            hint="Look at: leadline runs",
+            code=ErrorCode.STORE_NO_RESULTS,
+        )
     return path
 
 
@@ -126,8 +135,14 @@ def _copy(source: Path, output: Path) -> Path | None:
 
 def _copy_all(run: Run, output: Path) -> Path:
     if not run.results.is_dir():
-        raise UsageError(f"Run {run.id} has no results: it was not completed.", hint="Look at: leadline runs")
+        raise UsageError(
+            f"Run {run.id} has no results: it was not completed.",
+            hint="Look at: leadline runs",
+            code=ErrorCode.STORE_NO_RESULTS,
+        )
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise UsageError(f"{output} exists and is no empty folder.", hint="Name a new folder.")
+        raise UsageError(
+            f"{output} exists and is no empty folder.", hint="Name a new folder.", code=ErrorCode.CONFIG_OUTPUT
+        )
     shutil.copytree(run.results, output, dirs_exist_ok=True)
     return output.absolute()

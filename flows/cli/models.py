@@ -144,7 +144,7 @@ def _meant(name: str) -> tuple[ModelRef, ...]:
         return (_repository(name),)
     refs = tuple(required_weights([kind()], EvalContext()))
     if not refs:
-        raise UsageError(f"{name} needs no weights.")
+        raise UsageError(f"{name} needs no weights.", code=ErrorCode.MODEL_NAME)
     return refs
 
 
@@ -156,7 +156,7 @@ def _repository(name: str) -> ModelRef:
 
     ref = parse_ref(SHORT_NAMES.get(name, name))
     if is_directory(ref):
-        raise UsageError(f"{ref.source} is a directory; there is nothing to fetch.")
+        raise UsageError(f"{ref.source} is a directory; there is nothing to fetch.", code=ErrorCode.MODEL_NAME)
     kinds = (known.kind for known in _known() if known.source == ref.source and known.kind != "tokenizer")
     return ModelRef(next(kinds, ref.kind), ref.source, ref.revision)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.text import count
 from leadline.flows.cli.evaluate_options import FORMATS, refusals
@@ -60,7 +61,11 @@ def perturb(
         print_table(("perturbation", "what it does"), list(described().items()))
         return
     if suite is None or not recipes:
-        raise UsageError("Name a suite and what to do to it.", hint="For example: leadline perturb s.json --with typo")
+        raise UsageError(
+            "Name a suite and what to do to it.",
+            hint="For example: leadline perturb s.json --with typo",
+            code=ErrorCode.CONFIG_OPTION,
+        )
     from dataclasses import asdict
 
     from leadline.flows.perturb.config import asks_judge, make_copies, output_of

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.text import count
 from leadline.flows.cli.output import clean, print_json, print_table
@@ -109,12 +110,14 @@ def table(
     if not paths and len(what) == 1:
         if scorer or model or testbed:
             raise UsageError(
-                "A run has its scorer, models and testbeds already.", hint="Give the file of answers to score it anew."
+                "A run has its scorer, models and testbeds already.",
+                hint="Give the file of answers to score it anew.",
+                code=ErrorCode.RGB_RESULTS,
             )
         run = _run_called(store, what[0])
     elif len(paths) < len(what):
         absent = next(name for name in what if name not in paths)
-        raise UsageError(f"There is no file {absent!r}.", hint="Give one run, or files.")
+        raise UsageError(f"There is no file {absent!r}.", hint="Give one run, or files.", code=ErrorCode.RGB_FILE)
     else:
         run = store.run(_evaluated(session, _dataset(session, paths, model, testbed), scorer or "space"))
     found = tables(store, run)
@@ -132,7 +135,9 @@ def _run_called(store: Store, name: str) -> Run:
     try:
         return find_run(store, name)
     except UsageError as error:
-        raise UsageError(f"There is no file {name!r}, and no such run: {error.message}", hint=error.hint) from None
+        raise UsageError(
+            f"There is no file {name!r}, and no such run: {error.message}", hint=error.hint, code=ErrorCode.RGB_FILE
+        ) from None
 
 
 def _scorer(run: Run) -> str:
@@ -149,7 +154,9 @@ def _levels(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(",") if part.strip())
     except ValueError:
-        raise UsageError(f"{text!r} is no list of numbers.", hint="Write, for example: --noise 0,0.4") from None
+        raise UsageError(
+            f"{text!r} is no list of numbers.", hint="Write, for example: --noise 0,0.4", code=ErrorCode.RGB_OPTION
+        ) from None
 
 
 def _dataset(session: Session, paths: Sequence[str], model: str | None, testbed: str | None) -> str:
@@ -159,7 +166,11 @@ def _dataset(session: Session, paths: Sequence[str], model: str | None, testbed:
 
     if not all(is_predictions(path) for path in paths):
         if len(paths) > 1:
-            raise UsageError("Several files must all be the benchmark's own results.", hint="Give one dataset.")
+            raise UsageError(
+                "Several files must all be the benchmark's own results.",
+                hint="Give one dataset.",
+                code=ErrorCode.RGB_RESULTS,
+            )
         return paths[0]
     names = [*(str(Path(path).absolute()) for path in paths), model, testbed]
     target = session.open_store().root / "rgb" / f"{digest(names)[:12]}.jsonl"

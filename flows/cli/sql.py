@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO
 
 import click
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.text import count
 from leadline.flows.cli.output import plain, print_table
@@ -51,7 +52,9 @@ def sql(
 
     form = form or _form_of(output)
     if form == "parquet" and output is None and on_terminal():
-        raise UsageError("Parquet is nothing for a terminal.", hint="Give a file: -o FILE")
+        raise UsageError(
+            "Parquet is nothing for a terminal.", hint="Give a file: -o FILE", code=ErrorCode.CONFIG_OUTPUT
+        )
     text = sys.stdin.read() if query == "-" else query
     store = session.open_store()
     with archive(store, _chosen(store, names, last)) as opened:
@@ -69,7 +72,9 @@ def _form_of(output: Path | None) -> str:
     suffix = output.suffix.removeprefix(".").lower()
     if suffix not in FORMATS[1:]:
         raise UsageError(
-            f"{output} does not say which format it is to have.", hint=f"Give --format {'|'.join(FORMATS[1:])}"
+            f"{output} does not say which format it is to have.",
+            hint=f"Give --format {'|'.join(FORMATS[1:])}",
+            code=ErrorCode.CONFIG_OUTPUT,
         )
     return suffix
 
@@ -78,7 +83,9 @@ def _write_file(opened: Archive, query: str, form: str, output: Path) -> None:
     from leadline.tasks.store.files import replacing
 
     if form == "table":
-        raise UsageError("A table is for the terminal.", hint=f"Give --format {'|'.join(FORMATS[1:])}")
+        raise UsageError(
+            "A table is for the terminal.", hint=f"Give --format {'|'.join(FORMATS[1:])}", code=ErrorCode.CONFIG_OUTPUT
+        )
     try:
         with replacing(output) as draft:
             if form == "parquet":
@@ -87,7 +94,7 @@ def _write_file(opened: Archive, query: str, form: str, output: Path) -> None:
                 with draft.open("w", encoding="utf-8", newline="") as file:
                     _write(opened, query, form, file)
     except OSError as error:
-        raise UsageError(f"{output} cannot be written: {error.strerror}.") from error
+        raise UsageError(f"{output} cannot be written: {error.strerror}.", code=ErrorCode.CONFIG_OUTPUT) from error
 
 
 def _chosen(store: Store, names: Sequence[str], last: int | None) -> list[Run] | None:

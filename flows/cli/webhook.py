@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.flows.cli.session import say, session_options
 
@@ -53,7 +54,9 @@ def serve(models: Path, host: str, port: int, secret_env: str, refs: tuple[str, 
     secret = os.environ.get(secret_env, "")
     if len(secret) < 8:
         raise UsageError(
-            f"{secret_env} holds no secret of at least 8 characters.", hint="It is the one that the registry knows."
+            f"{secret_env} holds no secret of at least 8 characters.",
+            hint="It is the one that the registry knows.",
+            code=ErrorCode.CONFIG_VARIABLE,
         )
     from leadline.flows.prefect_server.resolve import lasting_api
     from leadline.flows.triggers.webhook_payloads import read_choice

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.flows.evaluate.config import Gate, StorePlace
 
@@ -147,7 +148,11 @@ def run_comparison(config: CompareConfig) -> Comparison:
         baseline = find(store, config.baseline)
         candidate = find(store, config.candidate, beside=baseline)
     if baseline == candidate:
-        raise UsageError(f"Both sides are run {baseline.run.id}.", hint="Name another run, or two models of this one.")
+        raise UsageError(
+            f"Both sides are run {baseline.run.id}.",
+            hint="Name another run, or two models of this one.",
+            code=ErrorCode.COMPARE_SIDES,
+        )
     options = Options(
         margins=Margins(config.margin, config.margins),
         alpha=config.alpha,

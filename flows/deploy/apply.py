@@ -31,6 +31,7 @@ from prefect.utilities.templating import apply_values
 from prefect.workers.utilities import get_default_base_job_template_for_infrastructure_type as template_of
 from pydantic import TypeAdapter, ValidationError
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.refusal import first_refusal
 from leadline.flows.deploy.file import Deployment, DeploymentFile, Schedule, WorkPool
@@ -80,7 +81,9 @@ def deploy(file: DeploymentFile) -> Iterator[Deployed]:
             yield from _deploy(client, file)
         except PrefectHTTPStatusError as error:
             said = " ".join(error.response.text.split())[:500]
-            raise LeadlineError(f"Prefect's server refuses {error.request.url.path}: {said}") from error
+            raise LeadlineError(
+                f"Prefect's server refuses {error.request.url.path}: {said}", code=ErrorCode.DEPLOY_REFUSED
+            ) from error
 
 
 def _deploy(client: SyncPrefectClient, file: DeploymentFile) -> Iterator[Deployed]:
@@ -112,6 +115,7 @@ def _work_pool(client: SyncPrefectClient, pool: WorkPool) -> Iterator[Deployed]:
             raise UsageError(
                 f"The work pool {pool.name!r} exists and is of type {known.type!r}, not {pool.type!r}.",
                 hint="Rename one of them.",
+                code=ErrorCode.DEPLOY_POOL,
             )
         fields = _differing(wanted, known.model_dump())
         if fields:
@@ -136,7 +140,11 @@ def _job_template(kind: str) -> dict[str, Any]:
 
     template = anyio.run(template_of, kind)
     if template is None:
-        raise UsageError(f"There are no workers of type {kind!r} here.", hint="Use process, or install its package.")
+        raise UsageError(
+            f"There are no workers of type {kind!r} here.",
+            hint="Use process, or install its package.",
+            code=ErrorCode.DEPLOY_POOL,
+        )
     return template
 
 
@@ -148,7 +156,8 @@ def _deployment(
         flow: Flow[Any, Any] = load_flow_from_entrypoint(deployment.entrypoint, use_placeholder_flow=False)
     except Exception as error:
         raise UsageError(
-            f"Deployment {deployment.name}: {deployment.entrypoint} is no flow: {type(error).__name__}: {error}."
+            f"Deployment {deployment.name}: {deployment.entrypoint} is no flow: {type(error).__name__}: {error}.",
+            code=ErrorCode.DEPLOY_FLOW,
         ) from error
     full_name = f"{flow.name}/{deployment.name}"
     limit = deployment.concurrency_limit
@@ -226,7 +235,9 @@ def _automation_of_file(client: SyncPrefectClient, given: Mapping[str, Any], ids
         try:
             action["deployment_id"] = ids.get(name) or client.read_deployment_by_name(name).id
         except ObjectNotFound:
-            raise UsageError(f"Automation {given.get('name')!r}: there is no deployment {name!r}.") from None
+            raise UsageError(
+                f"Automation {given.get('name')!r}: there is no deployment {name!r}.", code=ErrorCode.DEPLOY_FLOW
+            ) from None
     try:
         return AutomationCore.model_validate(dict(given) | {"actions": actions})
     except ValidationError as error:
@@ -234,7 +245,7 @@ def _automation_of_file(client: SyncPrefectClient, given: Mapping[str, Any], ids
 
 
 def _invalid(what: str, error: ValidationError) -> UsageError:
-    return UsageError(f"{what}, {first_refusal(error)}.")
+    return UsageError(f"{what}, {first_refusal(error)}.", code=ErrorCode.DEPLOY_FILE)
 
 
 def _automation(client: SyncPrefectClient, automation: AutomationCore) -> tuple[str, ...] | None:

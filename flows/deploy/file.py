@@ -12,6 +12,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.refusal import first_refusal
 
@@ -126,12 +127,16 @@ def read_deployment_file(path: Path | None = None) -> DeploymentFile:
         text = path.read_text(encoding="utf-8") if path else own_file()
         loaded = yaml.safe_load(text)
         if not isinstance(loaded, dict):
-            raise UsageError(f"{name} holds no mapping.", hint="Begin with: leadline deploy --print > prefect.yaml")
+            raise UsageError(
+                f"{name} holds no mapping.",
+                hint="Begin with: leadline deploy --print > prefect.yaml",
+                code=ErrorCode.DEPLOY_FILE,
+            )
         found = DeploymentFile.model_validate(loaded)
     except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}.") from error
+        raise UsageError(f"{name} cannot be read: {error.strerror}.", code=ErrorCode.DEPLOY_FILE) from error
     except yaml.YAMLError as error:
-        raise UsageError(f"{name} is no YAML: {' '.join(str(error).split())}.") from error
+        raise UsageError(f"{name} is no YAML: {' '.join(str(error).split())}.", code=ErrorCode.DEPLOY_FILE) from error
     except ValidationError as error:
-        raise UsageError(f"{name}, {first_refusal(error, DeploymentFile)}.") from None
+        raise UsageError(f"{name}, {first_refusal(error, DeploymentFile)}.", code=ErrorCode.DEPLOY_FILE) from None
     return found

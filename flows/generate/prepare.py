@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.text.sentences import splitter_for
@@ -39,7 +40,9 @@ def settings_of(config: GenerateConfig) -> Settings:
     judges = judges_of(config.judges)
     if not judges:
         raise UsageError(
-            "Nothing says who asks the questions.", hint="Name a judge: --judge MODEL, or set LEADLINE_JUDGE."
+            "Nothing says who asks the questions.",
+            hint="Name a judge: --judge MODEL, or set LEADLINE_JUDGE.",
+            code=ErrorCode.PLAN_NEEDS_JUDGE,
         )
     return Settings(**config.models.model_dump(), judges=judges)
 

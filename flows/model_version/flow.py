@@ -16,6 +16,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.judge.engine.budget import Limits
@@ -115,11 +116,16 @@ def _given(store: Store, config: ModelVersionConfig) -> LoadedDataset | None:
     loaded = load_dataset(store, config.answers)
     stated = versions_in(loaded.path)
     if config.model not in stated:
-        raise UsageError(f"{config.answers} has no answers of {config.model!r}.", hint=f"It has: {', '.join(stated)}.")
+        raise UsageError(
+            f"{config.answers} has no answers of {config.model!r}.",
+            hint=f"It has: {', '.join(stated)}.",
+            code=ErrorCode.VERSION_ANSWERS,
+        )
     if stated[config.model] not in (None, config.version):
         raise UsageError(
             f"{config.answers} has the answers of {config.model} {stated[config.model]}, not of {config.version}.",
             hint="Give the answers of this version.",
+            code=ErrorCode.VERSION_ANSWERS,
         )
     return loaded
 

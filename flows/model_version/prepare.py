@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import settings_of
@@ -30,12 +31,15 @@ def target_of(config: ModelVersionConfig) -> Target:
         named = [target for target in found if target.key == config.model]
         if not named:
             keys = ", ".join(target.key for target in found)
-            raise UsageError(f"{file} has no model {config.model!r}.", hint=f"It has: {keys}.")
+            raise UsageError(
+                f"{file} has no model {config.model!r}.", hint=f"It has: {keys}.", code=ErrorCode.VERSION_TARGET
+            )
         return named[0].at_version(config.version, force=True)
     if not choice.model:
         raise UsageError(
             f"Nothing says how the model {config.model!r} is asked.",
             hint=f"Name it in a targets file ({TARGETS_FILE} or {TARGETS_VARIABLE}), or give target.model.",
+            code=ErrorCode.VERSION_TARGET,
         )
     (target,) = find_targets([], [choice.model], version=config.version, defaults=_defaults(choice))
     return target.model_copy(update={"key": config.model})
@@ -86,4 +90,5 @@ def check_measured(config: ModelVersionConfig) -> None:
             raise UsageError(
                 f"A margin is given for {metric}, whose evaluator does not run.",
                 hint=f"Those that run: {', '.join(sorted(running))}.",
+                code=ErrorCode.PLAN_UNUSED_PARAMETERS,
             )

@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.flows.prefect_server.ephemeral import PRIVATE, RECORDER, START_LOCK, START_TIMEOUT_S
 from leadline.flows.prefect_server.state import locked, new_log, state_folder, tail
@@ -100,7 +101,11 @@ def start(port: int | None = None) -> KeptServer:
         if not _take(lock):
             kept = running()
             where = f": {kept.url}" if kept else ", and is just starting."
-            raise UsageError(f"A server is running already{where}", hint="Stop it: leadline server stop")
+            raise UsageError(
+                f"A server is running already{where}",
+                hint="Stop it: leadline server stop",
+                code=ErrorCode.SERVER_RUNNING,
+            )
         _record_path().unlink(missing_ok=True)
         chosen = _choose_port(port)
         home = _prefect_home()
@@ -121,7 +126,11 @@ def stop() -> KeptServer | None:
             if running() is None:
                 return kept
             time.sleep(0.1)
-    raise LeadlineError(f"The server with process number {kept.pid} does not end.", hint=f"Its log: {kept.log}")
+    raise LeadlineError(
+        f"The server with process number {kept.pid} does not end.",
+        hint=f"Its log: {kept.log}",
+        code=ErrorCode.SERVER_RUNNING,
+    )
 
 
 def _launch(port: int, home: Path, lock: IO[bytes]) -> KeptServer:
@@ -165,11 +174,15 @@ def _wait_until_up(process: subprocess.Popen[bytes], kept: KeptServer) -> None:
     while not answers(kept.api, timeout=1.0):
         if process.poll() is not None:
             raise LeadlineError(
-                f"Prefect's server ended as it started: {tail(Path(kept.log))}", hint=f"Its log: {kept.log}"
+                f"Prefect's server ended as it started: {tail(Path(kept.log))}",
+                hint=f"Its log: {kept.log}",
+                code=ErrorCode.SERVER_START,
             )
         if time.monotonic() > deadline:
             raise LeadlineError(
-                f"Prefect's server does not answer after {START_TIMEOUT_S:.0f} s.", hint=f"Its log: {kept.log}"
+                f"Prefect's server does not answer after {START_TIMEOUT_S:.0f} s.",
+                hint=f"Its log: {kept.log}",
+                code=ErrorCode.SERVER_START,
             )
         time.sleep(0.1)
 
@@ -181,7 +194,11 @@ def _choose_port(wanted: int | None) -> int:
             with suppress(OSError):
                 probe.bind(("127.0.0.1", port))
                 return int(probe.getsockname()[1])
-    raise UsageError(f"Port {wanted} is taken or not allowed.", hint="Leave --port away to have a free one chosen.")
+    raise UsageError(
+        f"Port {wanted} is taken or not allowed.",
+        hint="Leave --port away to have a free one chosen.",
+        code=ErrorCode.SERVER_PORT,
+    )
 
 
 def _prefect_home() -> Path:

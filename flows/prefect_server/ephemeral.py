@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Final, Self, TextIO, cast
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.flows.prefect_server.drain import PendingWrites
 from leadline.flows.prefect_server.state import locked, new_log, tail
@@ -98,7 +99,9 @@ class TemporaryServer:
             self._failed = True
             self._process.kill()
             self._process.wait()
-            raise LeadlineError(f"Prefect's server did not start: {why}", hint=f"Its log: {self._log}")
+            raise LeadlineError(
+                f"Prefect's server did not start: {why}", hint=f"Its log: {self._log}", code=ErrorCode.SERVER_START
+            )
         self._url = line.removeprefix(READY).strip()
         return self._url
 

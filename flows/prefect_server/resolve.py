@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.flows.prefect_server.background import KeptServer, answers, is_loopback, running
 from leadline.flows.prefect_server.ephemeral import PRIVATE, TemporaryServer
@@ -148,7 +149,9 @@ def lasting_api() -> Iterator[Api]:
     configured, kept = _configured_url(), running()
     if configured:
         if not answers(configured):
-            raise LeadlineError(f"Prefect's API at {configured} (PREFECT_API_URL) does not answer.")
+            raise LeadlineError(
+                f"Prefect's API at {configured} (PREFECT_API_URL) does not answer.", code=ErrorCode.SERVER_NONE
+            )
         api = Api(configured, "configured")
     elif kept is not None and _shares_home(kept) and answers(kept.api):
         api = Api(kept.api, "kept")
@@ -156,6 +159,7 @@ def lasting_api() -> Iterator[Api]:
         raise UsageError(
             "There is no Prefect server to talk to.",
             hint="Set PREFECT_API_URL, or keep one on this machine: leadline server start",
+            code=ErrorCode.SERVER_NONE,
         )
     os.environ |= {name: os.environ.get(name, value) for name, value in PRIVATE.items()}
     with _using(api):

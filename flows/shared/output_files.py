@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.paths import from_home
 
@@ -22,7 +23,7 @@ def output_file(given: str | None, default: str, *, sources: Sequence[str]) -> P
     """
     output = Path(given or default)
     if output.is_dir():
-        raise UsageError(f"{output} is a folder.", hint="Name a file: -o FILE")
+        raise UsageError(f"{output} is a folder.", hint="Name a file: -o FILE", code=ErrorCode.CONFIG_OUTPUT)
     if output.exists() and any(output.resolve() == from_home(name).resolve() for name in sources):
-        raise UsageError(f"{output} is what is read.", hint="Write elsewhere: -o FILE")
+        raise UsageError(f"{output} is what is read.", hint="Write elsewhere: -o FILE", code=ErrorCode.CONFIG_OUTPUT)
     return output

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.refusal import refusals_of
 from leadline.flows.model_version.config import ModelVersionConfig
@@ -32,6 +33,7 @@ def read_payload(payload: Mapping[str, Any]) -> ModelVersionConfig:
         raise UsageError(
             f"The payload does not fit the flow's parameters: {'; '.join(faults)}.",
             hint="The event was not sent.",
+            code=ErrorCode.EVENT_PAYLOAD,
         ) from None
 
 

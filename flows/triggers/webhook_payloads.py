@@ -96,11 +96,13 @@ def read_choice(path: Path) -> ModelChoice:
     try:
         return ModelChoice.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+        raise UsageError(f"{path} cannot be read: {error.strerror}.", code=ErrorCode.CONFIG_FILE) from None
     except yaml.YAMLError as error:
-        raise UsageError(f"{path} is no YAML: {' '.join(str(error).split())[:300]}.") from None
+        raise UsageError(
+            f"{path} is no YAML: {' '.join(str(error).split())[:300]}.", code=ErrorCode.CONFIG_FILE
+        ) from None
     except ValidationError as error:
-        raise UsageError(f"{path}, {first_refusal(error, ModelChoice)}.") from None
+        raise UsageError(f"{path}, {first_refusal(error, ModelChoice)}.", code=ErrorCode.CONFIG_CONTENT) from None
 
 
 def check_mlflow(secret: str, headers: Mapping[str, str], body: bytes, now: float | None = None) -> None:

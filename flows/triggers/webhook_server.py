@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.flows.model_version.config import ModelVersionConfig
 from leadline.flows.triggers.model_events import read_payload, send_model_version
@@ -173,5 +174,7 @@ def serve(webhook: Webhook, host: str, port: int) -> None:
         server.run()
     except SystemExit:
         if not server.started:
-            raise LeadlineError(f"Nobody can listen on {host}:{port}.", hint="Choose another: --port N") from None
+            raise LeadlineError(
+                f"Nobody can listen on {host}:{port}.", hint="Choose another: --port N", code=ErrorCode.SERVER_PORT
+            ) from None
         raise

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.judge.engine.budget import Budget, Limits
 from leadline.evaluators.judge.engine.calls import Ledger
@@ -110,7 +111,9 @@ def collect(
     """
     keys = [target.key for target in targets]
     if len(set(keys)) < len(keys):
-        raise UsageError("Two models have the same key.", hint="Keys tell models apart.")
+        raise UsageError(
+            "Two models have the same key.", hint="Keys tell models apart.", code=ErrorCode.COLLECT_TARGETS
+        )
     for target in targets:
         check_target(target)
     budget = Budget(limits or Limits())
@@ -122,7 +125,9 @@ def collect(
             run_in_loop(_ask_all([Asker(target, ledger, budget) for target in targets], cases, sheet, done, progress))
             if not done.answered:
                 said = next(iter(done.commonest_errors()), "the suite asks nothing")
-                raise LeadlineError(f"No model answered anything: {said}", hint="Nothing was written.")
+                raise LeadlineError(
+                    f"No model answered anything: {said}", hint="Nothing was written.", code=ErrorCode.COLLECT_NOTHING
+                )
             with replacing(output) as temporary:
                 sheet.write(temporary)
     return done

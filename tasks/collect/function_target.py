@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.redaction import without_secrets
 from leadline.evaluators.judge.engine.calls import Reply
@@ -40,9 +41,15 @@ def load_function(path: str) -> Callable[[Case], Any]:
         for part in name.split("."):
             found = getattr(found, part)
     except Exception as error:  # a module can fail in any way while it is imported
-        raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}.") from None
+        raise UsageError(
+            f"{path} cannot be imported: {type(error).__name__}: {error}.", code=ErrorCode.COLLECT_FUNCTION
+        ) from None
     if not callable(found):
-        raise UsageError(f"{path} is no function.", hint="Name one that takes a case and returns its answer.")
+        raise UsageError(
+            f"{path} is no function.",
+            hint="Name one that takes a case and returns its answer.",
+            code=ErrorCode.COLLECT_FUNCTION,
+        )
     return found  # type: ignore[no-any-return]
 
 

@@ -32,6 +32,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.redaction import looks_secret
 from leadline.evaluators.core.refusal import field_of, why
@@ -223,17 +224,24 @@ def find_targets(
     for file in files:
         for target in read_targets(Path(file)):
             if target.key in known:
-                raise UsageError(f"{file}: there are two models {target.key!r}.", hint="Keys tell models apart.")
+                raise UsageError(
+                    f"{file}: there are two models {target.key!r}.",
+                    hint="Keys tell models apart.",
+                    code=ErrorCode.COLLECT_TARGETS,
+                )
             known[target.key] = target
     for name in names if known else ():
         if name not in known and not any(mark in name for mark in ("/", PYTHON)):
             raise UsageError(
                 f"There is no model {name!r} in {', '.join(map(str, files))}.",
                 hint=f"There: {', '.join(known)}. Others: PROVIDER/MODEL, http://… or {PYTHON}module:function.",
+                code=ErrorCode.COLLECT_NO_MODEL,
             )
     chosen = {name: known.get(name) or _of_address(name, defaults or {}) for name in names} or known
     if not chosen:
-        raise UsageError("No model was named.", hint="Add: --model MODEL or --targets FILE")
+        raise UsageError(
+            "No model was named.", hint="Add: --model MODEL or --targets FILE", code=ErrorCode.COLLECT_NO_MODEL
+        )
     return tuple(target.at_version(version) for target in chosen.values())
 
 
@@ -246,10 +254,16 @@ def read_targets(file: Path) -> tuple[Target, ...]:
     document = _document(file)
     tables = document.get("model") if isinstance(document, dict) else None
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
-        raise UsageError(f"{file}: there is no list of models.", hint="Write: [[model]] and key = …")
+        raise UsageError(
+            f"{file}: there is no list of models.", hint="Write: [[model]] and key = …", code=ErrorCode.COLLECT_TARGETS
+        )
     if set(document) != {"model"}:
         unknown = ", ".join(sorted(map(str, set(document) - {"model"})))
-        raise UsageError(f"{file}: {unknown} is unknown.", hint="A targets file holds [[model]] tables.")
+        raise UsageError(
+            f"{file}: {unknown} is unknown.",
+            hint="A targets file holds [[model]] tables.",
+            code=ErrorCode.COLLECT_TARGETS,
+        )
     return tuple(_target(table, f"{file}, model {number}") for number, table in enumerate(tables, 1))
 
 
@@ -268,13 +282,15 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:
 def _document(file: Path) -> Any:
     try:
         if file.stat().st_size > _LARGEST:
-            raise UsageError(f"{file} has more than a mebibyte; it is no targets file.")
+            raise UsageError(f"{file} has more than a mebibyte; it is no targets file.", code=ErrorCode.COLLECT_TARGETS)
         text = file.read_text(encoding="utf-8")
         return yaml.safe_load(text) if file.suffix in (".yaml", ".yml") else tomllib.loads(text)
     except FileNotFoundError:
-        raise UsageError(f"There is no file {file}.") from None
+        raise UsageError(f"There is no file {file}.", code=ErrorCode.CONFIG_FILE) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise UsageError(f"{file} cannot be read: {' '.join(str(error).split())}.") from None
+        raise UsageError(
+            f"{file} cannot be read: {' '.join(str(error).split())}.", code=ErrorCode.COLLECT_TARGETS
+        ) from None
 
 
 def _of_address(name: str, defaults: Mapping[str, Any]) -> Target:
@@ -291,10 +307,13 @@ def _target(values: Mapping[str, Any], where: str) -> Target:
         raise UsageError(
             f"{where}: an API key does not belong into a file.",
             hint="Put it into an environment variable, and name that with api_key_env.",
+            code=ErrorCode.CONFIG_SECRET,
         )
     try:
         return Target.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         field = field_of(first, Target)
-        raise UsageError(f"{where}{f', {field}' if field else ''}: {why(first, Target)}.") from None
+        raise UsageError(
+            f"{where}{f', {field}' if field else ''}: {why(first, Target)}.", code=ErrorCode.COLLECT_TARGETS
+        ) from None

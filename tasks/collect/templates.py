@@ -13,6 +13,7 @@ from jinja2 import ChainableUndefined, StrictUndefined, TemplateError, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.load.values import ValueFault
 
@@ -134,7 +135,9 @@ def with_version(text: str, version: str | None) -> str:
         UsageError: It needs one, and there is none.
     """
     if version is None and _VERSION.search(text):
-        raise UsageError(f"{text!r} needs a version.", hint="Give one: --model-version V")
+        raise UsageError(
+            f"{text!r} needs a version.", hint="Give one: --model-version V", code=ErrorCode.COLLECT_TEMPLATE
+        )
     return _VERSION.sub(lambda _: version or "", text)
 
 
@@ -153,7 +156,11 @@ def with_variables(text: str, whose: str) -> str:
     def value(match: re.Match[str]) -> str:
         found = os.environ.get(match[1])
         if not found:
-            raise UsageError(f"{whose} needs {match[1]}, which is not set.", hint=f"Set it: export {match[1]}=…")
+            raise UsageError(
+                f"{whose} needs {match[1]}, which is not set.",
+                hint=f"Set it: export {match[1]}=…",
+                code=ErrorCode.CONFIG_VARIABLE,
+            )
         return found
 
     return _VARIABLE.sub(value, text)

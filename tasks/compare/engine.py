@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.analyse.findings.wording import count, listing
 from leadline.tasks.compare.measure import Draft, measure_models
@@ -42,7 +43,11 @@ def compare(
     """
     options = options or Options()
     if not 0 < options.alpha <= 0.5:
-        raise UsageError(f"The level {options.alpha} makes no sense.", hint="Give a number over 0 and up to 0.5.")
+        raise UsageError(
+            f"The level {options.alpha} makes no sense.",
+            hint="Give a number over 0 and up to 0.5.",
+            code=ErrorCode.COMPARE_LEVEL,
+        )
     ours = find(store, baseline) if isinstance(baseline, str) else baseline
     theirs = find(store, candidate, beside=ours) if isinstance(candidate, str) else candidate
     with open_sides(store, ours.run, theirs.run) as connection:
@@ -84,7 +89,9 @@ def _of_one_run(matched: Matched, run: Run) -> Matched:
     pairs = tuple(pair for pair in matched.pairs if pair.baseline != pair.candidate)
     if not pairs:
         raise UsageError(
-            f"Both sides are run {run.id}.", hint="Name two models of it (RUN:MODEL RUN:MODEL), or another run."
+            f"Both sides are run {run.id}.",
+            hint="Name two models of it (RUN:MODEL RUN:MODEL), or another run.",
+            code=ErrorCode.COMPARE_SIDES,
         )
     return dataclasses.replace(matched, pairs=pairs)
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.compare.results import MetricInfo
 
@@ -48,13 +49,22 @@ class Margins:
             UsageError: Some are.
         """
         if not 0 <= self.general <= 1:
-            raise UsageError(f"The margin {self.general} is no share.", hint="Give a number from 0 to 1.")
+            raise UsageError(
+                f"The margin {self.general} is no share.",
+                hint="Give a number from 0 to 1.",
+                code=ErrorCode.COMPARE_MARGIN,
+            )
         known = {metric.key for metric in metrics} | {metric.evaluator for metric in metrics}
         for name, value in self.own.items():
             if not (math.isfinite(value) and value >= 0):
-                raise UsageError(f"The margin {value} of {name} is none.", hint="Give a number that is 0 or more.")
+                raise UsageError(
+                    f"The margin {value} of {name} is none.",
+                    hint="Give a number that is 0 or more.",
+                    code=ErrorCode.COMPARE_MARGIN,
+                )
             if name not in known:
                 raise UsageError(
                     f"A margin was given for {name}, which is not compared.",
                     hint=f"Compared: {', '.join(sorted(metric.key for metric in metrics)) or 'nothing'}.",
+                    code=ErrorCode.COMPARE_MARGIN,
                 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.compare.configurations import differences
 from leadline.tasks.compare.results import MetricInfo
@@ -70,7 +71,7 @@ def _chosen(known: Lines, options: Options) -> Iterator[tuple[str, str]]:
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(sorted(names)) or 'none'}."
-            raise UsageError(f"Neither run has the metric {name!r}.", hint=hint)
+            raise UsageError(f"Neither run has the metric {name!r}.", hint=hint, code=ErrorCode.COMPARE_NO_METRIC)
     primary = {evaluator for (evaluator, _), line in known.items() if line["is_primary"]}
     seen: set[str] = set()
     for (evaluator, metric), line in known.items():

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError
 from leadline.tasks.compare.comparison_page import write_page
 from leadline.tasks.compare.results import Comparison, MetricComparison
@@ -52,7 +53,9 @@ def publish(connection: DuckDBPyConnection, store: Store, comparison: Comparison
         shutil.copytree(folder, output, dirs_exist_ok=True)
     except (OSError, shutil.Error) as error:
         raise StoreError(
-            f"The comparison cannot be copied to {output}: {error}.", hint=f"It is complete in {folder}."
+            f"The comparison cannot be copied to {output}: {error}.",
+            hint=f"It is complete in {folder}.",
+            code=ErrorCode.STORE_COPY,
         ) from error
     return dataclasses.replace(comparison, folder=output, report=output / "report.html")
 

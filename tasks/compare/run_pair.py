@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.compare.results import ChangedRow, Coverage
@@ -94,13 +95,16 @@ def _attach(connection: DuckDBPyConnection, store: Store, run: Run, name: str) -
 
     store.fetch_database(run)
     if not run.database.exists():
-        raise UsageError(f"Run {run.id!r} has no results yet.", hint="Look at: leadline runs")
+        raise UsageError(
+            f"Run {run.id!r} has no results yet.", hint="Look at: leadline runs", code=ErrorCode.STORE_NO_RESULTS
+        )
     try:
         connection.execute(f"ATTACH {literal(run.database)} AS {name} (READ_ONLY)")
     except duckdb.IOException as error:
         raise StoreError(
             f"The database of run {run.id!r} is in use by another process: {str(error).splitlines()[0]}",
             hint="Try again when that process has ended.",
+            code=ErrorCode.STORE_IN_USE,
         ) from error
     return name
 
@@ -108,7 +112,9 @@ def _attach(connection: DuckDBPyConnection, store: Store, run: Run, name: str) -
 def _show(connection: DuckDBPyConnection, store: Store, run: Run, side: str, catalog: str) -> None:
     dataset = str(run.read_current()["dataset"])
     if not store.has_dataset(dataset):
-        raise UsageError(f"The dataset {dataset} of run {run.id!r} is no longer in the store.")
+        raise UsageError(
+            f"The dataset {dataset} of run {run.id!r} is no longer in the store.", code=ErrorCode.STORE_NO_DATASET
+        )
     connection.execute(f"CREATE SCHEMA {side}")
     for table in RUN_TABLES:
         connection.execute(f"CREATE VIEW {side}.{table} AS FROM {catalog}.{table}")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.analyse.findings.wording import listing
 from leadline.tasks.compare.results import ModelPair
@@ -39,7 +40,9 @@ def find(store: Store, text: str, *, beside: Reference | None = None) -> Referen
     if not name and not prefix and beside is not None:
         return Reference(beside.run, model or None)
     if colon and not model:
-        raise UsageError(f"{text!r} names no model after the colon.", hint="Write: RUN:MODEL")
+        raise UsageError(
+            f"{text!r} names no model after the colon.", hint="Write: RUN:MODEL", code=ErrorCode.COMPARE_SIDES
+        )
     return Reference(find_run(store, prefix + name), model or None)
 
 
@@ -75,7 +78,11 @@ def find_versions(store: Store, model: str, versions: tuple[str, str]) -> tuple[
     for version in versions:
         if not found[version]:
             hint = f"Versions of it: {listing(sorted(seen))}." if seen else "Look at: leadline runs"
-            raise UsageError(f"No completed run has version {version!r} of the model {model!r}.", hint=hint)
+            raise UsageError(
+                f"No completed run has version {version!r} of the model {model!r}.",
+                hint=hint,
+                code=ErrorCode.COMPARE_NO_MODEL,
+            )
     candidate, dataset_name = found[versions[1]][0]
     before = found[versions[0]]
     baseline = next((reference for reference, name in before if name == dataset_name), before[0][0])
@@ -141,6 +148,7 @@ def match_models(
             f"No model of the baseline ({listing(rest) if rest else 'none'}) is one of the candidate "
             f"({listing(new_ones) if new_ones else 'none'}).",
             hint="Name them: RUN:MODEL RUN:MODEL, or --map OLD=NEW",
+            code=ErrorCode.COMPARE_SIDES,
         )
     keys = (line["model_key"] for line in left)
     return Matched(tuple(ModelPair(key, pairs[key]) for key in keys if key in pairs), rest, new_ones)
@@ -152,7 +160,9 @@ def _named(models: Sequence[Mapping[str, Any]], key: str | None) -> list[Mapping
     found = [line for line in models if line["model_key"] == key]
     if not found:
         keys = listing(line["model_key"] for line in models) if models else "none"
-        raise UsageError(f"There is no model {key!r} in that run.", hint=f"Its models: {keys}.")
+        raise UsageError(
+            f"There is no model {key!r} in that run.", hint=f"Its models: {keys}.", code=ErrorCode.COMPARE_NO_MODEL
+        )
     return found
 
 

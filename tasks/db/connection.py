@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.tasks.db.statements import sql
 
@@ -62,13 +63,16 @@ def open_run(store: Store, run: Run, *, create: bool = False, read_only: bool = 
     if not create:
         store.fetch_database(run)
     if not create and not run.database.exists():
-        raise UsageError(f"Run {run.id!r} has no results yet.", hint="Look at: leadline runs")
+        raise UsageError(
+            f"Run {run.id!r} has no results yet.", hint="Look at: leadline runs", code=ErrorCode.STORE_NO_RESULTS
+        )
     try:
         connection = connect(run.database, read_only=read_only)
     except duckdb.IOException as error:
         raise StoreError(
             f"The database of run {run.id!r} is in use by another process: {str(error).splitlines()[0]}",
             hint="Try again when that process has ended.",
+            code=ErrorCode.STORE_IN_USE,
         ) from error
     try:
         if create:

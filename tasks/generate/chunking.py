@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.text.sentences import Splitter
 from leadline.tasks.generate.documents.document import Document
@@ -45,6 +46,7 @@ class Cutting:
             raise UsageError(
                 f"An overlap of {self.overlap} is more than a quarter of chunks of {self.size} {self.unit}.",
                 hint="Give a smaller one: --overlap N",
+                code=ErrorCode.GENERATE_CHUNKS,
             )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.text.sentences import Splitter
 from leadline.tasks.generate.chunking import Cutting, DocumentChunk, cut
@@ -71,7 +72,9 @@ def read_corpus(
         raise DocumentsError(faults)
     chunks = drawn.chunks()
     if not chunks:
-        raise UsageError("The documents hold no text to ask about.", hint=" ".join(warnings))
+        raise UsageError(
+            "The documents hold no text to ask about.", hint=" ".join(warnings), code=ErrorCode.GENERATE_TEXT
+        )
     return Corpus(chunks, documents, drawn.found, tuple(warnings))
 
 
@@ -113,5 +116,7 @@ class _Drawn:
                 self._characters -= len(self._kept.pop(dropped)[1].text)
         if self._characters > MOST_CHARACTERS:
             raise UsageError(
-                f"The documents hold more than {MOST_CHARACTERS:,} characters.", hint="Draw some: --max-chunks N"
+                f"The documents hold more than {MOST_CHARACTERS:,} characters.",
+                hint="Draw some: --max-chunks N",
+                code=ErrorCode.GENERATE_TEXT,
             )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.evaluators.judge.engine.client import JudgeClient
 from leadline.evaluators.judge.engine.event_loop import run as run_in_loop
@@ -111,7 +112,9 @@ def generate(
     if not cases:
         commonest = done.errors.most_common(1)
         said = commonest[0][0] if commonest else "the judge found nothing to ask"
-        raise LeadlineError(f"No question was generated: {said}", hint="Nothing was written.")
+        raise LeadlineError(
+            f"No question was generated: {said}", hint="Nothing was written.", code=ErrorCode.GENERATE_NOTHING
+        )
     write_rows(output, cases, form or Form())
     return done
 

@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.judge.engine.failures import JudgeRefused
 from leadline.evaluators.text.sentences import without_surrogates
@@ -84,7 +85,9 @@ def _encoding() -> Any:
     try:
         litellm()  # so that its import fetches nothing
     except JudgeRefused as error:
-        raise UsageError(f"Sizes in tokens need LiteLLM. {error}", hint="Or give sizes in characters.") from None
+        raise UsageError(
+            f"Sizes in tokens need LiteLLM. {error}", hint="Or give sizes in characters.", code=ErrorCode.CONFIG_PACKAGE
+        ) from None
     from litellm.litellm_core_utils.default_encoding import encoding
 
     return encoding

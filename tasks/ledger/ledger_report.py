@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.db.statements import sql
 from leadline.tasks.ledger import postgres, sqlite
@@ -84,7 +85,9 @@ class LedgerReader:
         found = self._read("one", digest=digest) if re.fullmatch("[0-9a-f]{4,32}", digest) else []
         if len(found) != 1:
             what = "no call" if not found else "more than one call"
-            raise UsageError(f"The ledger has {what} {digest!r}.", hint="List calls: leadline calls")
+            raise UsageError(
+                f"The ledger has {what} {digest!r}.", hint="List calls: leadline calls", code=ErrorCode.LEDGER_NO_CALL
+            )
         call = found[0]
         for name in ("identity", "messages", "schema"):
             call[name] = None if call[name] is None else json.loads(call[name])

@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.judge.engine.budget import Limits
@@ -35,6 +36,7 @@ def ledger_place(store: Store) -> Path | str:
         raise UsageError(
             f"{LEDGER_VARIABLE} is neither a file nor postgresql://USER:PASSWORD@HOST/DATABASE.",
             hint="Unset it to keep the ledger in the store.",
+            code=ErrorCode.LEDGER_LOCATION,
         )
     return from_home(given).absolute()
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.evaluators.core.redaction import without_secrets
 from leadline.tasks.db.statements import sql
@@ -243,8 +244,14 @@ def unusable(url: str, error: BaseException, operation: Operation | None = None)
         said = said.replace(secret, "[key]")
     said = without_secrets(said).rstrip(". ")
     if operation is not None:
-        return StoreError(f"The ledger {shown(url)} cannot hold {described(operation)}: {said}.")
-    return StoreError(f"The ledger {shown(url)} cannot be used: {said}.", hint="Look at LEADLINE_LEDGER.")
+        return StoreError(
+            f"The ledger {shown(url)} cannot hold {described(operation)}: {said}.", code=ErrorCode.LEDGER_FAILED
+        )
+    return StoreError(
+        f"The ledger {shown(url)} cannot be used: {said}.",
+        hint="Look at LEADLINE_LEDGER.",
+        code=ErrorCode.LEDGER_FAILED,
+    )
 
 
 def _make_tables(url: str) -> None:
@@ -277,6 +284,8 @@ def _psycopg() -> Any:
         import psycopg.rows
     except ImportError as error:
         raise UsageError(
-            "A ledger in PostgreSQL needs psycopg.", hint="Install it: pip install -c constraints.txt -e '.[service]'"
+            "A ledger in PostgreSQL needs psycopg.",
+            hint="Install it: pip install -c constraints.txt -e '.[service]'",
+            code=ErrorCode.CONFIG_PACKAGE,
         ) from error
     return psycopg

@@ -18,6 +18,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError
 from leadline.tasks.db.statements import sql
 from leadline.tasks.ledger.operations import Find, Intend, Operation, Query, described, perform
@@ -260,5 +261,11 @@ def _prepare(connection: sqlite3.Connection, schema: str) -> None:
 def unusable(path: Path, error: Exception, operation: Operation | None = None) -> StoreError:
     """Return the error that says that a ledger cannot be used, or that it cannot hold what one operation brings."""
     if operation is not None:
-        return StoreError(f"The ledger {path} cannot hold {described(operation)}: {error}.")
-    return StoreError(f"The ledger {path} cannot be used: {error}.", hint="Set LEADLINE_LEDGER to another place.")
+        return StoreError(
+            f"The ledger {path} cannot hold {described(operation)}: {error}.", code=ErrorCode.LEDGER_FAILED
+        )
+    return StoreError(
+        f"The ledger {path} cannot be used: {error}.",
+        hint="Set LEADLINE_LEDGER to another place.",
+        code=ErrorCode.LEDGER_FAILED,
+    )

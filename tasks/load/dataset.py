@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.text import count, nouns
 from leadline.tasks.load.faults import Faults
@@ -66,7 +67,9 @@ class LoadedDataset:
         unknown = sorted(set(keys) - set(self.models))
         if unknown:
             raise UsageError(
-                f"The dataset has no model called {unknown[0]!r}.", hint=f"Its models: {', '.join(self.models)}."
+                f"The dataset has no model called {unknown[0]!r}.",
+                hint=f"Its models: {', '.join(self.models)}.",
+                code=ErrorCode.DATA_NO_MODEL,
             )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import DatasetError, Fault
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.formats.registry import all_formats, get_format, recognised_format, unknown_format
@@ -40,7 +41,7 @@ def layout_of(source: Source) -> Layout:
         return Layout(Container.PARQUET)
     for magic, what in _FOREIGN.items():
         if head.startswith(magic):
-            raise DatasetError([Fault(source.name, None, "", f"the file is {what}")])
+            raise DatasetError([Fault(source.name, None, "", f"the file is {what}")], code=ErrorCode.DATA_UNREADABLE)
     if head.startswith(b"["):
         return Layout(Container.JSON)
     if head.startswith(b"{"):
@@ -51,7 +52,9 @@ def layout_of(source: Source) -> Layout:
             return Layout(Container.JSON, sections)
         return Layout(Container.JSON_LINES if _is_lines(head) else Container.JSON)
     if _is_binary(source.head):
-        raise DatasetError([Fault(source.name, None, "", "the file is binary data of an unknown kind")])
+        raise DatasetError(
+            [Fault(source.name, None, "", "the file is binary data of an unknown kind")], code=ErrorCode.DATA_UNREADABLE
+        )
     return Layout(Container.CSV)
 
 
@@ -102,8 +105,8 @@ def format_of(source: Source, layout: Layout) -> type[DatasetFormat]:
     if broken:
         return get_format("leadline")  # reading the file will report all that is broken
     if not names:
-        raise DatasetError([Fault(source.name, None, "", "the file holds no records")])
-    raise DatasetError([Fault(source.name, None, "", unknown_format(names))])
+        raise DatasetError([Fault(source.name, None, "", "the file holds no records")], code=ErrorCode.DATA_UNREADABLE)
+    raise DatasetError([Fault(source.name, None, "", unknown_format(names))], code=ErrorCode.DATA_UNREADABLE)
 
 
 def _column_names(source: Source, container: Container) -> list[str]:

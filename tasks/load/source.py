@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import DatasetError, Fault, UsageError
 from leadline.evaluators.core.paths import from_home
 from leadline.tasks.load.limits import MIB
@@ -118,7 +119,7 @@ def located(path: str | os.PathLike[str]) -> Path:
 
 
 def _refused(name: str, message: str) -> DatasetError:
-    return DatasetError([Fault(name, None, "", message)])
+    return DatasetError([Fault(name, None, "", message)], code=ErrorCode.DATA_UNREADABLE)
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError
 from leadline.tasks.db.statements import sql
 from leadline.tasks.store.scratch import scratch_folder
@@ -48,4 +49,6 @@ def staging(store: Store) -> Iterator[DuckDBPyConnection]:
             except (duckdb.IOException, duckdb.OutOfMemoryException, OSError) as error:
                 said = str(error).splitlines()[0]
                 hint = f"Is there room in {store.root}? A load needs up to three times the file's size."
-                raise StoreError(f"The dataset cannot be stored: {said}.", hint=hint) from error
+                raise StoreError(
+                    f"The dataset cannot be stored: {said}.", hint=hint, code=ErrorCode.STORE_FAILED
+                ) from error

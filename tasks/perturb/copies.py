@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import orjson
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.judge.engine.event_loop import run as run_in_loop
 from leadline.evaluators.judge.engine.failures import JudgeError
@@ -115,9 +116,15 @@ def perturb(
     names = Counter(map(str, recipes))
     twice = [name for name, count in names.items() if count > 1]
     if twice:
-        raise UsageError(f"{twice[0]} is asked for twice.", hint="Use --copies for several copies.")
+        raise UsageError(
+            f"{twice[0]} is asked for twice.", hint="Use --copies for several copies.", code=ErrorCode.PERTURB_UNKNOWN
+        )
     if judge is None and any(recipe.asks_judge for recipe in recipes):
-        raise UsageError("Misinformation is written by a judge, and none is named.", hint="Add: --judge MODEL")
+        raise UsageError(
+            "Misinformation is written by a judge, and none is named.",
+            hint="Add: --judge MODEL",
+            code=ErrorCode.PLAN_NEEDS_JUDGE,
+        )
     done = Perturbed()
     with ExitStack() as stack:
         cases = stack.enter_context(scratch_folder(store, "perturb")) / "cases.parquet"
@@ -128,7 +135,9 @@ def perturb(
             _write(file, batch, recipes, copies, seed, judge, done)
         if not done.copies:
             said = next(iter(done.failed), "there is nothing in the questions to change")
-            raise UsageError(f"No copy could be made: {said}.", hint="Nothing was written.")
+            raise UsageError(
+                f"No copy could be made: {said}.", hint="Nothing was written.", code=ErrorCode.PERTURB_NOTHING
+            )
     return done
 
 

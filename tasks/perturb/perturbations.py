@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, TypeAlias
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.perturb import characters, thesaurus, words
 from leadline.tasks.perturb.encodings import ENCODERS, VARIANTS, encoded
@@ -142,16 +143,18 @@ def _step(text: str) -> PerturbationStep:
     if name not in known:
         near = difflib.get_close_matches(name, known, n=2)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(known)}."
-        raise UsageError(f"There is no perturbation called {name!r}.", hint=hint)
+        raise UsageError(f"There is no perturbation called {name!r}.", hint=hint, code=ErrorCode.PERTURB_UNKNOWN)
     if name in KINDS:
         try:
             return PerturbationStep(name, Intensity(choice) if choice else Intensity.MEDIUM)
         except ValueError:
             raise UsageError(
-                f"{name} has no intensity {choice!r}.", hint=f"Choose one of: {', '.join(Intensity)}."
+                f"{name} has no intensity {choice!r}.",
+                hint=f"Choose one of: {', '.join(Intensity)}.",
+                code=ErrorCode.PERTURB_UNKNOWN,
             ) from None
     if choice and not (name in ENCODERS and choice in VARIANTS):
         variants = ", ".join(variant for variant in VARIANTS if variant)
         hint = f"Choose one of: {variants}." if name in ENCODERS else f"Write just: {name}"
-        raise UsageError(f"{name} has no variant {choice!r}.", hint=hint)
+        raise UsageError(f"{name} has no variant {choice!r}.", hint=hint, code=ErrorCode.PERTURB_UNKNOWN)
     return PerturbationStep(name, variant=choice)

@@ -17,6 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Final, Literal, TypeAlias
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.paths import from_home
 from leadline.tasks.perturb.intensity import how_many
@@ -141,6 +142,7 @@ def wordnet() -> WordNet:
     raise UsageError(
         "Synonyms and antonyms need WordNet, which is not on this machine.",
         hint=f"Install it with: apt install wordnet-base, or: python -m nltk.downloader wordnet; or set {VARIABLE}.",
+        code=ErrorCode.PERTURB_THESAURUS,
     )
 
 

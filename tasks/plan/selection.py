@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.row import RowField
@@ -67,7 +68,11 @@ def choose(
     load_own_evaluators(settings)
     for id_ in () if settings.judges else ids:
         if get(id_).spec.judge:
-            raise UsageError(f"{id_} asks a judge, and none is named.", hint="Add: --judge MODEL (or LEADLINE_JUDGE).")
+            raise UsageError(
+                f"{id_} asks a judge, and none is named.",
+                hint="Add: --judge MODEL (or LEADLINE_JUDGE).",
+                code=ErrorCode.PLAN_NEEDS_JUDGE,
+            )
     named = bool(suite_name or ids)
     default = "all" if settings.judges else "no-judge"
     wanted = {*ids, *suite(suite_name or default)} if suite_name or not ids else set(ids)
@@ -75,7 +80,11 @@ def choose(
         wanted = {id_ for id_ in wanted if id_ in params or not get(id_).spec.on_request}
     for unused in sorted(set(params) - wanted):
         get(unused)
-        raise UsageError(f"Parameters were given for {unused}, which does not run.", hint=f"Add: -e {unused}")
+        raise UsageError(
+            f"Parameters were given for {unused}, which does not run.",
+            hint=f"Add: -e {unused}",
+            code=ErrorCode.PLAN_UNUSED_PARAMETERS,
+        )
     ctx = EvalContext(settings)
     evaluators, left_out = [], {}
     for kind in (get(id_) for id_ in sorted(wanted)):

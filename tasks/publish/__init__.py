@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError
 from leadline.tasks.store.files import replacing
 from leadline.tasks.store.store import Run
@@ -90,7 +91,9 @@ def _copy(results: Path, output: Path) -> Path:
         shutil.copytree(results, output, dirs_exist_ok=True)
     except (OSError, shutil.Error) as error:
         raise StoreError(
-            f"The results cannot be copied to {output}: {error}.", hint=f"They are complete in {results}."
+            f"The results cannot be copied to {output}: {error}.",
+            hint=f"They are complete in {results}.",
+            code=ErrorCode.STORE_COPY,
         ) from error
     return output
 

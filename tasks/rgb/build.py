@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import orjson
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.collect.templates import render_text
 from leadline.tasks.load.faults import Faults
@@ -54,9 +55,12 @@ class Plan:
             raise UsageError(
                 f"The noise {wrong[0] if wrong else 'list'} is no share from 0 to below 1.",
                 hint="Write, for example: --noise 0,0.2,0.4,0.6,0.8 (cases of noise alone are made in any case).",
+                code=ErrorCode.RGB_OPTION,
             )
         if self.passages < 1:
-            raise UsageError(f"{self.passages} passages are too few.", hint="Give at least 1.")
+            raise UsageError(
+                f"{self.passages} passages are too few.", hint="Give at least 1.", code=ErrorCode.RGB_OPTION
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +109,15 @@ def _testbeds(paths: Sequence[str]) -> Iterator[tuple[Path, Testbed]]:
             raise UsageError(
                 f"{path} is no file of RGB's by its name.",
                 hint="They are called en.json, zh_refine.json, en_int.json, zh_fact.json and so on.",
+                code=ErrorCode.RGB_FILE,
             )
         for file, testbed in known:
             if testbed.name in seen:
-                raise UsageError(f"{seen[testbed.name]} and {file} are both {testbed.name}.", hint="Name one of them.")
+                raise UsageError(
+                    f"{seen[testbed.name]} and {file} are both {testbed.name}.",
+                    hint="Name one of them.",
+                    code=ErrorCode.RGB_FILE,
+                )
             seen[testbed.name] = file
             yield file, testbed
 
@@ -176,7 +185,9 @@ def _asked(query: str, shown: Sequence[str], language: str, prompt: str | None) 
     try:
         return render_text(prompt, {"documents": list(shown), "query": query})
     except ValueFault as error:
-        raise UsageError(f"The prompt cannot be used: {error}.", hint="It may name: documents, query.") from None
+        raise UsageError(
+            f"The prompt cannot be used: {error}.", hint="It may name: documents, query.", code=ErrorCode.RGB_OPTION
+        ) from None
 
 
 def spelled(answer: Any) -> list[str]:

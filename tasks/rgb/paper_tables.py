@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.analyse.statistics import wilson
 from leadline.tasks.db.connection import open_run
@@ -97,6 +98,7 @@ def tables(store: Store, run: Run) -> tuple[Table, ...]:
         raise UsageError(
             f"Run {run.id} has no scores of RGB's test cases.",
             hint="Make them with leadline rgb build, and evaluate the answers with --suite rgb.",
+            code=ErrorCode.RGB_RESULTS,
         )
     found = [_by_noise(lines, task, title) for task, title in _BY_NOISE.items()]
     found.insert(1, _rejection(lines))

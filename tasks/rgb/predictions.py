@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import orjson
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.readers import read_items
@@ -58,10 +59,16 @@ def _told(path: str, model: str | None, testbed: str | None) -> tuple[str, Testb
     found = _NAME.fullmatch(Path(path).stem)
     bed = find_testbed(testbed or (found["testbed"] if found else ""))
     if bed is None:
-        raise UsageError(f"The name of {path} does not say its testbed.", hint="Add: --testbed zh_refine (or en, …)")
+        raise UsageError(
+            f"The name of {path} does not say its testbed.",
+            hint="Add: --testbed zh_refine (or en, …)",
+            code=ErrorCode.RGB_FILE,
+        )
     key = model or (found["model"] if found else None)
     if key is None:
-        raise UsageError(f"The name of {path} does not say its model.", hint="Add: --model NAME")
+        raise UsageError(
+            f"The name of {path} does not say its model.", hint="Add: --model NAME", code=ErrorCode.RGB_FILE
+        )
     return key, bed
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.store.processes import has_ended, process_of
 from leadline.tasks.store.store import Run, Store
@@ -36,9 +37,17 @@ def find_run(store: Store, name: str) -> Run:
     matches = [run for run in runs if name and run.id.startswith(name)]
     if len(matches) > 1:
         few = ", ".join(run.id for run in matches[-3:])
-        raise UsageError(f"{len(matches)} runs begin with {name!r} ({few}).", hint="Give more of the id.")
+        raise UsageError(
+            f"{len(matches)} runs begin with {name!r} ({few}).",
+            hint="Give more of the id.",
+            code=ErrorCode.STORE_NO_RUN,
+        )
     if not matches:
-        raise UsageError(f"There is no run {name!r} in the store {store.location}.", hint="List runs: leadline runs")
+        raise UsageError(
+            f"There is no run {name!r} in the store {store.location}.",
+            hint="List runs: leadline runs",
+            code=ErrorCode.STORE_NO_RUN,
+        )
     return matches[0]
 
 
@@ -48,7 +57,11 @@ def _completed(store: Store, runs: list[Run], back: int) -> Run:
     found = next(islice(completed, back, None), None)
     if found is None:
         few, verb = (f"Fewer than {back + 1} runs", "were") if back else ("No run", "was")
-        raise UsageError(f"{few} in the store {store.location} {verb} completed yet.", hint="Look at: leadline runs")
+        raise UsageError(
+            f"{few} in the store {store.location} {verb} completed yet.",
+            hint="Look at: leadline runs",
+            code=ErrorCode.STORE_NO_RESULTS,
+        )
     return found
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.db.connection import DATASET_TABLES, connect, literal
 from leadline.tasks.db.statements import sql
@@ -83,7 +84,7 @@ def _reporting(connection: DuckDBPyConnection, statement: str) -> Iterator[None]
     try:
         yield
     except duckdb.Error as error:
-        raise UsageError(f"The query failed: {_told(error)}") from error
+        raise UsageError(f"The query failed: {_told(error)}", code=ErrorCode.QUERY_FAILED) from error
     except RuntimeError as error:
         if "interrupted" in str(error):  # what DuckDB makes of Ctrl-C
             raise KeyboardInterrupt from None
@@ -210,15 +211,19 @@ def _refuse_changes(connection: DuckDBPyConnection, statement: str) -> None:
     try:
         statements = connection.extract_statements(statement)
     except duckdb.Error as error:
-        raise UsageError(f"The query cannot be read: {_told(error)}") from error
+        raise UsageError(f"The query cannot be read: {_told(error)}", code=ErrorCode.QUERY_FAILED) from error
     if len(statements) != 1:
-        raise UsageError(f"One query is expected, not {len(statements)} statements.")
+        raise UsageError(f"One query is expected, not {len(statements)} statements.", code=ErrorCode.QUERY_NOT_ALLOWED)
     kind = statements[0].type
     if kind == duckdb.StatementType.SELECT:
         return
     compound = kind in (duckdb.StatementType.MULTI, duckdb.StatementType.EXPLAIN)
     if not compound or _CHANGES.search(statement):
-        raise UsageError("Only queries are allowed here: nothing can be changed.", hint="Begin with SELECT or FROM.")
+        raise UsageError(
+            "Only queries are allowed here: nothing can be changed.",
+            hint="Begin with SELECT or FROM.",
+            code=ErrorCode.QUERY_NOT_ALLOWED,
+        )
 
 
 def _allow_files(count: int) -> None:
@@ -231,6 +236,7 @@ def _allow_files(count: int) -> None:
         raise UsageError(
             f"The store holds {count} runs, more than this process may open ({hard - SPARE_FILES}).",
             hint="Choose some of them with --last or --run.",
+            code=ErrorCode.QUERY_TOO_MANY_RUNS,
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 

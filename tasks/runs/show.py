@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
@@ -39,7 +40,9 @@ def case(store: Store, run: Run, key: str) -> dict[str, Any]:
         if not cases:
             near = [line["case_key"] for line in records(connection, sql("show/near"), [key])]
             raise UsageError(
-                f"Run {run.id} has no case {key!r}.", hint=f"The nearest: {', '.join(near)}." if near else ""
+                f"Run {run.id} has no case {key!r}.",
+                hint=f"The nearest: {', '.join(near)}." if near else "",
+                code=ErrorCode.QUERY_NO_CASE,
             )
         found = {
             name: _decoded(records(connection, sql(f"show/{name}"), [cases[0]["case_id"]]))

@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.store.store import Run, Store
 
@@ -37,7 +38,7 @@ def find_tagged(store: Store, name: str) -> Run:
     tags = all_tags(store)
     if name not in tags:
         known = f"Tags: {', '.join(tags)}." if tags else "Tag one: leadline tag RUN NAME"
-        raise UsageError(f"No run in the store has the tag {name!r}.", hint=known)
+        raise UsageError(f"No run in the store has the tag {name!r}.", hint=known, code=ErrorCode.STORE_TAG)
     return tags[name][0]
 
 
@@ -50,7 +51,9 @@ def set_tag(store: Store, run: Run, name: str) -> Run | None:
         UsageError: The name is not one: letters, digits, ``.``, ``_`` and ``-`` are allowed.
     """
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} cannot be a tag.", hint="Use letters, digits, '.', '_' and '-'.")
+        raise UsageError(
+            f"{name!r} cannot be a tag.", hint="Use letters, digits, '.', '_' and '-'.", code=ErrorCode.STORE_TAG
+        )
     before = all_tags(store).get(name)
     run.update({"tags": tags_of(run) | {name: datetime.now(UTC).isoformat()}})
     for other in store.runs():
@@ -67,5 +70,5 @@ def remove_tag(run: Run, name: str) -> None:
     """
     tags = tags_of(run)
     if name not in tags:
-        raise UsageError(f"Run {run.id} has no tag {name!r}.", hint="List tags: leadline tag")
+        raise UsageError(f"Run {run.id} has no tag {name!r}.", hint="List tags: leadline tag", code=ErrorCode.STORE_TAG)
     run.update({"tags": {other: when for other, when in tags.items() if other != name}})

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import all_evaluators, get
 from leadline.evaluators.core.row import NotApplicable, Reason, Row, RowScore, Unscored
@@ -67,7 +68,8 @@ def load_canaries(store: Store, file: str, jobs: Sequence[EvaluatorJob]) -> tupl
     loaded = load_dataset(store, file)
     if loaded.rows > MOST:
         raise UsageError(
-            f"{file} has {loaded.rows:,} rows; canaries are asked with every chunk, so {MOST} are the most."
+            f"{file} has {loaded.rows:,} rows; canaries are asked with every chunk, so {MOST} are the most.",
+            code=ErrorCode.JUDGE_CANARIES,
         )
     canaries = read_canaries(loaded.path, source=file)
     asked = {job.evaluator for job in jobs if job.lane == "judge"}
@@ -75,6 +77,7 @@ def load_canaries(store: Store, file: str, jobs: Sequence[EvaluatorJob]) -> tupl
         raise UsageError(
             f"No canary of {file} says what a judge of this run should find.",
             hint=f"Write {EXPECTED} for one of: {', '.join(sorted(asked)) or 'an evaluator that asks a judge'}.",
+            code=ErrorCode.JUDGE_CANARIES,
         )
     return loaded.digest, canaries
 
@@ -98,9 +101,11 @@ def _expected(said: Any, where: str) -> dict[str, dict[str, tuple[float, float]]
         try:
             said = json.loads(said)
         except ValueError:
-            raise UsageError(f"{where} is no JSON.") from None
+            raise UsageError(f"{where} is no JSON.", code=ErrorCode.JUDGE_CANARIES) from None
     if not isinstance(said, Mapping) or not said:
-        raise UsageError(f"{where} must be an object.", hint='Write: {"EVALUATOR": [LOWEST, HIGHEST]}')
+        raise UsageError(
+            f"{where} must be an object.", hint='Write: {"EVALUATOR": [LOWEST, HIGHEST]}', code=ErrorCode.JUDGE_CANARIES
+        )
     out: dict[str, dict[str, tuple[float, float]]] = {}
     for key, value in said.items():
         evaluator, metric = _metric(str(key), where)
@@ -113,12 +118,20 @@ def _metric(key: str, where: str) -> tuple[str, str]:
     if key in all_evaluators() or _NAMED.fullmatch(key):
         primary = [metric.key for metric in get(key).spec.metrics if metric.primary and not metric.dataset_level]
         if len(primary) != 1:
-            raise UsageError(f"{where}: {key} has no one primary metric.", hint="Write EVALUATOR.METRIC.")
+            raise UsageError(
+                f"{where}: {key} has no one primary metric.",
+                hint="Write EVALUATOR.METRIC.",
+                code=ErrorCode.JUDGE_CANARIES,
+            )
         return key, primary[0]
     evaluator, _, metric = key.rpartition(".")
     metrics = [one.key for one in get(evaluator or key).spec.metrics if not one.dataset_level]
     if metric not in metrics:
-        raise UsageError(f"{where}: {evaluator} has no metric {metric!r}.", hint=f"Its metrics: {', '.join(metrics)}.")
+        raise UsageError(
+            f"{where}: {evaluator} has no metric {metric!r}.",
+            hint=f"Its metrics: {', '.join(metrics)}.",
+            code=ErrorCode.JUDGE_CANARIES,
+        )
     return evaluator, metric
 
 
@@ -126,7 +139,7 @@ def _interval(value: Any, where: str) -> tuple[float, float]:
     ends = value if isinstance(value, list | tuple) else [value, value]
     numbers = [end for end in ends if isinstance(end, bool | int | float) and math.isfinite(end)]
     if len(ends) != 2 or len(numbers) != 2 or numbers[0] > numbers[1]:
-        raise UsageError(f"{where} must be a number, or [lowest, highest].")
+        raise UsageError(f"{where} must be a number, or [lowest, highest].", code=ErrorCode.JUDGE_CANARIES)
     return float(numbers[0]), float(numbers[1])
 
 

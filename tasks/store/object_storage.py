@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import parse_qsl, quote, urlsplit
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.evaluators.core.redaction import without_secrets
 
@@ -107,10 +108,13 @@ class Bucket:
                 f"The address of the store has {what}, which it must not have.",
                 hint=f"Write {parts.scheme}://BUCKET/PREFIX; credentials are taken from the environment variables "
                 f"{_VARIABLES[scheme]}_….",
+                code=ErrorCode.STORE_LOCATION,
             )
         prefix = parts.path.strip("/")
         if not _BUCKET.fullmatch(parts.netloc) or not (prefix == "" or _is_name(prefix)):
-            raise UsageError(f"The store {_bare(url)!r} is no {parts.scheme}://BUCKET/PREFIX.")
+            raise UsageError(
+                f"The store {_bare(url)!r} is no {parts.scheme}://BUCKET/PREFIX.", code=ErrorCode.STORE_FAILED
+            )
         endpoint = _endpoint(scheme, options)
         region = options.get("region") or _variable("AWS_REGION", "AWS_DEFAULT_REGION") if scheme == "s3" else ""
         account = _account() if scheme == "az" else ""
@@ -241,11 +245,14 @@ class Bucket:
                 raise
             if _NO_BUCKET.search(str(error)):
                 raise StoreError(
-                    f"There is no bucket {self.bucket!r} at {self._server()}.", hint="Make it first."
+                    f"There is no bucket {self.bucket!r} at {self._server()}.",
+                    hint="Make it first.",
+                    code=ErrorCode.STORE_FAILED,
                 ) from None
             raise StoreError(
                 f"{self.url(name)} at {self._server()} cannot be {what}: {_reason(error)}.",
                 hint=f"Check the address and the {_VARIABLES[self.scheme]}_… variables of the environment.",
+                code=ErrorCode.STORE_LOCATION,
             ) from None
 
 
@@ -300,6 +307,7 @@ def _endpoint(scheme: str, options: dict[str, str]) -> str:
         raise UsageError(
             "The address of the storage server is no http(s)://HOST:PORT.",
             hint=f"Set {variables[-1]}{' or ?endpoint_override=' if scheme == 's3' else ''}, without credentials.",
+            code=ErrorCode.STORE_LOCATION,
         )
     return given
 
@@ -308,7 +316,9 @@ def _account() -> str:
     account = _variable("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT")
     if not account:
         raise UsageError(
-            "An az:// store needs the name of the storage account.", hint="Set AZURE_STORAGE_ACCOUNT_NAME."
+            "An az:// store needs the name of the storage account.",
+            hint="Set AZURE_STORAGE_ACCOUNT_NAME.",
+            code=ErrorCode.STORE_FAILED,
         )
     return account
 

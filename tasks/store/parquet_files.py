@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError
 from leadline.tasks.store.files import replacing
 
@@ -113,7 +114,9 @@ def _is_intact(path: Path, what: str) -> bool:
     except PermissionError:
         fault = "no permission to read it"
     except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror or error}.", hint="Try again.") from error
+        raise StoreError(
+            f"{path} cannot be read: {error.strerror or error}.", hint="Try again.", code=ErrorCode.STORE_FAILED
+        ) from error
     if fault:
         warn_damaged(path, what, fault)
     return not fault

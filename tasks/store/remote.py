@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError
 from leadline.evaluators.core.paths import from_home
 from leadline.tasks.store.files import digest, publish_folder, replacing
@@ -191,7 +192,11 @@ class Remote:
     def _download(self, name: str, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if self.bucket.get(name, path) is None:
-            raise StoreError(f"{self.bucket.url(name)} was deleted while it was read.", hint="Try again.")
+            raise StoreError(
+                f"{self.bucket.url(name)} was deleted while it was read.",
+                hint="Try again.",
+                code=ErrorCode.STORE_FAILED,
+            )
 
 
 def _each(items: Iterable[A], do: Callable[[A], B]) -> list[B]:

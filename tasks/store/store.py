@@ -36,6 +36,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.evaluators.core.paths import from_home
 from leadline.tasks.store.files import write_json
@@ -106,7 +107,11 @@ class Run:
         try:
             record = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise UsageError(f"There is no run {self.id!r} in the store.", hint="List runs: leadline runs") from None
+            raise UsageError(
+                f"There is no run {self.id!r} in the store.",
+                hint="List runs: leadline runs",
+                code=ErrorCode.STORE_NO_RUN,
+            ) from None
         return dict(record)
 
     def read_current(self) -> dict[str, Any]:
@@ -120,6 +125,7 @@ class Run:
             raise UsageError(
                 f"Run {self.id} was made by another version of Leadline.",
                 hint="Evaluate its dataset again; nothing that the store holds is computed twice.",
+                code=ErrorCode.STORE_FAILED,
             )
         return record
 
@@ -187,6 +193,7 @@ class Store:
             raise StoreError(
                 f"The store {root} cannot be made: {error.strerror}.",
                 hint="Set LEADLINE_CACHE." if remote else "Set LEADLINE_STORE.",
+                code=ErrorCode.STORE_FAILED,
             ) from error
         return cls(root, remote)
 
@@ -219,7 +226,7 @@ class Store:
     def run(self, run_id: str) -> Run:
         """Return the folder of a run, which need not exist."""
         if not _RUN_ID.fullmatch(run_id):
-            raise UsageError(f"{run_id!r} is no run id.", hint="List runs: leadline runs")
+            raise UsageError(f"{run_id!r} is no run id.", hint="List runs: leadline runs", code=ErrorCode.STORE_NO_RUN)
         return Run(run_id, self.root / "runs" / run_id, self.remote)
 
     def runs(self) -> list[Run]:
@@ -308,5 +315,6 @@ def _remote(url: str) -> Remote:
         raise UsageError(
             f"A store cannot be at {scheme}://.",
             hint="Give a path, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX.",
+            code=ErrorCode.STORE_LOCATION,
         )
     return Remote.at(url)

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.refusal import first_refusal
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
@@ -51,10 +52,14 @@ def find_judges(
     named = model or environment.get(MODEL_VARIABLE)
     if not named:
         if api_base:
-            raise UsageError("--judge-api-base was given without a model.", hint="Add: --judge MODEL")
+            raise UsageError(
+                "--judge-api-base was given without a model.", hint="Add: --judge MODEL", code=ErrorCode.JUDGE_CONFIG
+            )
         if default is None and len(judges) > 1:
             raise UsageError(
-                f"{file or FILE} has several judges and no default.", hint="Write default = true in one of them."
+                f"{file or FILE} has several judges and no default.",
+                hint="Write default = true in one of them.",
+                code=ErrorCode.JUDGE_CONFIG,
             )
         named = default or next(iter(judges), None)
         if named is None:
@@ -81,7 +86,11 @@ def find_canaries(file: Path | None) -> str | None:
     """
     named = _document(file).get("canaries")
     if named is not None and not isinstance(named, str):
-        raise UsageError(f"{file or FILE}: canaries is a file's name.", hint='Write: canaries = "canaries.jsonl"')
+        raise UsageError(
+            f"{file or FILE}: canaries is a file's name.",
+            hint='Write: canaries = "canaries.jsonl"',
+            code=ErrorCode.JUDGE_CONFIG,
+        )
     return str((file or Path(FILE)).parent / named) if named else None
 
 
@@ -93,9 +102,9 @@ def _document(file: Path | None) -> dict[str, Any]:
     except FileNotFoundError:
         if file is None:
             return {}
-        raise UsageError(f"There is no file {path}.") from None
+        raise UsageError(f"There is no file {path}.", code=ErrorCode.CONFIG_FILE) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}.") from None
+        raise UsageError(f"{path} cannot be read: {error}.", code=ErrorCode.CONFIG_FILE) from None
 
 
 def _read(file: Path | None) -> tuple[dict[str, JudgeConfig], str | None]:
@@ -103,14 +112,20 @@ def _read(file: Path | None) -> tuple[dict[str, JudgeConfig], str | None]:
     path, document = file or Path(FILE), _document(file)
     tables = document.get("judges", {})
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        raise UsageError(f"{path}: judges are tables.", hint='Write: [judges.NAME] and model = "…"')
+        raise UsageError(
+            f"{path}: judges are tables.", hint='Write: [judges.NAME] and model = "…"', code=ErrorCode.JUDGE_CONFIG
+        )
     judges, defaults = {}, []
     for name, table in tables.items():
         if table.pop("default", False) is True:
             defaults.append(name)
         judges[name] = _judge(name, table, f"{path}, [judges.{name}]")
     if len(defaults) > 1:
-        raise UsageError(f"{path}: {' and '.join(defaults)} are both the default judge.", hint="Keep one.")
+        raise UsageError(
+            f"{path}: {' and '.join(defaults)} are both the default judge.",
+            hint="Keep one.",
+            code=ErrorCode.JUDGE_CONFIG,
+        )
     return judges, defaults[0] if defaults else None
 
 
@@ -119,8 +134,9 @@ def _judge(name: str, values: Mapping[str, Any], where: str) -> JudgeConfig:
         raise UsageError(
             f"{where}: an API key does not belong into a file.",
             hint="Put it into an environment variable, and name that with api_key_env.",
+            code=ErrorCode.CONFIG_SECRET,
         )
     try:
         return JudgeConfig.model_validate({**values, "key": name})
     except ValidationError as error:
-        raise UsageError(f"{where}: {first_refusal(error, JudgeConfig)}.") from None
+        raise UsageError(f"{where}: {first_refusal(error, JudgeConfig)}.", code=ErrorCode.JUDGE_CONFIG) from None

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.row import Json
 
@@ -90,6 +91,7 @@ class JudgeConfig(BaseModel):
             raise UsageError(
                 f"{self.subject} {self.key!r} takes its API key from {self.api_key_env}, which is not set.",
                 hint=f"Set it: export {self.api_key_env}=…",
+                code=ErrorCode.CONFIG_VARIABLE,
             )
         return key
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.judge.engine.judge_config import address_without_secrets
 
@@ -77,7 +78,9 @@ def place_of(name: str) -> McpServer:
     place = _stdio(rest.removeprefix(_STDIO), tool) if rest.startswith(_STDIO) else _http(rest, tool)
     if find_spec("mcp") is None:
         raise UsageError(
-            "The search tool needs the package mcp.", hint="Install it: pip install -c constraints.txt -e '.[mcp]'"
+            "The search tool needs the package mcp.",
+            hint="Install it: pip install -c constraints.txt -e '.[mcp]'",
+            code=ErrorCode.CONFIG_PACKAGE,
         )
     return place
 
@@ -86,11 +89,19 @@ def _stdio(text: str, tool: str) -> McpServer:
     try:
         command = tuple(shlex.split(text))
     except ValueError as error:
-        raise UsageError(f"The command of the search tool cannot be read: {error}.") from None
+        raise UsageError(
+            f"The command of the search tool cannot be read: {error}.", code=ErrorCode.JUDGE_SEARCH_TOOL
+        ) from None
     if not command:
-        raise UsageError("The search tool names no command.", hint="Write: mcp+stdio:COMMAND ARGUMENTS")
+        raise UsageError(
+            "The search tool names no command.",
+            hint="Write: mcp+stdio:COMMAND ARGUMENTS",
+            code=ErrorCode.JUDGE_SEARCH_TOOL,
+        )
     if shutil.which(command[0]) is None:
-        raise UsageError(f"The search tool's program {command[0][:200]!r} is not on this machine.")
+        raise UsageError(
+            f"The search tool's program {command[0][:200]!r} is not on this machine.", code=ErrorCode.JUDGE_SEARCH_TOOL
+        )
     return McpServer(command=command, tool=tool)
 
 
@@ -99,7 +110,9 @@ def _http(text: str, tool: str) -> McpServer:
         return McpServer(url=address_without_secrets(text.removeprefix(PREFIX)), tool=tool)
     except ValueError as error:
         raise UsageError(
-            f"The search tool's address {error}.", hint="Write mcp+https://HOST/mcp or mcp+stdio:COMMAND ARGUMENTS"
+            f"The search tool's address {error}.",
+            hint="Write mcp+https://HOST/mcp or mcp+stdio:COMMAND ARGUMENTS",
+            code=ErrorCode.JUDGE_SEARCH_TOOL,
         ) from None
 
 

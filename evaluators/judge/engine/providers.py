@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.judge.engine.prices import is_listed
@@ -38,4 +39,5 @@ def check_provider(config: JudgeConfig) -> None:
                 f"LiteLLM knows no provider for the model {config.model!r}.",
                 hint="Name the provider too, as in openai/gpt-4o-mini, also for a server of your own: openai/NAME with "
                 "its address as api_base.",
+                code=ErrorCode.JUDGE_PROVIDER,
             ) from None

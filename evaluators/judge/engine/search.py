@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.judge.engine import mcp_search
 from leadline.evaluators.judge.engine.calls import Call, Ledger, Reply
@@ -105,15 +106,22 @@ def _function(name: str) -> Callable[[str], Any]:
         raise UsageError(
             f"{name[:200]!r} names no search tool.",
             hint="Give package.module:function, an http(s) address, or a server that speaks MCP: mcp+https://HOST/mcp.",
+            code=ErrorCode.JUDGE_SEARCH_TOOL,
         )
     if module_name.partition(".")[0] in sys.stdlib_module_names:  # a judge writes the query: os:system must not be
-        raise UsageError(f"{name[:200]!r} is part of Python itself and no search tool.", hint="Wrap it in your own.")
+        raise UsageError(
+            f"{name[:200]!r} is part of Python itself and no search tool.",
+            hint="Wrap it in your own.",
+            code=ErrorCode.JUDGE_SEARCH_TOOL,
+        )
     try:
         function = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError) as error:
-        raise UsageError(f"The search tool {name[:200]!r} cannot be imported: {error}.") from None
+        raise UsageError(
+            f"The search tool {name[:200]!r} cannot be imported: {error}.", code=ErrorCode.JUDGE_SEARCH_TOOL
+        ) from None
     if not callable(function):
-        raise UsageError(f"The search tool {name[:200]!r} is no function.")
+        raise UsageError(f"The search tool {name[:200]!r} is no function.", code=ErrorCode.JUDGE_SEARCH_TOOL)
     return function  # type: ignore[no-any-return]
 
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.models.checkpoints import (
     encode,
@@ -109,7 +110,11 @@ class LanguageModel:
         config: Any = model.config
         head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None  # type: ignore[operator]
         if head is None:
-            raise ModelUnavailable(f"{ref} predicts no tokens.", hint="Choose a language model, such as gpt2-medium.")
+            raise ModelUnavailable(
+                f"{ref} predicts no tokens.",
+                hint="Choose a language model, such as gpt2-medium.",
+                code=ErrorCode.MODEL_WRONG_KIND,
+            )
         self.ref = ref
         self.model = model
         relative = not isinstance(getattr(config, "max_position_embeddings", None), int)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from leadline.evaluators.core.annotations import Ring
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.vision.engine.mask_runs import Runs, columns
 
@@ -24,6 +25,7 @@ def _shapely() -> Any:
         raise UsageError(
             "Polygons and rotated boxes need the package shapely.",
             hint="Install it with: pip install -c constraints.txt -e '.[vision]'.",
+            code=ErrorCode.CONFIG_PACKAGE,
         ) from None
     return shapely
 

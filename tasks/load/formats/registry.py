@@ -15,6 +15,7 @@ from collections.abc import Set
 from functools import cache
 from typing import Final, TypeVar
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.load.formats.base import DatasetFormat
 
@@ -38,7 +39,9 @@ def register(dataset_format: F) -> F:
     ours, theirs = (f"{kind.__module__}.{kind.__qualname__}" for kind in (dataset_format, known))
     if ours != theirs:
         raise UsageError(
-            f"Two dataset formats are called {dataset_format.name!r}: {theirs} and {ours}.", hint="Rename one of them."
+            f"Two dataset formats are called {dataset_format.name!r}: {theirs} and {ours}.",
+            hint="Rename one of them.",
+            code=ErrorCode.CONFIG_OPTION,
         )
     return dataset_format
 
@@ -71,7 +74,11 @@ def get_format(name: str) -> type[DatasetFormat]:
     """
     known = all_formats()
     if name not in known:
-        raise UsageError(f"There is no dataset format {name!r}.", hint=f"Choose one of: {', '.join(format_choices())}.")
+        raise UsageError(
+            f"There is no dataset format {name!r}.",
+            hint=f"Choose one of: {', '.join(format_choices())}.",
+            code=ErrorCode.DATA_FORMAT,
+        )
     return known[name]
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.db.connection import literal, open_run
 from leadline.tasks.db.statements import sql
@@ -141,12 +142,18 @@ def export_databricks(store: Store, run: Run, output: Path) -> tuple[Path, Path]
     target = output / ROWS_FILE if output.is_dir() else output
     how = FORMATS.get(target.suffix.lower())
     if how is None:
-        raise UsageError(f"{output} is no folder and ends in none of {', '.join(FORMATS)}.")
+        raise UsageError(
+            f"{output} is no folder and ends in none of {', '.join(FORMATS)}.", code=ErrorCode.CONFIG_OUTPUT
+        )
     metrics = target.with_stem(f"{target.stem}_{METRICS}")
     with open_run(store, run, read_only=True) as connection:
         judges = judges_of(connection)
         if not judges:
-            raise UsageError(f"Run {run.id} asked none of Databricks' judges.", hint="Score with: --suite databricks")
+            raise UsageError(
+                f"Run {run.id} asked none of Databricks' judges.",
+                hint="Score with: --suite databricks",
+                code=ErrorCode.STORE_NO_RESULTS,
+            )
         make_tables(connection, judges, lists_as_json=target.suffix.lower() == ".csv")
         for table, path in (("eval_results", target), ("eval_metrics", metrics)):
             with replacing(path) as draft:

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from leadline.evaluators.core.error_codes import AREAS, ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, StoreError, UsageError
+
+ROOT: Final = Path(__file__).parents[3]
+PRODUCT: Final = {
+    path: ast.parse(path.read_text(encoding="utf-8"))
+    for room in ("evaluators", "tasks", "flows", "deployments")
+    for path in sorted((ROOT / room).rglob("*.py"))
+}
+GENERAL: Final = {"LeadlineError", "UsageError", "StoreError", "ModelUnavailable"}
+"""Classes for many causes, so that each place that raises one names its cause."""
+
+
+def general_errors() -> Iterator[tuple[str, ast.Call]]:
+    """Yield where errors of the general classes are made."""
+    for path, tree in PRODUCT.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in GENERAL:
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", node
 
 
 def test_codes_are_numbered_within_their_areas() -> None:
@@ -25,6 +46,21 @@ def test_codes_are_numbered_within_their_areas() -> None:
 def test_each_code_says_what_happened_and_what_to_do(code: ErrorCode) -> None:
     assert code.title.endswith(".")
     assert code.advice.endswith(".")
+
+
+def test_every_code_is_in_use() -> None:
+    used = {
+        node.attr
+        for tree in PRODUCT.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ErrorCode"
+    }
+    assert used == {code.name for code in ErrorCode}
+
+
+def test_every_error_of_the_product_names_its_code() -> None:
+    missing = [place for place, call in general_errors() if not any(word.arg == "code" for word in call.keywords)]
+    assert not missing
 
 
 def test_an_error_keeps_its_code_on_its_way_between_processes() -> None:
