@@ -135,12 +135,12 @@ class ErrorCode(Enum):
     STORE_LOCATION = (
         "LL-STORE-02",
         "The address of the store cannot be used.",
-        "Give a folder or `s3://BUCKET/PREFIX`, with `--store` or `LEADLINE_STORE`.",
+        "Give a folder, `s3://BUCKET/PREFIX`, `gs://…` or `az://…`, with `--store` or `LEADLINE_STORE`.",
     )
     STORE_BUCKET = (
         "LL-STORE-03",
         "The bucket of the store is missing or does not answer as it should.",
-        "Check the address and the `AWS_…` variables, and that the bucket exists.",
+        "Check the address, the credentials in the environment (such as `AWS_…`), and that the bucket exists.",
     )
     STORE_IN_USE = (
         "LL-STORE-04",
@@ -159,7 +159,7 @@ class ErrorCode(Enum):
     )
     STORE_OLD_RUN = (
         "LL-STORE-07",
-        "The run was made by an earlier version whose database lacks what is needed.",
+        "The run was made by another version of Leadline.",
         "Evaluate its dataset again; stored scores are reused.",
     )
     STORE_TAG = (
@@ -222,7 +222,7 @@ class ErrorCode(Enum):
     )
     PLAN_SAME_ID = (
         "LL-PLAN-02",
-        "Two evaluators have the same id.",
+        "Two evaluators, formats or other registered parts have the same name.",
         "Rename yours.",
     )
     PLAN_NO_SUITE = (

@@ -106,7 +106,7 @@ def format_of(source: Source, layout: Layout) -> type[DatasetFormat]:
         return get_format("leadline")  # reading the file will report all that is broken
     if not names:
         raise DatasetError([Fault(source.name, None, "", "the file holds no records")], code=ErrorCode.DATA_UNREADABLE)
-    raise DatasetError([Fault(source.name, None, "", unknown_format(names))], code=ErrorCode.DATA_UNREADABLE)
+    raise DatasetError([Fault(source.name, None, "", unknown_format(names))], code=ErrorCode.DATA_FORMAT)
 
 
 def _column_names(source: Source, container: Container) -> list[str]:

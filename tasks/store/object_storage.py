@@ -113,7 +113,7 @@ class Bucket:
         prefix = parts.path.strip("/")
         if not _BUCKET.fullmatch(parts.netloc) or not (prefix == "" or _is_name(prefix)):
             raise UsageError(
-                f"The store {_bare(url)!r} is no {parts.scheme}://BUCKET/PREFIX.", code=ErrorCode.STORE_FAILED
+                f"The store {_bare(url)!r} is no {parts.scheme}://BUCKET/PREFIX.", code=ErrorCode.STORE_LOCATION
             )
         endpoint = _endpoint(scheme, options)
         region = options.get("region") or _variable("AWS_REGION", "AWS_DEFAULT_REGION") if scheme == "s3" else ""
@@ -247,12 +247,12 @@ class Bucket:
                 raise StoreError(
                     f"There is no bucket {self.bucket!r} at {self._server()}.",
                     hint="Make it first.",
-                    code=ErrorCode.STORE_FAILED,
+                    code=ErrorCode.STORE_BUCKET,
                 ) from None
             raise StoreError(
                 f"{self.url(name)} at {self._server()} cannot be {what}: {_reason(error)}.",
                 hint=f"Check the address and the {_VARIABLES[self.scheme]}_… variables of the environment.",
-                code=ErrorCode.STORE_LOCATION,
+                code=ErrorCode.STORE_BUCKET,
             ) from None
 
 
@@ -318,7 +318,7 @@ def _account() -> str:
         raise UsageError(
             "An az:// store needs the name of the storage account.",
             hint="Set AZURE_STORAGE_ACCOUNT_NAME.",
-            code=ErrorCode.STORE_FAILED,
+            code=ErrorCode.CONFIG_VARIABLE,
         )
     return account
 

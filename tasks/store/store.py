@@ -125,7 +125,7 @@ class Run:
             raise UsageError(
                 f"Run {self.id} was made by another version of Leadline.",
                 hint="Evaluate its dataset again; nothing that the store holds is computed twice.",
-                code=ErrorCode.STORE_FAILED,
+                code=ErrorCode.STORE_OLD_RUN,
             )
         return record
 

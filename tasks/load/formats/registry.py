@@ -41,7 +41,7 @@ def register(dataset_format: F) -> F:
         raise UsageError(
             f"Two dataset formats are called {dataset_format.name!r}: {theirs} and {ours}.",
             hint="Rename one of them.",
-            code=ErrorCode.CONFIG_OPTION,
+            code=ErrorCode.PLAN_SAME_ID,
         )
     return dataset_format
 
