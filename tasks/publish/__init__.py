@@ -50,35 +50,18 @@ def publish(
     Raises:
         StoreError: The folder cannot be written.
     """
-    from leadline.tasks.publish.exports.eval_results import fits_texts
-    from leadline.tasks.publish.exports.junit import write_junit
-    from leadline.tasks.publish.exports.results_tree import write_evaluator
-    from leadline.tasks.publish.exports.run_tables import write_report_json, write_tables
-    from leadline.tasks.publish.facts import collect
-    from leadline.tasks.publish.report.html import write_html
-    from leadline.tasks.publish.report.page_data import kept_page_data
-    from leadline.tasks.publish.reuse import rows_files
-    from leadline.tasks.publish.spending import spending
-    from leadline.tasks.publish.templating import render
+    from leadline.tasks.publish.exports.exporter import published_exporters
+    from leadline.tasks.publish.run_results import read_results
 
-    facts = collect(connection, run.id, record)
-    texts = fits_texts(connection, facts)
-    kept = rows_files(connection, run, record.get("dataset"))
+    results = read_results(connection, run, record)
     with replacing(run.results) as folder:
         folder.mkdir()
-        write_tables(connection, facts, folder, kept)
-        write_report_json(connection, facts, folder)
-        write_html(connection, facts, kept_page_data(connection, facts, kept), folder / "report.html")
-        (folder / "report.md").write_text(
-            render("report.md", facts=facts, spending=spending(facts.record)), encoding="utf-8"
-        )
-        write_junit(facts, folder / "junit.xml")
-        for evaluator in facts.evaluators:
-            write_evaluator(connection, facts, evaluator, folder / evaluator.folder, kept, texts=texts)
+        for exporter in published_exporters():
+            exporter.write(results, folder)
         count = sum(path.is_file() for path in folder.rglob("*"))
         if run.results.exists():
             shutil.rmtree(run.results)
-    kept.save()
+    results.kept.save()
     place = run.results if output is None else _copy(run.results, output)
     return Published(report=place / "report.html", folder=place, files=count)
 

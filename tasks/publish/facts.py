@@ -6,8 +6,9 @@ import json
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from leadline.evaluators.core.details import Details
 from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.views import (
     Aggregate,
@@ -61,6 +62,19 @@ def collect(connection: DuckDBPyConnection, run_id: str, record: Mapping[str, An
         n_flips=n_flips,
         counts={status: int(counted.get(status, 0)) for status in ("scored", "unscored", "not_applicable")},
     )
+
+
+def read_details(connection: DuckDBPyConnection, evaluator_id: int) -> dict[int, Details]:
+    """Return an evaluator's details (``evaluators/core/details.py``) by model id.
+
+    Args:
+        connection: The run's database.
+        evaluator_id: Number of the evaluator in the run.
+    """
+    lines = connection.execute(
+        "SELECT model_id, details FROM details WHERE evaluator_id = ? ORDER BY model_id", [evaluator_id]
+    ).fetchall()
+    return {model_id: cast("Details", json.loads(text)) for model_id, text in lines}
 
 
 def _fetch(connection: DuckDBPyConnection, name: str) -> list[dict[str, Any]]:

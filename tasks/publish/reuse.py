@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
+from importlib.resources import as_file, files
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -126,10 +126,10 @@ def rows_files(connection: DuckDBPyConnection, run: Run, dataset: str | None) ->
 
 @cache
 def _writer() -> str:
-    """Return a digest of the code that writes results."""
+    """Return a digest of the code that writes results: every module of this room, and its statements."""
     code = hashlib.sha256(sql("publish").encode())
-    for path in sorted(files("leadline.tasks.publish").iterdir(), key=lambda path: path.name):
-        if path.name.endswith(".py"):
+    with as_file(files("leadline.tasks.publish")) as room:
+        for path in sorted(room.rglob("*.py")):
             code.update(path.read_bytes())
     return code.hexdigest()
 

@@ -13,7 +13,7 @@ from leadline.tasks.publish.jsonio import clean
 from leadline.tasks.publish.numbers import bound, duration, figure, money, percent, when
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Environment, Template
 
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069]")
 _MARKDOWN: Final = re.compile(r"([\\`*{}\[\]<>#|~&!]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z]))")
@@ -78,3 +78,21 @@ def _environment() -> Environment:
 def render(template: str, **context: Any) -> str:
     """Fill in a template; every undefined name is an error."""
     return _environment().get_template(template).render(**context)
+
+
+def render_source(source: str, name: str, **context: Any) -> str:
+    """Fill in a template that is given as text; every undefined name is an error.
+
+    Args:
+        source: The template.
+        name: What it is called in messages; the text is Markdown if it ends in ``.md``, otherwise HTML.
+        context: What the template knows.
+    """
+    return _compiled(source, name).render(**context)
+
+
+@cache
+def _compiled(source: str, name: str) -> Template:
+    environment = _environment()
+    code = environment.compile(source, name, name)
+    return environment.template_class.from_code(environment, code, environment.make_globals(None))

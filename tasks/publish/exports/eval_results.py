@@ -11,8 +11,8 @@ from leadline.tasks.db.connection import literal
 from leadline.tasks.db.statements import sql
 from leadline.tasks.publish import jsonio
 from leadline.tasks.publish.exports import tree_layout
-from leadline.tasks.publish.exports.describe import descriptor
-from leadline.tasks.publish.reuse import RowsFiles
+from leadline.tasks.publish.exports.tree_layout import descriptor
+from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.views import EvaluatorView, Facts
 
 if TYPE_CHECKING:
@@ -30,25 +30,16 @@ def fits_texts(connection: DuckDBPyConnection, facts: Facts) -> bool:
     return int(size) * max(1, sum(evaluator.keeps_rows for evaluator in facts.evaluators)) <= TEXT_BUDGET
 
 
-def write_eval_results(
-    connection: DuckDBPyConnection,
-    facts: Facts,
-    evaluator: EvaluatorView,
-    folder: Path,
-    kept: RowsFiles,
-    *,
-    texts: bool,
-) -> None:
+def write_eval_results(results: RunResults, evaluator: EvaluatorView, folder: Path, *, texts: bool) -> None:
     """Write the three files of ``global-llm-eval-results``, or copy those of an earlier run that are the same.
 
     Args:
-        connection: The run's database.
-        facts: What the run found.
-        evaluator: Whose rows.
+        results: What the run found.
+        evaluator: The evaluator whose rows are written.
         folder: The evaluator's folder.
-        kept: The files of earlier runs.
         texts: Whether to repeat questions, answers and contexts.
     """
+    connection, facts, kept = results.connection, results.facts, results.kept
     mimes = (tree_layout.CSV, tree_layout.PARQUET, tree_layout.JSON)
     csv, parquet, json = (tree_layout.explanation(folder, KIND, mime) for mime in mimes)
     frame = {**_frame(facts, evaluator), "texts": "included" if texts else "in the dataset"}

@@ -14,16 +14,31 @@ from typing import Final
 from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
 
 from leadline.evaluators.core.text import count
+from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
 from leadline.tasks.publish.jsonio import clean
 from leadline.tasks.publish.numbers import bound, figure, percent
+from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, MetricView, ModelView
 
 # What XML 1.0 allows, without the controls that it merely discourages.
 _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def write_junit(facts: Facts, path: Path) -> None:
-    """Write the file."""
+@register_exporter
+class JUnit(Exporter):
+    """The verdicts for the test view of a CI system."""
+
+    name = "junit"
+    files = ("junit.xml",)
+    published = True
+    order = 600
+
+    def write(self, results: RunResults, folder: Path) -> None:
+        """Write ``junit.xml``."""
+        _write(results.facts, folder / "junit.xml")
+
+
+def _write(facts: Facts, path: Path) -> None:
     root = Element("testsuites", name=_xml(facts.title))
     for evaluator in facts.evaluators:
         root.append(_suite(facts, evaluator))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.tasks.db.statements import sql
 from leadline.tasks.publish import jsonio
 from leadline.tasks.publish.exports import tree_layout
-from leadline.tasks.publish.exports.describe import metric_meta
+from leadline.tasks.publish.exports.tree_layout import metric_meta
 from leadline.tasks.publish.templating import render
 from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, MetricView, ModelView, number
 
@@ -84,10 +84,10 @@ def write_leaderboards(
         "hardest": hardest,
     }
     tree_layout.explanation(folder, explanation, tree_layout.MARKDOWN).write_text(
-        render("leaderboard.md", **context), "utf-8"
+        render("tree/leaderboard.md", **context), "utf-8"
     )
     tree_layout.explanation(folder, explanation, tree_layout.LEADERBOARD_MARKDOWN).write_text(
-        render("leaderboard_summary.md", **context), "utf-8"
+        render("tree/leaderboard_summary.md", **context), "utf-8"
     )
 
 

@@ -1,4 +1,4 @@
-"""The folder of one evaluator: results, leaderboards, findings, log and archive."""
+"""The results tree, in H2O Eval Studio's layout: a folder per evaluator with rows, leaderboards, findings and log."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from leadline.evaluators.core.text import count
 from leadline.tasks.db.statements import sql
 from leadline.tasks.publish import jsonio
 from leadline.tasks.publish.exports import tree_layout
-from leadline.tasks.publish.exports.describe import descriptor, finding
-from leadline.tasks.publish.exports.eval_results import KIND, write_eval_results
+from leadline.tasks.publish.exports.details_files import write_details
+from leadline.tasks.publish.exports.eval_results import KIND, fits_texts, write_eval_results
+from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
 from leadline.tasks.publish.exports.leaderboards import hardest_cases, kind, standings, write_leaderboards
-from leadline.tasks.publish.report.details_page import write_details
-from leadline.tasks.publish.reuse import RowsFiles
+from leadline.tasks.publish.exports.tree_layout import descriptor, finding
+from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.templating import render, visible
 from leadline.tasks.publish.views import EvaluatorView, Facts, PublishedFinding
 
@@ -23,28 +24,28 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-def write_evaluator(
-    connection: DuckDBPyConnection,
-    facts: Facts,
-    evaluator: EvaluatorView,
-    folder: Path,
-    kept: RowsFiles,
-    *,
-    texts: bool,
-) -> None:
-    """Write all files of one evaluator.
+@register_exporter
+class ResultsTree(Exporter):
+    """A folder for each evaluator."""
 
-    Args:
-        connection: The run's database, with the views that :func:`leadline.tasks.publish.facts.collect` leaves.
-        facts: What the run found.
-        evaluator: The evaluator.
-        folder: Where; it is made.
-        kept: The files of rows of earlier runs.
-        texts: Whether the rows' files repeat questions, answers and contexts.
-    """
+    name = "tree"
+    files = ()
+    published = True
+    order = 700
+
+    def write(self, results: RunResults, folder: Path) -> None:
+        """Write the folders."""
+        texts = fits_texts(results.connection, results.facts)
+        for evaluator in results.facts.evaluators:
+            _write_evaluator(results, evaluator, folder / evaluator.folder, texts=texts)
+
+
+def _write_evaluator(results: RunResults, evaluator: EvaluatorView, folder: Path, *, texts: bool) -> None:
+    """Write all files of one evaluator; ``texts`` says whether the rows' files repeat questions, answers, contexts."""
+    connection, facts = results.connection, results.facts
     folder.mkdir(parents=True)
     if evaluator.keeps_rows:
-        write_eval_results(connection, facts, evaluator, folder, kept, texts=texts)
+        write_eval_results(results, evaluator, folder, texts=texts)
     hardest = hardest_cases(connection, evaluator)
     write_leaderboards(facts, evaluator, folder, hardest)
     write_details(connection, facts, evaluator, folder)
@@ -63,9 +64,9 @@ def write_evaluator(
         "unmeasured": [u for u in facts.unmeasured if u.evaluator_id == evaluator.id],
     }
     fragment = tree_layout.explanation(folder, "global-html-fragment", tree_layout.HTML)
-    fragment.write_text(render("fragment.html", **context), "utf-8")
+    fragment.write_text(render("tree/fragment.html", **context), "utf-8")
     (folder / "work").mkdir()
-    (folder / "work" / "report.md").write_text(render("evaluator.md", **context), "utf-8")
+    (folder / "work" / "report.md").write_text(render("tree/evaluator.md", **context), "utf-8")
     _write_log(connection, facts, evaluator, folder)
     _write_archive(folder)
     jsonio.write(folder / "result_descriptor.json", _result(facts, evaluator, folder, len(problems), len(insights)))

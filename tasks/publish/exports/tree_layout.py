@@ -1,12 +1,16 @@
-"""Names inside an evaluator's folder: a folder and a ``.meta`` file per media type."""
+"""The layout of the results tree: its folders, and how evaluators, metrics and findings are written in its files.
+
+A folder of an evaluator has a folder for each explanation, and in it a folder and a ``.meta`` file for each media type.
+"""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from leadline.tasks.publish import jsonio
+from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView, PublishedFinding, number
 
 JSON: Final = "application/json"
 CSV: Final = "text/csv"
@@ -15,6 +19,9 @@ MARKDOWN: Final = "text/markdown"
 LEADERBOARD_MARKDOWN: Final = "application/vnd.h2oai-evalstudio-leaderboard.markdown"
 HTML: Final = "text/html"
 ZIP: Final = "application/zip"
+
+OPEN_END: Final = 1234567.0
+"""What readers of this layout take for an infinite end of a range."""
 
 _EXTENSIONS: Final = {
     JSON: "json",
@@ -43,3 +50,71 @@ def explanation(folder: Path, kind: str, mime: str) -> Path:
         {"explanation_type": kind, "mime": mime, "file": f"{place.name}/{path.name}"},
     )
     return path
+
+
+def metric_meta(metric: MetricView) -> dict[str, Any]:
+    """Return a metric's description with the run's threshold."""
+    return {
+        "key": metric.key,
+        "display_name": metric.name,
+        "data_type": "float",
+        "display_value": ".0%" if metric.share else ".4f",
+        "description": metric.description,
+        "value_range": [max(metric.low, -OPEN_END), min(metric.high, OPEN_END)],
+        "value_enum": None,
+        "higher_is_better": metric.higher_is_better,
+        "threshold": number(metric.threshold),
+        "is_primary_metric": metric.primary,
+        "parent_metric": None,
+        "exclude": False,
+    }
+
+
+def descriptor(evaluator: EvaluatorView) -> dict[str, Any]:
+    """Return what an evaluator is and how it ran."""
+    return {
+        "id": evaluator.key,
+        "name": evaluator.name,
+        "display_name": evaluator.name,
+        "family": evaluator.family,
+        "lane": evaluator.lane,
+        "leaderboard": evaluator.board,
+        "config": evaluator.config,
+        "identity": evaluator.identity,
+        "parameters": [{"name": name, "val": value} for name, value in sorted(evaluator.params.items())],
+        "metrics_meta": [metric_meta(metric) for metric in evaluator.metrics],
+    }
+
+
+def finding(facts: Facts, item: PublishedFinding, explanation: str = "") -> dict[str, Any]:
+    """Return a problem or an insight as the files of the tree hold it."""
+    evaluator, metric, model = (
+        facts.evaluator(item.evaluator_id),
+        facts.metric(item.metric_id),
+        facts.model(item.model_id),
+    )
+    rows = [facts.rows[row] for row in item.row_ids if row in facts.rows]
+    attrs = {
+        **({"evaluator_name": evaluator.name} if evaluator else {}),
+        **({"metric_id": metric.key, "metric_name": metric.name} if metric else {}),
+        **({"model_name": model.name, "model_key": model.key} if model else {}),
+        **item.attrs,
+        "dataset_row_keys": [list(row) for row in rows],
+        "test_case_keys": list(dict.fromkeys(case for case, _ in rows)),
+    }
+    kind = "problem" if item.severity else "insight"
+    return {
+        "description": item.description,
+        "description_html": None,
+        "actions_description": item.actions,
+        "actions_codes": [],
+        "explainer_id": evaluator.key if evaluator else None,
+        "explainer_name": evaluator.name if evaluator else None,
+        "explanation_type": explanation,
+        "explanation_name": None,
+        "explanation_mime": None,
+        "resources": [],
+        **({"severity": item.severity.upper(), "instrument": item.instrument} if kind == "problem" else {}),
+        f"{kind}_type": item.type,
+        f"{kind}_attrs": attrs,
+    }

@@ -67,8 +67,15 @@ def kept_page_data(connection: DuckDBPyConnection, facts: Facts, kept: RowsFiles
     return PageData(**jsonio.load(content.decode()))
 
 
-def page_data(connection: DuckDBPyConnection, facts: Facts, *, budget: int = BUDGET) -> PageData:
-    """Choose the cases and pack them; ``findings.js``, ``data.js`` and ``cases.js`` read the result."""
+def page_data(connection: DuckDBPyConnection, facts: Facts, *, budget: int | None = None) -> PageData:
+    """Choose the cases and pack them; the page's scripts read the result.
+
+    Args:
+        connection: The run's database.
+        facts: What the run found.
+        budget: Bytes of text and scores before compression, :data:`BUDGET` if not given.
+    """
+    budget = BUDGET if budget is None else budget
     while True:
         data = _pack(connection, facts, budget)
         if len(data.packed) <= MAX_PACKED or data.n_cases == 0:

@@ -1,6 +1,11 @@
 // Making elements. Text only ever enters the page through text nodes, never as markup.
 
-/** Return an element: el('p', {class: 'x', onclick: f}, 'text', child). Attributes that are null or false are left out. */
+const starts = [];
+
+/** Have f(data, page) called with the page's data; page.show and page.openCase lead to cases. */
+const onData = f => starts.push(f);
+
+/** Return an element: el('p', {class: 'x', onclick: f}, 'text', child). Attributes that are null or false are omitted. */
 function el(tag, attributes, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
@@ -28,7 +33,10 @@ function shown(text) {
 
 /** Append text to a node, such characters as small labels. */
 function appendText(node, text) {
-  if (!CONTROL.test(text)) { node.append(text); return; }
+  if (!CONTROL.test(text)) {
+    node.append(text);
+    return;
+  }
   let from = 0;
   for (const match of text.matchAll(CONTROLS)) {
     if (match[0] === '\r' && text[match.index + 1] === '\n') continue;
@@ -41,7 +49,7 @@ function appendText(node, text) {
 
 const FOLD = 1600;
 
-/** Return a block of text; marks are [start, end, class, title] in UTF-16 units, sorted and apart. Long text is folded. */
+/** Return a block of text, folded if long; marks are [start, end, class, title] in UTF-16 units, sorted and apart. */
 function textBlock(text, marks = []) {
   const block = el('div', {class: 'text', dir: 'auto'});
   const fill = limit => {
@@ -57,18 +65,31 @@ function textBlock(text, marks = []) {
     }
     appendText(block, text.slice(from, limit));
   };
-  if (text.length <= FOLD * 1.25) { fill(text.length); return block; }
+  if (text.length <= FOLD * 1.25) {
+    fill(text.length);
+    return block;
+  }
   // Do not cut a surrogate pair in two.
   const cut = /[\ud800-\udbff]/.test(text[FOLD - 1]) ? FOLD - 1 : FOLD;
   fill(cut);
   const hidden = marks.filter(mark => mark[1] > cut).length;
-  const label = () => `Show all ${text.length.toLocaleString('en')} characters` + (hidden ? ` (${hidden} more highlighted)` : '');
-  const more = el('button', {class: 'link', type: 'button', 'aria-expanded': 'false', onclick: () => {
-    const open = more.getAttribute('aria-expanded') === 'true';
-    fill(open ? cut : text.length);
-    more.setAttribute('aria-expanded', String(!open));
-    more.textContent = open ? label() : 'Show less';
-  }}, label());
+  const label = () =>
+    `Show all ${text.length.toLocaleString('en')} characters` + (hidden ? ` (${hidden} more highlighted)` : '');
+  const more = el(
+    'button',
+    {
+      class: 'link',
+      type: 'button',
+      'aria-expanded': 'false',
+      onclick: () => {
+        const open = more.getAttribute('aria-expanded') === 'true';
+        fill(open ? cut : text.length);
+        more.setAttribute('aria-expanded', String(!open));
+        more.textContent = open ? label() : 'Show less';
+      },
+    },
+    label(),
+  );
   return el('div', {}, block, more);
 }
 
@@ -90,18 +111,36 @@ function options(select, pairs) {
 
 /** Show one page of a list at a time, so that the page stays small whatever the list's length. */
 class Pages {
-  constructor(list, pager, size, make) { Object.assign(this, {list, pager, size, make, items: [], page: 0}); }
+  constructor(list, pager, size, make) {
+    Object.assign(this, {list, pager, size, make, items: [], page: 0});
+  }
   show(items, page = 0) {
     this.items = items;
     const last = Math.max(0, Math.ceil(items.length / this.size) - 1);
     this.page = Math.min(Math.max(0, page), last);
     const from = this.page * this.size;
     this.list.replaceChildren(...items.slice(from, from + this.size).map(item => this.make(item)));
-    const turn = step => () => { this.show(this.items, this.page + step); this.list.scrollIntoView({block: 'start'}); };
-    this.pager.replaceChildren(...(last === 0 ? [] : [
-      el('button', {class: 'btn', type: 'button', disabled: this.page === 0, onclick: turn(-1)}, '← Previous'),
-      el('span', {class: 'muted num'}, `${(from + 1).toLocaleString('en')} to ${Math.min(from + this.size, items.length).toLocaleString('en')} of ${items.length.toLocaleString('en')}`),
-      el('button', {class: 'btn', type: 'button', disabled: this.page === last, onclick: turn(1)}, 'Next →'),
-    ]));
+    const turn = step => () => {
+      this.show(this.items, this.page + step);
+      this.list.scrollIntoView({block: 'start'});
+    };
+    this.pager.replaceChildren(
+      ...(last === 0
+        ? []
+        : [
+            el('button', {class: 'btn', type: 'button', disabled: this.page === 0, onclick: turn(-1)}, '← Previous'),
+            el(
+              'span',
+              {class: 'muted num'},
+              [from + 1, 'to', Math.min(from + this.size, items.length), 'of', items.length]
+                .map(part => part.toLocaleString('en'))
+                .join(' '),
+            ),
+            el('button', {class: 'btn', type: 'button', disabled: this.page === last, onclick: turn(1)}, 'Next →'),
+          ]),
+    );
   }
 }
+
+/** Return a labelled piece of text. */
+const field = (label, ...content) => el('div', {class: 'field'}, el('div', {class: 'label'}, label), ...content);

@@ -1,17 +1,27 @@
 // The page itself: colours, navigation, and the start of its parts.
 
 function colours() {
-  const root = document.documentElement, button = document.getElementById('theme');
+  const root = document.documentElement,
+    button = document.getElementById('theme');
   const names = ['auto', 'light', 'dark'];
   let chosen = 'auto';
-  try { chosen = localStorage.getItem('leadline-theme') || 'auto'; } catch (error) { chosen = 'auto'; }
+  try {
+    chosen = localStorage.getItem('leadline-theme') || 'auto';
+  } catch (error) {
+    chosen = 'auto';
+  }
   const apply = () => {
-    if (chosen === 'auto') root.removeAttribute('data-theme'); else root.dataset.theme = chosen;
+    if (chosen === 'auto') root.removeAttribute('data-theme');
+    else root.dataset.theme = chosen;
     button.textContent = {auto: '◐ Auto', light: '☀ Light', dark: '☾ Dark'}[chosen];
   };
   button.addEventListener('click', () => {
     chosen = names[(names.indexOf(chosen) + 1) % names.length];
-    try { localStorage.setItem('leadline-theme', chosen); } catch (error) { button.title = 'This browser does not keep the choice.'; }
+    try {
+      localStorage.setItem('leadline-theme', chosen);
+    } catch (error) {
+      button.title = 'This browser does not keep the choice.';
+    }
     apply();
   });
   if (!names.includes(chosen)) chosen = 'auto';
@@ -24,7 +34,9 @@ function navigation() {
   const update = () => {
     const line = Math.min(innerHeight * 0.3, 180);
     let here = 0;
-    sections.forEach((section, position) => { if (section.getBoundingClientRect().top <= line) here = position; });
+    sections.forEach((section, position) => {
+      if (section.getBoundingClientRect().top <= line) here = position;
+    });
     links.forEach((link, position) => {
       link.classList.toggle('here', position === here);
       if (position === here) {
@@ -39,10 +51,14 @@ function navigation() {
 }
 
 function allMetrics() {
-  document.querySelectorAll('.show-all').forEach(box => box.addEventListener('change', () => {
-    document.body.classList.toggle('all-metrics', box.checked);
-    document.querySelectorAll('.show-all').forEach(other => { other.checked = box.checked; });
-  }));
+  document.querySelectorAll('.show-all').forEach(box =>
+    box.addEventListener('change', () => {
+      document.body.classList.toggle('all-metrics', box.checked);
+      document.querySelectorAll('.show-all').forEach(other => {
+        other.checked = box.checked;
+      });
+    }),
+  );
 }
 
 async function start() {
@@ -51,21 +67,15 @@ async function start() {
   allMetrics();
   try {
     const data = await readData();
-    const filters = caseBrowser(data);
-    problemList(data, filters);
-    flipList(data, filters);
-    document.querySelectorAll('[data-show-model]').forEach(cell => cell.addEventListener('click', () =>
-      filters.show({model: cell.dataset.showModel, evaluator: cell.dataset.showEvaluator})));
-    document.querySelectorAll('[data-open-case]').forEach(link => link.addEventListener('click', () => filters.openCase(link.dataset.openCase)));
-    document.querySelectorAll('[data-show-lost]').forEach(link => link.addEventListener('click', () =>
-      filters.show({evaluator: link.dataset.showLost, status: 'lost'})));
-    const named = decodeURIComponent(location.hash).match(/^#case=(.*)$/s);
-    if (named) filters.openCase(named[1]);
+    const page = {};
+    for (const f of starts) f(data, page);
     document.body.dataset.ready = 'true';
   } catch (error) {
     const note = document.getElementById('trouble');
     note.hidden = false;
-    note.textContent = `The cases, problems and flips of this page cannot be shown by this browser (${error.message}). They are in report.md, problems.csv and scores.parquet beside it.`;
+    note.textContent =
+      `The cases, problems and flips of this page cannot be shown by this browser (${error.message}). ` +
+      'They are in report.md, problems.csv and scores.parquet beside it.';
   }
 }
 

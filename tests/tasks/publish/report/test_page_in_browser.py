@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from leadline.tasks.db.connection import open_run
-from leadline.tasks.publish.facts import collect
-from leadline.tasks.publish.report.html import write_html
-from leadline.tasks.publish.report.page_data import page_data
+from leadline.tasks.publish.exports.report_html import HtmlReport
+from leadline.tasks.publish.run_results import read_results
 from tests.support.processes.browser import Page, browse
 from tests.tasks.publish.sample import LONG, make_sample
 
@@ -23,8 +22,7 @@ FIRST = "#case-list .case > button"
 def make_page(root: Path, cases: int) -> Path:
     store, run = make_sample(root, cases=cases)
     with open_run(store, run) as connection:
-        facts = collect(connection, run.id, run.read() | {"config": {"fail_on": "high"}})
-        write_html(connection, facts, page_data(connection, facts), root / "report.html")
+        HtmlReport().write(read_results(connection, run, run.read() | {"config": {"fail_on": "high"}}), root)
     return root / "report.html"
 
 

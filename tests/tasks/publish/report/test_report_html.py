@@ -15,10 +15,12 @@ import pytest
 
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.publish import publish
+from leadline.tasks.publish.exports.report_html import page as page_of
 from leadline.tasks.publish.facts import collect
-from leadline.tasks.publish.report.charts import heat_row
-from leadline.tasks.publish.report.html import write_html
+from leadline.tasks.publish.report import page_data as page_data_module
 from leadline.tasks.publish.report.page_data import PageData, page_data
+from leadline.tasks.publish.report.sections.scores import heat_row
+from leadline.tasks.publish.run_results import read_results
 from tests.tasks.publish.sample import make_sample
 
 
@@ -49,9 +51,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     root = tmp_path_factory.mktemp("page")
     store, run = make_sample(root)
     with open_run(store, run) as connection:
-        facts = collect(connection, run.id, run.read())
-        write_html(connection, facts, page_data(connection, facts), root / "report.html")
-    return (root / "report.html").read_text("utf-8")
+        return page_of(read_results(connection, run, run.read()))
 
 
 def parsed(page: str) -> Reader:
@@ -131,12 +131,11 @@ def test_one_huge_case_does_not_push_the_others_out(tmp_path: Path) -> None:
     assert len(keys) == 39
 
 
-def test_the_page_says_what_it_left_out_and_where_that_is(tmp_path: Path) -> None:
+def test_the_page_says_what_it_left_out_and_where_that_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_data_module, "BUDGET", 100_000)
     store, run = make_sample(tmp_path, cases=400)
     with open_run(store, run) as connection:
-        facts = collect(connection, run.id, run.read())
-        write_html(connection, facts, page_data(connection, facts, budget=100_000), tmp_path / "r.html")
-    page = (tmp_path / "r.html").read_text("utf-8")
+        page = page_of(read_results(connection, run, run.read()))
     assert re.search(r"This page holds \d+ of 400 cases", page)
     assert f"leadline show {run.id} --case KEY" in page
 
@@ -187,6 +186,7 @@ def test_beside_the_gate_stands_what_it_counted_and_the_instruments_problems_sta
         folder = publish(connection, run, record).folder
     html, gist = ((folder / name).read_text("utf-8") for name in ("report.html", "report.md"))
     report = json.loads((folder / "report.json").read_text("utf-8"))
+    html = " ".join(html.split())
     assert f'PASS</span> <span class="counted">{words}</span>' in html
     assert f"of the instrument or the data, not counted by the gate: {n_instrument}&nbsp;high" in html
     assert f"**PASS** ({words}): Enough" in gist

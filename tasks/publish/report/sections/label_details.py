@@ -1,26 +1,22 @@
-"""What evaluators say of a model beyond its metrics, for the page and as files: values by label, curves, examples."""
+"""Values by label, curves, confusion matrices and examples of errors, drawn as SVG."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
-
-import orjson
+from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.details import Confusion, Details, LabelValues
-from leadline.tasks.publish import jsonio
-from leadline.tasks.publish.exports import tree_layout
+from leadline.tasks.publish.facts import read_details
 from leadline.tasks.publish.report.canvas import Canvas, canvas
 from leadline.tasks.publish.report.plots import Plot, plot
+from leadline.tasks.publish.report.section import Section, register_section
+from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.views import EvaluatorView, Facts, ModelView
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-KIND: Final = "global-details"
 MOST_MODELS: Final = 12
 """Models of one evaluator whose details the page shows; the files hold all."""
 MOST_ROWS: Final = 60
@@ -29,6 +25,20 @@ MOST_SQUARES: Final = 25
 """Labels in the page's confusion matrix."""
 MOST_PICTURES: Final = 24
 """Examples in the page, for each model."""
+
+
+@register_section
+class LabelDetails(Section):
+    """The details that evaluators give of a model beyond its metrics."""
+
+    name = "details"
+    title = "Labels"
+    order = 700
+
+    def context(self, results: RunResults) -> Mapping[str, Any] | None:
+        """Return the drawings by evaluator and model; without any, the section is left out."""
+        found = page_details(results.connection, results.facts)
+        return {"details": found} if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +88,6 @@ class ModelDetails:
     notes: Sequence[str]
 
 
-def read_details(connection: DuckDBPyConnection, evaluator_id: int) -> dict[int, Details]:
-    """Return an evaluator's details by model id; runs that are older than details have none."""
-    known = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'details'").fetchall()
-    if not known[0][0]:
-        return {}
-    lines = connection.execute(
-        "SELECT model_id, details FROM details WHERE evaluator_id = ? ORDER BY model_id", [evaluator_id]
-    ).fetchall()
-    return {model_id: cast("Details", orjson.loads(text)) for model_id, text in lines}
-
-
 def page_details(connection: DuckDBPyConnection, facts: Facts) -> list[tuple[EvaluatorView, list[ModelDetails]]]:
     """Return what the page draws, by evaluator; evaluators without details are left out."""
     out = []
@@ -98,30 +97,6 @@ def page_details(connection: DuckDBPyConnection, facts: Facts) -> list[tuple[Eva
         if shown:
             out.append((evaluator, shown))
     return out
-
-
-def write_details(connection: DuckDBPyConnection, facts: Facts, evaluator: EvaluatorView, folder: Path) -> None:
-    """Write an evaluator's details as JSON, and its values by label as CSV; nothing where there are none."""
-    found = read_details(connection, evaluator.id)
-    if not found:
-        return
-    models = {model.id: model.key for model in facts.models}
-    by_model = {models[model_id]: details for model_id, details in found.items() if model_id in models}
-    jsonio.write(
-        tree_layout.explanation(folder, KIND, tree_layout.JSON), {"evaluator": evaluator.key, "models": by_model}
-    )
-    lines = list(_flat(by_model))
-    names = list(dict.fromkeys(name for line in lines for name in line))
-    with tree_layout.explanation(folder, KIND, tree_layout.CSV).open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, names, restval="")
-        writer.writeheader()
-        writer.writerows(lines)
-
-
-def _flat(by_model: Mapping[str, Details]) -> Iterator[dict[str, Any]]:
-    for model, details in by_model.items():
-        for line in details.get("labels", ()):
-            yield {"model": model, "label_key": line["key"], "label": line["value"], **line["values"]}
 
 
 def _drawn(model: ModelView, details: Details) -> ModelDetails:

@@ -1,0 +1,93 @@
+"""``report.html``: one file that needs nothing else, and may run its own script and nothing more."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from markupsafe import Markup
+
+from leadline.tasks.publish.exports.exporter import Exporter, published_exporters, register_exporter
+from leadline.tasks.publish.report.section import Section, all_sections, render_section
+from leadline.tasks.publish.run_results import RunResults
+from leadline.tasks.publish.templating import render
+
+
+@register_exporter
+class HtmlReport(Exporter):
+    """The report as a page."""
+
+    name = "html"
+    files = ("report.html",)
+    published = True
+    order = 400
+
+    def write(self, results: RunResults, folder: Path) -> None:
+        """Write ``report.html``."""
+        (folder / "report.html").write_text(page(results), encoding="utf-8", newline="\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One section of a page: its link in the navigation, and its text."""
+
+    name: str
+    title: str
+    count: int | None
+    html: Markup
+
+
+def page(results: RunResults) -> str:
+    """Return the page as text."""
+    sections = [section for section in all_sections() if section.text("html")]
+    style = _text("style.css") + "".join(section.text("style") for section in sections)
+    script = _script(sections)
+    facts = results.facts
+    beside = [file for exporter in published_exporters() for file in exporter.files if file != "report.html"]
+    return render(
+        "report/report.html",
+        facts=facts,
+        parts=[part for section in sections if (part := _part(section, results))],
+        packed=Markup(results.page_data.packed),  # noqa: S704 - base64
+        policy=content_policy(script, style),
+        style=Markup(style),  # noqa: S704 - files of sections
+        script=Markup(script),  # noqa: S704 - files of sections
+        beside=sorted(beside, key=lambda file: not file.startswith("report.")),
+    )
+
+
+def content_policy(script: str, style: str) -> str:
+    """Return the page's Content-Security-Policy: its own script and style by their hashes, no network at all.
+
+    Args:
+        script: The text of the only script.
+        style: The text of the only style.
+    """
+    return (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _part(section: Section, results: RunResults) -> _Part | None:
+    html = render_section(section, "html", results)
+    if html is None:
+        return None
+    return _Part(section.name, section.title, section.count(results.facts), Markup(html))  # noqa: S704 - escaped
+
+
+def _script(sections: Sequence[Section]) -> str:
+    texts = [_text("dom.js"), _text("data.js"), *(section.text("script") for section in sections), _text("page.js")]
+    return "'use strict';\n(() => {{\n{}\n}})();\n".format("\n".join(text for text in texts if text))
+
+
+def _text(name: str) -> str:
+    return (files("leadline.tasks.publish") / "templates" / "report" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"

@@ -1,0 +1,134 @@
+"""``report.json``: everything of the report but single scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from leadline.tasks.db.statements import sql
+from leadline.tasks.publish import jsonio
+from leadline.tasks.publish.exports import tree_layout
+from leadline.tasks.publish.exports.exporter import Exporter, published_exporters, register_exporter
+from leadline.tasks.publish.exports.leaderboards import standings
+from leadline.tasks.publish.run_results import RunResults
+from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, FlipRate, TrialSpread
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+SCHEMA: Final = "leadline.report"
+SCHEMA_VERSION: Final = 1
+
+
+@register_exporter
+class JsonReport(Exporter):
+    """The report for programs."""
+
+    name = "json"
+    files = ("report.json",)
+    published = True
+    order = 300
+
+    def write(self, results: RunResults, folder: Path) -> None:
+        """Write ``report.json``: everything of the report but single scores, which are in ``scores.parquet``."""
+        _write(results.connection, results.facts, folder / "report.json")
+
+
+def _write(connection: DuckDBPyConnection, facts: Facts, path: Path) -> None:
+    jsonio.write(
+        path,
+        {
+            "schema": SCHEMA,
+            "schema_version": SCHEMA_VERSION,
+            "run": facts.run_id,
+            "name": facts.title,
+            "gate": facts.gate,
+            "gate_reason": facts.gate_reason,
+            "gate_counted": facts.gate_counted,
+            "coverage": facts.coverage,
+            "n_cases": facts.n_cases,
+            "n_rows": facts.n_rows,
+            "n_flips": facts.n_flips,
+            "scores": facts.counts,
+            "problems_by_severity": facts.severities(),
+            "problems_by_fault": facts.tally(),
+            "record": facts.record,
+            "models": facts.models,
+            "evaluators": [_evaluator(facts, evaluator) for evaluator in facts.evaluators],
+            "aggregates": [_aggregate(facts, item) for item in facts.aggregates.values()],
+            "leaderboards": {
+                evaluator.key: [
+                    {"rank": line.rank, "model": line.model.key, "values": line.values}
+                    for line in standings(facts, evaluator)
+                ]
+                for evaluator in facts.evaluators
+            },
+            "problems": jsonio.Lazy(tree_layout.finding(facts, item) for item in facts.problems),
+            "insights": jsonio.Lazy(tree_layout.finding(facts, item) for item in facts.insights),
+            "unscored": [
+                {
+                    "evaluator": evaluator.key,
+                    "reason": item.reason,
+                    "n_rows": item.n_rows,
+                    "message": item.message,
+                }
+                for evaluator in facts.evaluators
+                for item in facts.unmeasured
+                if item.evaluator_id == evaluator.id
+            ],
+            "trial_spread": [_spread(facts, item) for item in facts.trial_spread],
+            "flip_rates": jsonio.Lazy(_flip_rates(facts)),
+            "flips": jsonio.Lazy(_flips(connection)),
+            "files": [file for exporter in published_exporters() for file in exporter.files if file != path.name],
+        },
+    )
+
+
+def _aggregate(facts: Facts, item: Aggregate) -> dict[str, Any]:
+    """Return one aggregate as ``report.json`` holds it."""
+    evaluator, metric, model = None, facts.metric(item.metric_id), facts.model(item.model_id)
+    if metric:
+        evaluator = facts.evaluator(metric.evaluator_id)
+    return {
+        "evaluator": evaluator.key if evaluator else None,
+        "metric": metric.key if metric else None,
+        "model": model.key if model else None,
+        "coverage": item.coverage,
+        **{name: getattr(item, name) for name in item.__dataclass_fields__ if name not in ("metric_id", "model_id")},
+    }
+
+
+def _evaluator(facts: Facts, evaluator: EvaluatorView) -> dict[str, Any]:
+    return {
+        **tree_layout.descriptor(evaluator),
+        "folder": evaluator.folder,
+        "reused": evaluator.reused,
+        "computed": evaluator.computed,
+        "error": evaluator.error,
+    }
+
+
+def _flip_rates(facts: Facts) -> Iterator[dict[str, Any]]:
+    for item in facts.flip_rates:
+        yield _spread(facts, item)
+
+
+def _spread(facts: Facts, item: FlipRate | TrialSpread) -> dict[str, Any]:
+    """Return a line about a metric and a model with their names in the place of their numbers."""
+    metric, model = facts.metric(item.metric_id), facts.model(item.model_id)
+    evaluator = facts.evaluator(metric.evaluator_id) if metric else None
+    return {
+        "evaluator": evaluator.key if evaluator else None,
+        "metric": metric.key if metric else None,
+        "model": model.key if model else None,
+        **{name: getattr(item, name) for name in item.__dataclass_fields__ if name not in ("metric_id", "model_id")},
+    }
+
+
+def _flips(connection: DuckDBPyConnection) -> Iterator[dict[str, Any]]:
+    cursor = connection.execute(sql("publish/flips_table"))
+    names = [column[0] for column in cursor.description or ()]
+    while lines := cursor.fetchmany(10_000):
+        for line in lines:
+            yield dict(zip(names, line, strict=True))

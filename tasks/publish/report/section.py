@@ -1,0 +1,102 @@
+"""Sections, the parts of the report: the page and ``report.md`` are lists of them.
+
+A section is one class in one module. What it shows stands beside the module, in files of the module's name: a Jinja
+template for the page (``.html``), one for ``report.md`` (``.md``), a script (``.js``) and a style (``.css``). Each of
+the four is optional. Other packages bring sections by an entry point in the group ``leadline.sections`` that names a
+module to import.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, ClassVar, Final
+
+from leadline.tasks.plugins import Plugins
+from leadline.tasks.publish.run_results import RunResults
+from leadline.tasks.publish.templating import render_source
+from leadline.tasks.publish.views import Facts
+
+LAST: Final = 1000
+
+
+class Section(ABC):
+    """One part of the report.
+
+    Its templates know ``facts`` (what the run found), ``results`` (the :class:`RunResults` behind them), ``section``,
+    ``position`` (the numbers of models and evaluators in the page's data) and what :meth:`context` returns. Its script
+    may call ``onData((data, page) => ...)``: it is run with the cases of the page when they are unpacked.
+
+    Attributes:
+        name: Its anchor in the page.
+        title: Its name in the page's navigation.
+        order: Its place; the sections stand by increasing numbers.
+        html: Its template for the page, if it is not in a file.
+        markdown: Its template for ``report.md``, if it is not in a file.
+        script: Its script, if it is not in a file.
+        style: Its style, if it is not in a file.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    order: ClassVar[int] = LAST
+    html: ClassVar[str | None] = None
+    markdown: ClassVar[str | None] = None
+    script: ClassVar[str | None] = None
+    style: ClassVar[str | None] = None
+
+    def context(self, results: RunResults) -> Mapping[str, Any] | None:
+        """Return what the templates need of a run; ``None`` leaves the section out."""
+        return {}
+
+    def count(self, facts: Facts) -> int | None:
+        """Return a number to show beside the title in the navigation."""
+        return None
+
+    @classmethod
+    def text(cls, part: str) -> str:
+        """Return a part of the section as text, ``""`` where it has none.
+
+        Args:
+            part: ``html``, ``markdown``, ``script`` or ``style``.
+        """
+        given: str | None = getattr(cls, part)
+        return _beside(cls.__module__, _SUFFIXES[part]) if given is None else given
+
+
+SECTIONS: Final[Plugins[Section]] = Plugins("section", "leadline.tasks.publish.report.sections", "leadline.sections")
+register_section = SECTIONS.register
+
+_SUFFIXES: Final = {"html": ".html", "markdown": ".md", "script": ".js", "style": ".css"}
+
+
+@cache
+def _beside(module: str, suffix: str) -> str:
+    """Return what a file beside a module holds, ``""`` without one."""
+    package, _, name = module.rpartition(".")
+    if not package:
+        return ""
+    file = files(package) / f"{name}{suffix}"
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
+
+
+def all_sections() -> list[Section]:
+    """Return every section, in the order of the report."""
+    return sorted((section() for section in SECTIONS.all()), key=lambda section: section.order)
+
+
+def render_section(section: Section, part: str, results: RunResults) -> str | None:
+    """Fill in a template of a section; return ``None`` if the section leaves itself out.
+
+    Args:
+        section: The section.
+        part: ``html`` or ``markdown``.
+        results: The run.
+    """
+    context = section.context(results)
+    if context is None:
+        return None
+    known = {"section": section, "results": results, "facts": results.facts, "position": results.position}
+    return render_source(section.text(part), f"{section.name}{_SUFFIXES[part]}", **known, **context)

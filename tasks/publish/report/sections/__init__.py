@@ -1,0 +1,1 @@
+"""The sections of the report, a module each with its templates beside it."""
