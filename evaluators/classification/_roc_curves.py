@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class LabelRanking:
     """The predictions of one label, from the highest score to the lowest.
 
     Attributes:
@@ -38,7 +38,7 @@ class Ranking:
     key: int
 
 
-def rankings(items: Items) -> Iterator[Ranking]:
+def rankings(items: Items) -> Iterator[LabelRanking]:
     """Yield the ranking of every label that was predicted."""
     import numpy as np
 
@@ -56,7 +56,7 @@ def rankings(items: Items) -> Iterator[Ranking]:
         scores = items.pd_score[mine]
         ends = np.flatnonzero(np.append(scores[1:] != scores[:-1], True))
         low, high = np.searchsorted(gt_labels, [label, label + 1])
-        yield Ranking(
+        yield LabelRanking(
             label=label,
             item=items.pair_item[items.pd_pair[mine]],
             right=items.pd_right[mine],
@@ -90,7 +90,7 @@ class Weighted:
 
 
 def roc_points(
-    ranking: Ranking, weights: Weighted, *, compat: bool
+    ranking: LabelRanking, weights: Weighted, *, compat: bool
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return false and true positives at each distinct score, arrays of shape ``(b, points)``.
 

@@ -13,8 +13,14 @@ from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Flag, Reason, Row, RowField, RowScore, Severity
-from leadline.evaluators.text.conditions.check import Outcome, evaluate
-from leadline.evaluators.text.conditions.evidence import answer_spans, context_spans, failure, joined
+from leadline.evaluators.text.conditions.check import (
+    Outcome,
+    answer_spans,
+    context_spans,
+    evaluate,
+    failure,
+    joined,
+)
 from leadline.evaluators.text.conditions.grammar import ConditionError, ConditionPart, Node, Or, Text, parse, quote
 
 

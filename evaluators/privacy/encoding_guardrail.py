@@ -21,8 +21,7 @@ from leadline.evaluators.privacy._leakage import LeakageEvaluator, LeakageParams
 from leadline.evaluators.privacy.rules.checks import is_mail_address
 from leadline.evaluators.privacy.rules.encodings import EncodedPart, Encoding, find_encoded, perturbation
 from leadline.evaluators.privacy.rules.matching import RuleMatch, scan
-from leadline.evaluators.text.conditions.check import Match, evaluate
-from leadline.evaluators.text.conditions.evidence import context_spans, failure, joined, note
+from leadline.evaluators.text.conditions.check import Match, context_spans, evaluate, failure, joined, note
 from leadline.evaluators.text.conditions.grammar import ConditionError, Node, parse
 
 _SHOWN: Final = 2000
@@ -47,7 +46,7 @@ class EncodingGuardrailParams(LeakageParams):
 
 
 @dataclass(frozen=True, slots=True)
-class _Check:
+class _RowResult:
     """What came of one row: whether each side fails (``None``: unknown), and why."""
 
     generation: bool | None
@@ -143,14 +142,14 @@ class EncodingGuardrail(LeakageEvaluator):
             except ConditionError as error:
                 return unparseable(self.metrics, f"The condition does not parse: {error}.")
             with ctx.regex_budget.waiting(condition) as seconds:
-                check = self._by_condition(row, decoded, condition, node, unread=unread, timeout=seconds)
+                result = self._by_condition(row, decoded, condition, node, unread=unread, timeout=seconds)
         else:
-            check = self._by_rules(row, decoded, unread=unread)
-        return self._scored(check, decoded, unread=unread)
+            result = self._by_rules(row, decoded, unread=unread)
+        return self._scored(result, decoded, unread=unread)
 
     def _by_condition(
         self, row: Row, decoded: Sequence[EncodedPart], condition: str, node: Node, *, unread: bool, timeout: float
-    ) -> _Check:
+    ) -> _RowResult:
         reading = _Reading.of(row.actual_answer or "", decoded)
         chunks = row.retrieved_context if self.params.evaluate_retrieved_context else ()
         answer = evaluate(node, reading.text, timeout=timeout, complete=not unread, readings=reading.alternatives)
@@ -163,9 +162,9 @@ class EncodingGuardrail(LeakageEvaluator):
             spans += context_spans(context, chunks)
         evidence = Evidence(" ".join(filter(None, told)), tuple(spans))
         retrieval = context is not None and not context.matched
-        return _Check(not answer.matched if answer.certain else None, retrieval, evidence)
+        return _RowResult(not answer.matched if answer.certain else None, retrieval, evidence)
 
-    def _by_rules(self, row: Row, decoded: Sequence[EncodedPart], *, unread: bool) -> _Check:
+    def _by_rules(self, row: Row, decoded: Sequence[EncodedPart], *, unread: bool) -> _RowResult:
         skip = self.params.exclude_documentation_examples
         chunks = row.retrieved_context if self.params.evaluate_retrieved_context else ()
         context = scan_chunks(self.rules, chunks, skip_documentation=skip)
@@ -178,7 +177,7 @@ class EncodingGuardrail(LeakageEvaluator):
             for found, part in leaks
         ]
         generation = True if leaks else (None if unread else False)
-        return _Check(generation, bool(context), evidence_of(answer, context, spans))
+        return _RowResult(generation, bool(context), evidence_of(answer, context, spans))
 
     def _leaks(self, text: str, parts: Sequence[EncodedPart]) -> list[tuple[RuleMatch, EncodedPart | None]]:
         """Return what the rules find in a text, and in its encoded parts with the part."""
@@ -208,8 +207,8 @@ class EncodingGuardrail(LeakageEvaluator):
         skip = self.params.exclude_documentation_examples
         return skip and found.rule.is_documentation(rotation[found.start : found.end])
 
-    def _scored(self, check: _Check, decoded: Sequence[EncodedPart], *, unread: bool) -> RowScore:
-        evidence = check.evidence
+    def _scored(self, result: _RowResult, decoded: Sequence[EncodedPart], *, unread: bool) -> RowScore:
+        evidence = result.evidence
         flags: tuple[Flag, ...] = ()
         message = "A part of the answer looks encoded but could not be decoded." if unread else ""
         if unread:
@@ -218,7 +217,7 @@ class EncodingGuardrail(LeakageEvaluator):
             told = f"{evidence.message} {message}".strip()
             evidence = replace(evidence, message=told, data={**evidence.data, **_shown(decoded)})
         values = verdict(
-            self.metrics, generation=check.generation, retrieval=check.retrieval, parsing=unread, unknown=message
+            self.metrics, generation=result.generation, retrieval=result.retrieval, parsing=unread, unknown=message
         )
         return RowScore(values, evidence, flags)
 

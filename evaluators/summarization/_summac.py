@@ -55,7 +55,7 @@ def zero_shot(
 
 
 @dataclass(frozen=True)
-class Faithfulness:
+class SummaC:
     """The instrument for both SummaC metrics.
 
     Attributes:

@@ -22,7 +22,7 @@ from leadline.evaluators.models.refs import ModelKind, ModelRef
 from leadline.evaluators.models.requirements import with_pull_command
 from leadline.evaluators.models.weights import BGE_SMALL_EN_V15
 from leadline.evaluators.summarization import _completeness
-from leadline.evaluators.summarization._summac import CONV, ZERO_SHOT, Faithfulness, ZeroShot
+from leadline.evaluators.summarization._summac import CONV, ZERO_SHOT, SummaC, ZeroShot
 from leadline.evaluators.summarization._summary_parts import SummaryPart, Texts, counting, failed, without
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ LEFT_OUT: Final = 20
 """Summary sentences that stand for no document sentence, and are quoted, at most."""
 
 
-class Parameters(EmbeddingParams):
+class SummaryParams(EmbeddingParams):
     """Parameters of :class:`CompletenessFaithfulness`."""
 
     nli_model: Annotated[
@@ -141,8 +141,8 @@ class CompletenessFaithfulness(Evaluator):
         source="H2O Sonar evaluator reference: Summarization (Completeness and Faithfulness) Evaluator; "
         "https://arxiv.org/abs/2111.09525",
     )
-    parameters = Parameters
-    params: Parameters
+    parameters = SummaryParams
+    params: SummaryParams
 
     def nli(self, ctx: EvalContext) -> ModelRef:
         """Return the weights for natural language inference."""
@@ -176,7 +176,7 @@ class CompletenessFaithfulness(Evaluator):
         ]
         explain = partial(with_pull_command, evaluator=self, ctx=ctx)
         complete = self._complete(rows, texts, ctx, explain)
-        faithful = Faithfulness(
+        faithful = SummaC(
             self.nli(ctx), self.conv(ctx), self.params.zero_shot, self.params.max_pairs, ctx.settings, explain
         ).of(texts)
         return [_joined(one, *parts) for one, *parts in zip(texts, complete, faithful, strict=True)]

@@ -1,1 +1,1 @@
-"""Text-matching conditions: their grammar, the check, what a reader is told, and users' regular expressions."""
+"""Text-matching conditions: their grammar, the check with its evidence, and users' regular expressions."""

@@ -1,9 +1,9 @@
-r"""Whether a text holds what a text-matching condition demands.
+r"""Checks whether a text satisfies a text-matching condition, and shows which part failed and what was found where.
 
 A string matches where it occurs, case-sensitively. A pattern matches as ``re.search`` without flags does (see
 :mod:`leadline.evaluators.text.conditions.patterns`). ``""`` and ``regexp("")`` match every text.
 
-**Part of a text.** What is known of a text may not be all of it; the rest are lines of their own. An operand that is
+**Part of a text.** The known text may be incomplete; the rest are lines of their own. An operand that is
 absent may stand there and is unknown then. So is a pattern that matches but may not when the text goes on, since it
 looks at the end (``$``, ``\Z``), at absence (``(?!...)``, ``(?<!...)``), or matches in a way that depends on what else
 could (``(?>...)``, ``a*+``, back-references, conditional groups). What is certain in spite of that follows from
@@ -18,20 +18,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from leadline.evaluators.core.row import ContextChunk, Source, Span
 from leadline.evaluators.text.conditions.grammar import And, Node, Not, Or, Regexp, Text, shortened
 from leadline.evaluators.text.conditions.patterns import search
 
 DEFAULT_TIMEOUT: Final = 2.0
 """Seconds that the regular expressions of one condition may take on one text, all together."""
 
+JOINT: Final = " "
+"""The text between two chunks when a condition is checked on the retrieved context."""
+
+_SHOWN: Final = 500
+"""Most characters of a condition in a message."""
+
 
 class Match(NamedTuple):
-    """Where an operand of a condition was found.
+    """An operand of a condition that was found in a text.
 
     Attributes:
         start: First character.
         end: One past the last character.
-        operand: The operand as it stands in the condition.
+        operand: The operand as it is written in the condition.
         unwanted: Whether it stands under an odd number of NOTs.
     """
 
@@ -43,7 +50,7 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a condition on one text.
+    """The result of a condition on one text.
 
     Attributes:
         matched: Whether the condition is known to hold.
@@ -80,7 +87,7 @@ def evaluate(
         complete: Whether this is all of the text. If not, an operand may be unknown (see the module), and so may be
             the condition.
         readings: Stretches (first character, one past the last) that make up the text, with a line break between
-            two, each of which may be what the text really says. A pattern matches too if it does in one of them by
+            two, each of which may be the text that was meant. A pattern matches too if it does in one of them by
             itself, so that ``^`` and ``$`` mean its limits. Only what it demands to be absent, ``(?!...)``, has to be
             so in all of them, so that they are read in one, with blanks for these line breaks (under NOT, to match in
             any is enough).
@@ -88,13 +95,13 @@ def evaluate(
     Raises:
         TimeoutError: Its regular expressions took longer than ``timeout`` seconds, all together.
     """
-    check = _Check(text, time.monotonic() + timeout, complete=complete, readings=readings)
-    holds, failed = check.run(node, unwanted=False)
-    return Outcome(holds is True, failed, tuple(check.matches), certain=holds is not None)
+    walk = _Walk(text, time.monotonic() + timeout, complete=complete, readings=readings)
+    holds, failed = walk.run(node, unwanted=False)
+    return Outcome(holds is True, failed, tuple(walk.matches), certain=holds is not None)
 
 
-class _Check:
-    """A walk over a condition; each step tells whether a part holds (``None``: unknown), and what decided if not."""
+class _Walk:
+    """A walk over a condition: for each part, whether it holds (``None``: unknown) and, if not, what decided that."""
 
     def __init__(self, text: str, deadline: float, *, complete: bool, readings: Sequence[tuple[int, int]]) -> None:
         self.text = text
@@ -154,7 +161,7 @@ class _Check:
         return None
 
     def texts(self, pattern: str, unwanted: bool) -> Iterator[tuple[int, str]]:
-        """Yield in what a pattern is looked for, and where that begins."""
+        """Yield the texts that a pattern is searched in, each with its place in the whole text."""
         if self.readings and not unwanted and _ABSENCE.search(pattern):
             yield 0, " ".join(self.text[start:end] for start, end in self.readings)
             return
@@ -181,6 +188,58 @@ def may_turn(pattern: str) -> bool:
     """Return whether a valid pattern that matches a text may not match it once more lines follow; in doubt, it may.
 
     A search for a match that only looks at what is there still finds the one it found. That is so as long as the
-    pattern asserts no end and no absence, gives back what it took, and nothing in it depends on what a group held.
+    pattern asserts no end and no absence, gives back what it took, and nothing in it depends on what a group matched.
     """
     return any(_TURNING.fullmatch(piece) for piece in _PIECE.findall(pattern))
+
+
+def joined(chunks: Sequence[ContextChunk]) -> str:
+    """Return the retrieved context as one text."""
+    return JOINT.join(chunk.content for chunk in chunks)
+
+
+def failure(what: str, condition: str, outcome: Outcome) -> str:
+    """Return one or two sentences about a condition that does not hold, ``""`` when it does.
+
+    Args:
+        what: What was checked, at the beginning of a sentence.
+        condition: The condition in its source form.
+        outcome: Its result.
+    """
+    if outcome.matched:
+        return ""
+    message = f"{what} did not satisfy the condition: {_shown(condition)}."
+    if outcome.failed != condition.strip():
+        message += f" The part that did not match: {_shown(outcome.failed)}."
+    return message
+
+
+def note(match: Match) -> str:
+    """Return the note of a span that shows an operand."""
+    return _shown(f"unwanted: {match.operand}" if match.unwanted else match.operand)
+
+
+def answer_spans(outcome: Outcome) -> Iterator[Span]:
+    """Yield the spans of the operands in the answer."""
+    for match in outcome.matches:
+        yield Span(Source.ACTUAL_ANSWER, match.start, match.end, note=note(match))
+
+
+def context_spans(outcome: Outcome, chunks: Sequence[ContextChunk]) -> Iterator[Span]:
+    """Yield the spans of the operands in the chunks; an operand that reaches over several has one in each.
+
+    Args:
+        outcome: The result on the joined chunks.
+        chunks: The chunks.
+    """
+    for match in outcome.matches:
+        begin = 0
+        for index, chunk in enumerate(chunks):
+            start, end = max(match.start - begin, 0), min(match.end - begin, len(chunk.content))
+            if start < end:
+                yield Span(Source.RETRIEVED_CONTEXT, start, end, index, note=note(match))
+            begin += len(chunk.content) + len(JOINT)
+
+
+def _shown(text: str) -> str:
+    return shortened(text.strip(), _SHOWN)

@@ -23,7 +23,7 @@ from leadline.evaluators.summarization._summac import CONV, ZERO_SHOT, zero_shot
 from leadline.evaluators.summarization.completeness_faithfulness import (
     COMPLETENESS,
     CompletenessFaithfulness,
-    Parameters,
+    SummaryParams,
 )
 from leadline.evaluators.text.sentences import splitter_for
 from tests.support.models.tiny_models import WORDS
@@ -46,9 +46,9 @@ ROWS = [row_of(number, *sizes) for number, sizes in enumerate([(4, 2), (9, 3), (
 
 
 @pytest.fixture(scope="module")
-def params(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Parameters:
+def params(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> SummaryParams:
     folder = tmp_path_factory.mktemp("summac")
-    return Parameters(nli_model=str(make_nli(folder / "nli")), conv_weights=str(make_conv(folder / "conv")))
+    return SummaryParams(nli_model=str(make_nli(folder / "nli")), conv_weights=str(make_conv(folder / "conv")))
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ class TestSummaC:
     @pytest.mark.slow
     @pytest.mark.parametrize("at_once", [1, 60, 1_000_000])
     def test_both_metrics_equal_the_definition_in_any_batch_and_order(
-        self, params: Parameters, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch, at_once: int
+        self, params: SummaryParams, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch, at_once: int
     ) -> None:
         monkeypatch.setattr(checkpoints, "TOKENS_CPU", at_once)
         monkeypatch.setattr(_summac, "BLOCK_PAIRS", at_once)
@@ -125,7 +125,7 @@ class TestSummaC:
 
     @pytest.mark.slow
     def test_a_row_that_does_not_fit_into_memory_costs_no_other_its_score(
-        self, params: Parameters, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch
+        self, params: SummaryParams, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         whole = nli.infer
 
@@ -145,7 +145,7 @@ class TestSummaC:
 
     @pytest.mark.slow
     def test_sentences_longer_than_the_model_reads_are_read_in_parts(
-        self, params: Parameters, ctx: EvalContext
+        self, params: SummaryParams, ctx: EvalContext
     ) -> None:
         row = Row("c", "m", question="The ship is of water " * 20 + ".", actual_answer="Lead line depth " * 20 + ".")
         (score,) = CompletenessFaithfulness(params).score([row], ctx)
@@ -155,7 +155,7 @@ class TestSummaC:
         assert (score.evidence.spans[0].start, score.evidence.spans[-1].end) == (0, len(str(row.actual_answer)))
 
     @pytest.mark.slow
-    def test_more_pairs_than_allowed_are_not_compared(self, params: Parameters, ctx: EvalContext) -> None:
+    def test_more_pairs_than_allowed_are_not_compared(self, params: SummaryParams, ctx: EvalContext) -> None:
         evaluator = CompletenessFaithfulness(params.model_copy(update={"max_pairs": 10}))
         few, many = evaluator.score(ROWS[:2], ctx)
         assert isinstance(few.values[ZERO_SHOT], float)
@@ -207,7 +207,7 @@ class TestCompleteness:
         part = _completeness.cover(vectors, vectors[:1], seed=42)
         assert part.value == 0.0, "one point has no length"
 
-    def test_equal_seeds_give_equal_bits_in_any_company(self, params: Parameters, ctx: EvalContext) -> None:
+    def test_equal_seeds_give_equal_bits_in_any_company(self, params: SummaryParams, ctx: EvalContext) -> None:
         evaluator = CompletenessFaithfulness(params)
         first = [score.values[COMPLETENESS] for score in evaluator.score(ROWS, ctx)]
         assert len(set(first)) > 1
@@ -228,7 +228,7 @@ class TestCompleteness:
         ],
     )
     def test_too_few_different_sentences_are_unscored_and_a_problem(
-        self, params: Parameters, ctx: EvalContext, question: str, answer: str, message: str
+        self, params: SummaryParams, ctx: EvalContext, question: str, answer: str, message: str
     ) -> None:
         row = Row("c", "m", question=question, actual_answer=answer)
         (score,) = CompletenessFaithfulness(params).score([row], ctx)
@@ -240,14 +240,14 @@ class TestCompleteness:
     @pytest.mark.parametrize("field", ["question", "actual_answer"])
     @pytest.mark.parametrize("text", ["", " \n\u2028 "])
     def test_without_a_sentence_nothing_is_measured(
-        self, params: Parameters, ctx: EvalContext, field: str, text: str
+        self, params: SummaryParams, ctx: EvalContext, field: str, text: str
     ) -> None:
         (score,) = CompletenessFaithfulness(params).score([replace(ROWS[0], **{field: text})], ctx)
         assert {reason(value) for value in score.values.values()} == {Reason.UNSCORABLE}
         assert len(score.flags) == 1
 
     def test_each_metric_is_measured_without_the_instruments_of_the_others(
-        self, params: Parameters, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+        self, params: SummaryParams, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
         cases: list[tuple[dict[str, Any], set[str]]] = [
@@ -263,7 +263,7 @@ class TestCompleteness:
             assert not score.complete
 
     def test_what_is_not_here_is_looked_for_once(
-        self, params: Parameters, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+        self, params: SummaryParams, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         looked: list[str] = []
 
@@ -279,14 +279,14 @@ class TestCompleteness:
         assert sorted(looked) == ["embedder", "summac_conv"], "the NLI model is loaded already"
 
     def test_without_umap_it_is_said_what_to_install(
-        self, params: Parameters, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch
+        self, params: SummaryParams, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(__import__("sys").modules, "umap.umap_", None)
         (score,) = CompletenessFaithfulness(params).score(ROWS[:1], ctx)
         assert reason(score.values[COMPLETENESS]) is Reason.MODEL_UNAVAILABLE
         assert "umap-learn" in str(score.values[COMPLETENESS])
 
-    def test_hostile_texts_are_survived(self, params: Parameters, ctx: EvalContext) -> None:
+    def test_hostile_texts_are_survived(self, params: SummaryParams, ctx: EvalContext) -> None:
         texts = [
             "\ud800 \udfff. \x00 nul nul nul. 🙂🙂🙂🙂 🙂🙂🙂🙂!",
             "مرحبا بالعالم كله. كيف حالك اليوم؟ نعم.",
@@ -307,7 +307,7 @@ def test_keys_cover_what_weights_are_and_not_where_they_lie(
 ) -> None:
     ctx = EvalContext(Settings(embedder=str(tiny_embedder), device="cpu"))
     one, same = (
-        Parameters(nli_model=str(make_nli(tmp_path / name)), conv_weights=str(make_conv(tmp_path / f"{name}-c")))
+        SummaryParams(nli_model=str(make_nli(tmp_path / name)), conv_weights=str(make_conv(tmp_path / f"{name}-c")))
         for name in ("a", "b")
     )
     other = one.model_copy(update={"conv_weights": str(make_conv(tmp_path / "other", seed=9))})
@@ -318,6 +318,6 @@ def test_keys_cover_what_weights_are_and_not_where_they_lie(
 
 
 def test_a_directory_without_the_model_is_said_to_be_unusable(tmp_path: Path) -> None:
-    evaluator = CompletenessFaithfulness(Parameters(nli_model=str(tmp_path)))
+    evaluator = CompletenessFaithfulness(SummaryParams(nli_model=str(tmp_path)))
     with pytest.raises(ModelUnavailable, match=r"no config\.json"):
         evaluator.identity(EvalContext(Settings(embedder="offline", device="cpu")))
