@@ -24,7 +24,7 @@ help:
 	@echo "make test       run the tests that every commit must pass"
 	@echo "make test-all   run the others: whole runs in processes, kills, browser, PostgreSQL, service"
 	@echo "make lint       check style, types and the import rule"
-	@echo "make docs       write the evaluators' pages"
+	@echo "make docs       write the generated pages, and the documentation as a site in site/"
 	@echo "make bench      print the benchmarks' ratios"
 
 $(VENV)/bin/python:
@@ -74,6 +74,7 @@ format: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m docs.build
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.all
@@ -86,4 +87,4 @@ constraints: | $(VENV)/bin/python
 	  | sed "s/^torch==.*/torch==2.13.0/" | sort -f) > constraints.txt
 
 clean:
-	rm -rf $(VENV) .leadline build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .leadline build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -28,3 +28,10 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=lambda path: path.name)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for named in re.findall(r"`((?:evaluators|tasks|flows|deployments|tests|benchmarks|examples)/[\w./-]*)`", text):
+        assert (ROOT / named).exists(), f"{page.name} names {named}"
