@@ -12,6 +12,7 @@ import importlib.metadata
 import pkgutil
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 
 
@@ -50,6 +51,7 @@ class Plugins(Generic[C]):
                 f"Two {self.kind}s are called {plugin.name!r}: {known.__module__}.{known.__qualname__} "
                 f"and {plugin.__module__}.{plugin.__qualname__}.",
                 hint="Rename one of them.",
+                code=ErrorCode.CONFIG_OPTION,
             )
         self._found[plugin.name] = cast("type[C]", plugin)
         return plugin
@@ -72,4 +74,4 @@ class Plugins(Generic[C]):
             return known[name]
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(sorted(known))}."
-        raise UsageError(f"There is no {self.kind} called {name!r}.", hint=hint)
+        raise UsageError(f"There is no {self.kind} called {name!r}.", hint=hint, code=ErrorCode.CONFIG_OPTION)
