@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from leadline.evaluators.core.jsonio import plain
 from leadline.evaluators.core.row import Json
 
 INF = math.inf
@@ -48,22 +49,16 @@ class Metric:
         return value >= limit if self.higher_is_better else value <= limit
 
     def to_json(self) -> dict[str, Json]:
-        """Return the public description; an infinite bound is the string ``"inf"``."""
+        """Return the public description; an infinite bound is the string ``"Infinity"``."""
         return {
             "key": self.key,
             "name": self.name,
             "higher_is_better": self.higher_is_better,
-            "range": [_finite(bound) for bound in self.range],
-            "threshold": None if self.threshold is None else _finite(self.threshold),
+            "range": plain(self.range),
+            "threshold": plain(self.threshold),
             "primary": self.primary,
             "description": self.description,
         }
-
-
-def _finite(value: float) -> Json:
-    if math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    return value
 
 
 Board: TypeAlias = Literal["heatmap", "bool"]

@@ -79,7 +79,7 @@ def compare(session: Session, /, sides: tuple[str, ...], fail_on: str, as_json: 
     if as_json:
         from leadline.tasks.compare.publish_comparison import record
 
-        print_json(_plain(record(found)) | {"folder": str(found.folder), "report": str(found.report)})
+        print_json(record(found) | {"folder": str(found.folder), "report": str(found.report)})
     else:
         _print(found)
     failing = {"inconclusive": ("fail", "inconclusive"), "fail": ("fail",), "never": ()}[fail_on]
@@ -141,14 +141,6 @@ def _pair(text: str, form: str) -> tuple[str, str]:
     if not (left and equals and right):
         raise UsageError(f"{text!r} is no pair.", hint=f"Write: {form}", code=ErrorCode.COMPARE_SIDES)
     return left, right
-
-
-def _plain(value: dict[str, Any]) -> dict[str, Any]:
-    """Return a record whose dataclasses are objects."""
-    from leadline.tasks.publish.jsonio import plain
-
-    found: dict[str, Any] = plain(value)
-    return found
 
 
 def _print(found: Comparison) -> None:

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime
-from decimal import Decimal
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
 
 import click
 
+from leadline.evaluators.core.jsonio import plain
+from leadline.evaluators.core.text import one_line
 from leadline.flows.cli.session import on_terminal
 
 _WIDE: Final = 100_000
-_CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {
-    0x09: " ",
-    0x0A: " ",
-    0x0D: " ",
-}
-_BIDI: Final = {
-    code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x2028, 0x2029)
-}
+_SPACES: Final = {ord(character): " " for character in "\t\n\r"}
 
 
 def clean(value: object) -> str:
     """Return a value as one line that cannot move the cursor, colour the terminal or turn its direction."""
-    return "" if value is None else str(value).translate(_CONTROL | _BIDI)
+    return "" if value is None else one_line(str(value).translate(_SPACES))
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -77,23 +69,4 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, rig
 
 def print_json(value: object) -> None:
     """Print JSON; infinite and undefined numbers become strings, as JSON knows none."""
-    click.echo(json.dumps(plain(value), ensure_ascii=False, indent=2, default=str))
-
-
-def plain(value: Any) -> Any:
-    """Return a value with nothing in it that JSON lacks."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, Decimal):
-        return float(value)
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value).hex()
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    return str(value) if isinstance(value, Path) else value
+    click.echo(json.dumps(plain(value), ensure_ascii=False, indent=2))

@@ -14,8 +14,9 @@ import click
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.jsonio import plain
 from leadline.evaluators.core.text import count
-from leadline.flows.cli.output import plain, print_table
+from leadline.flows.cli.output import print_table
 from leadline.flows.cli.session import Session, on_terminal, say, session_options
 
 if TYPE_CHECKING:
@@ -149,13 +150,13 @@ def _write_table(columns: Sequence[str], lines: Iterator[tuple[Any, ...]], *, on
 
 
 def _record(columns: Sequence[str], line: Sequence[Any]) -> str:
-    return json.dumps(dict(zip(columns, map(plain, line), strict=True)), ensure_ascii=False, default=str)
+    return json.dumps(dict(zip(columns, map(plain, line), strict=True)), ensure_ascii=False)
 
 
 def _cell(value: Any) -> Any:
     """Return a value as one cell: nested values as JSON, the others as they are."""
     if isinstance(value, list | tuple | dict):
-        return json.dumps(plain(value), ensure_ascii=False, default=str)
+        return json.dumps(plain(value), ensure_ascii=False)
     return plain(value)
 
 

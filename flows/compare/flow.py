@@ -5,14 +5,14 @@ It holds no logic: :mod:`leadline.tasks.compare` compares, and the command line 
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prefect import flow, task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
+from leadline.evaluators.core.jsonio import rounded
 from leadline.flows.compare.config import CompareConfig as CompareConfig
 from leadline.flows.compare.config import CompareResult as CompareResult
 from leadline.flows.compare.config import result_of, run_comparison
@@ -60,12 +60,12 @@ def _publish_artifacts(comparison: Comparison) -> None:
         {
             "metric": found.metric.key,
             "models": found.models.label,
-            "baseline": _shown(found.baseline),
-            "candidate": _shown(found.candidate),
-            "effect": _shown(found.effect),
-            "interval low": _shown(found.ci_low),
-            "interval high": _shown(found.ci_high),
-            "margin": _shown(found.margin),
+            "baseline": rounded(found.baseline),
+            "candidate": rounded(found.candidate),
+            "effect": rounded(found.effect),
+            "interval low": rounded(found.ci_low),
+            "interval high": rounded(found.ci_high),
+            "margin": rounded(found.margin),
             "verdict": found.verdict,
             "reason": found.reason,
         }
@@ -74,8 +74,3 @@ def _publish_artifacts(comparison: Comparison) -> None:
     create_table_artifact(lines, key="leadline-compared-metrics", description="Metrics, what needs attention first")
     link = comparison.report.absolute().as_uri()
     create_link_artifact(link, link_text="Report", key="leadline-comparison-report", description=comparison.id)
-
-
-def _shown(value: float | None) -> Any:
-    """Round for people, and avoid infinities, which the UI cannot show."""
-    return round(value, 4) if value is not None and math.isfinite(value) else None if value is None else str(value)

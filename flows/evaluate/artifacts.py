@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 from uuid import UUID
 
 from prefect.artifacts import (
@@ -16,6 +15,7 @@ from prefect.artifacts import (
 )
 from prefect.events import emit_event
 
+from leadline.evaluators.core.jsonio import rounded
 from leadline.evaluators.core.text import count
 from leadline.flows.evaluate.config import EvaluateResult, Gate
 from leadline.tasks.db.connection import open_run
@@ -56,7 +56,7 @@ def publish_artifacts(store: Store, run: Run, result: EvaluateResult) -> None:
         )
     create_markdown_artifact(_summary(result), key="leadline-summary", description=f"Run {run.id}")
     create_table_artifact(
-        [{key: _plain(value) for key, value in line.items()} for line in board],
+        [{key: rounded(value) for key, value in line.items()} for line in board],
         key="leadline-leaderboard",
         description="Primary metric of each evaluator by model, with 95 % interval and coverage",
     )
@@ -77,13 +77,6 @@ def _announce(run: Run, result: EvaluateResult, link: str) -> None:
         resource={"prefect.resource.id": f"leadline.run.{run.id}", "prefect.resource.name": f"{name} ({run.id})"},
         payload={"gate": result.gate, "reason": result.gate_reason, "report": link},
     )
-
-
-def _plain(value: Any) -> Any:
-    """Round for people, and avoid infinities, which the UI cannot show."""
-    if isinstance(value, float):
-        return round(value, 4) if math.isfinite(value) else str(value)
-    return value
 
 
 def _summary(result: EvaluateResult) -> str:

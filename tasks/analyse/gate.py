@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from leadline.evaluators.core.text import count, percent
 from leadline.tasks.analyse.findings.tally import failing_severities
-from leadline.tasks.analyse.findings.wording import count, percent
 from leadline.tasks.db.tables import records
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
-from leadline.tasks.analyse.findings.wording import count, listing
+from leadline.evaluators.core.text import count, listing
 from leadline.tasks.compare.measure import Draft, measure_models
 from leadline.tasks.compare.metric_choice import Pairing, pair_metrics
 from leadline.tasks.compare.options import Options

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError
+from leadline.evaluators.core.jsonio import write
 from leadline.tasks.compare.comparison_page import write_page
 from leadline.tasks.compare.results import Comparison, MetricComparison
 from leadline.tasks.compare.run_flips import write_flips
-from leadline.tasks.publish.jsonio import write
 from leadline.tasks.publish.templating import render
 from leadline.tasks.store.files import replacing
 from leadline.tasks.store.store import Store

@@ -8,7 +8,7 @@ from typing import Any
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
-from leadline.tasks.analyse.findings.wording import listing
+from leadline.evaluators.core.text import listing
 from leadline.tasks.compare.results import ModelPair
 from leadline.tasks.db.connection import connect, literal
 from leadline.tasks.db.tables import records

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from leadline.tasks.analyse.findings.wording import count
+from leadline.evaluators.core.text import count
 from leadline.tasks.analyse.statistics import CONFIDENCE, Judged, verdict
 from leadline.tasks.compare.paired import PairedResult, detectable, holm, rows_needed
 from leadline.tasks.compare.results import Change, MetricComparison, Outcome

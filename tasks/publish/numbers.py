@@ -6,6 +6,8 @@ import math
 from datetime import datetime
 from typing import Final
 
+from leadline.evaluators.core import text
+
 ABSENT: Final = "\N{EN DASH}"
 RANGE: Final = " \N{EN DASH} "
 
@@ -35,15 +37,8 @@ def bound(value: float | None, share: bool = False) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Return a share as a percentage; what is not all reads as less than 100 %, what is not none as more than 0 %."""
-    if value is None:
-        return ABSENT
-    text = f"{value * 100:.1f}"
-    if value < 1 and text == "100.0":
-        return ">99.9 %"
-    if value > 0 and text == "0.0":
-        return "<0.1 %"
-    return "100 %" if value == 1 else "0 %" if value == 0 else f"{text} %"
+    """Return a share as a percentage, an absent one as a dash."""
+    return ABSENT if value is None else text.percent(value)
 
 
 def money(value: float | None) -> str:

@@ -19,13 +19,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import as_file, files
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.evaluators.core import jsonio
 from leadline.tasks.db.statements import sql
-from leadline.tasks.publish import jsonio
 from leadline.tasks.store.files import digest, replacing, write_json
 from leadline.tasks.store.store import Run
 
@@ -128,9 +127,8 @@ def rows_files(connection: DuckDBPyConnection, run: Run, dataset: str | None) ->
 def _writer() -> str:
     """Return a digest of the code that writes results: every module of this room, and its statements."""
     code = hashlib.sha256(sql("publish").encode())
-    with as_file(files("leadline.tasks.publish")) as room:
-        for path in sorted(room.rglob("*.py")):
-            code.update(path.read_bytes())
+    for path in (Path(jsonio.__file__), *sorted(Path(__file__).parent.rglob("*.py"))):
+        code.update(path.read_bytes())
     return code.hexdigest()
 
 

@@ -8,28 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
 
-from leadline.evaluators.core.text import count, nouns
-from leadline.tasks.publish.jsonio import clean
+from leadline.evaluators.core.text import count, nouns, visible
 from leadline.tasks.publish.numbers import bound, duration, figure, money, percent, when
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
-_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069]")
 _MARKDOWN: Final = re.compile(r"([\\`*{}\[\]<>#|~&!]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z]))")
-
-
-def visible(text: str) -> str:
-    """Show control characters and overrides of the writing direction instead of obeying them.
-
-    C0 controls become their control pictures (NUL is ␀), all others ``[U+202E]``; lone surrogates become ``?``.
-    """
-    return _CONTROL.sub(_picture, clean(text))
-
-
-def _picture(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return chr(0x2400 + code) if code < 0x20 else f"[U+{code:04X}]"
 
 
 def markdown(value: object, limit: int = 2000) -> str:

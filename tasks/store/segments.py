@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from leadline.evaluators.core.jsonio import clean
 from leadline.evaluators.core.row import NotApplicable, Reason, RowScore, Unscored
-from leadline.tasks.publish.jsonio import clean
 
 if TYPE_CHECKING:
     import pyarrow as pa

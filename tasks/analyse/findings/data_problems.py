@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from leadline.evaluators.core.row import RowField, Severity
+from leadline.evaluators.core.text import count, listing, number, quoted
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding
 from leadline.tasks.analyse.findings.run_view import RunView
-from leadline.tasks.analyse.findings.wording import count, listing, number, quoted
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 

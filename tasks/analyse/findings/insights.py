@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from leadline.evaluators.core.text import count, number, quoted
 from leadline.tasks.analyse.findings import comparisons
 from leadline.tasks.analyse.findings.finding import Finding, lines, merge
 from leadline.tasks.analyse.findings.run_view import RunView
-from leadline.tasks.analyse.findings.wording import count, number, quoted
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines, show_targets
 

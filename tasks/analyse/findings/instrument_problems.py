@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from leadline.evaluators.core.row import Reason, Severity
+from leadline.evaluators.core.text import count, listing, number, percent, quoted
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding
 from leadline.tasks.analyse.findings.run_view import RunView
-from leadline.tasks.analyse.findings.wording import count, listing, number, percent, quoted
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 

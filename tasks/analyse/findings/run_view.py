@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.base import Evaluator, Spec
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.jsonio import plain
 from leadline.evaluators.core.registry import all_evaluators
 from leadline.evaluators.core.row import RowField
 from leadline.tasks.db.tables import records
@@ -139,13 +140,13 @@ class RunView:
         if metric is not None:
             out["metric_id"] = metric["metric"]
             out["metric_name"] = metric["name"]
-            out["metric_threshold"] = jsonable(metric["threshold"])
+            out["metric_threshold"] = plain(metric["threshold"])
             if model_id is not None and (metric["metric_id"], model_id) in self.aggregates:
-                out["metric_score"] = jsonable(self.aggregates[metric["metric_id"], model_id]["value"])
+                out["metric_score"] = plain(self.aggregates[metric["metric_id"], model_id]["value"])
         if avid is not None:
             out["avid_problem_code"] = avid
             out["avid_problem_code_description"] = AVID[avid]
-        return out | {name: jsonable(value) for name, value in more.items()}
+        return out | {name: plain(value) for name, value in more.items()}
 
 
 def _needs(kind: type[Evaluator], params: dict[str, Any]) -> tuple[RowField, ...]:
@@ -154,14 +155,3 @@ def _needs(kind: type[Evaluator], params: dict[str, Any]) -> tuple[RowField, ...
         return kind(kind.parameters.build(kind.spec.id, params)).required
     except UsageError:
         return kind.spec.required
-
-
-def jsonable(value: Any) -> Any:
-    """Return a value with infinite numbers as the strings that JSON can carry."""
-    if isinstance(value, float) and value in (float("inf"), float("-inf")):
-        return "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, Mapping):
-        return {name: jsonable(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [jsonable(inner) for inner in value]
-    return value

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.evaluators.core import jsonio
 from leadline.evaluators.core.details import Details
-from leadline.tasks.publish import jsonio
 from leadline.tasks.publish.exports import tree_layout
 from leadline.tasks.publish.facts import read_details
 from leadline.tasks.publish.views import EvaluatorView, Facts

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.evaluators.core import jsonio
 from leadline.tasks.db.connection import literal
 from leadline.tasks.db.statements import sql
-from leadline.tasks.publish import jsonio
 from leadline.tasks.publish.exports import tree_layout
 from leadline.tasks.publish.exports.tree_layout import descriptor
 from leadline.tasks.publish.run_results import RunResults

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
 
+from leadline.evaluators.core.jsonio import clean
 from leadline.evaluators.core.text import count
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
-from leadline.tasks.publish.jsonio import clean
 from leadline.tasks.publish.numbers import bound, figure, percent
 from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, MetricView, ModelView

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.evaluators.core import jsonio
 from leadline.tasks.db.statements import sql
-from leadline.tasks.publish import jsonio
 from leadline.tasks.publish.exports import tree_layout
 from leadline.tasks.publish.exports.tree_layout import metric_meta
 from leadline.tasks.publish.templating import render

@@ -7,9 +7,9 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leadline.evaluators.core.text import count
+from leadline.evaluators.core import jsonio
+from leadline.evaluators.core.text import count, visible
 from leadline.tasks.db.statements import sql
-from leadline.tasks.publish import jsonio
 from leadline.tasks.publish.exports import tree_layout
 from leadline.tasks.publish.exports.details_files import write_details
 from leadline.tasks.publish.exports.eval_results import KIND, fits_texts, write_eval_results
@@ -17,7 +17,7 @@ from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
 from leadline.tasks.publish.exports.leaderboards import hardest_cases, kind, standings, write_leaderboards
 from leadline.tasks.publish.exports.tree_layout import descriptor, finding
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.publish.templating import render, visible
+from leadline.tasks.publish.templating import render
 from leadline.tasks.publish.views import EvaluatorView, Facts, PublishedFinding
 
 if TYPE_CHECKING:

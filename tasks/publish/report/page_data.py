@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.evaluators.core import jsonio
 from leadline.tasks.db.statements import sql
-from leadline.tasks.publish import jsonio
 from leadline.tasks.publish.reuse import RowsFiles
 from leadline.tasks.publish.views import Facts, MetricView, PublishedFinding, number
 

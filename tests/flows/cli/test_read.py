@@ -171,7 +171,7 @@ def test_sql_types_that_json_lacks(store: Store, capsys: pytest.CaptureFixture[s
         "{'a': [1, NULL]} AS s, sum(1::UBIGINT) AS n"
     )
     (line,) = json.loads(output_of(capsys, "sql", query, "--format", "json"))
-    assert line == {"i": "inf", "d": 1.5, "t": "2026-01-02", "b": "78", "s": {"a": [1, None]}, "n": 1}
+    assert line == {"i": "Infinity", "d": 1.5, "t": "2026-01-02", "b": "78", "s": {"a": [1, None]}, "n": 1}
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.json", "out.jsonl", "out.parquet"])

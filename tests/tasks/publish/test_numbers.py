@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.tasks.publish import jsonio
+from leadline.evaluators.core.text import visible
 from leadline.tasks.publish.numbers import bound, duration, figure, money, percent, when
-from leadline.tasks.publish.templating import markdown, visible
+from leadline.tasks.publish.templating import markdown
 
 
 @given(st.floats(0, 1))
@@ -41,23 +40,3 @@ def test_markdown_cannot_leave_its_cell() -> None:
     assert markdown("a | b\n# c <b>`x`") == "a \\| b \\# c \\<b\\>\\`x\\`"
     assert markdown("bm25_llama _emphasis_ __strong__") == "bm25_llama \\_emphasis\\_ \\_\\_strong\\_\\_"
     assert markdown("x" * 30, 10) == "xxxxxxxxxx… (20 more characters)"
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters()),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters()), inner, max_size=4),
-    max_leaves=12,
-)
-
-
-@given(JSON)
-def test_anything_becomes_strict_json(value: object) -> None:
-    def refuse(name: str) -> None:
-        raise AssertionError(name)
-
-    loaded = json.loads(jsonio.dump(value), parse_constant=refuse)
-    assert loaded == jsonio.plain(value)
-
-
-def test_infinite_numbers_are_strings() -> None:
-    assert json.loads(jsonio.dump([math.inf, -math.inf, math.nan, 2**80])) == ["Infinity", "-Infinity", "NaN", 2**80]

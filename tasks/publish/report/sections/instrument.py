@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from leadline.evaluators.core.text import visible
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.spending import made_again, spending
-from leadline.tasks.publish.templating import visible
 from leadline.tasks.publish.views import EvaluatorView, Facts
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.tasks.publish import jsonio
+from leadline.evaluators.core import jsonio
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.characters(),
@@ -32,3 +33,23 @@ def test_infinite_numbers_and_lone_surrogates_are_read_as_what_can_be_written() 
 def test_what_is_no_json_is_said_so() -> None:
     with pytest.raises(ValueError, match="Expecting value"):
         jsonio.load("{'a': }"[5:])
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters()), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_anything_becomes_strict_json(value: object) -> None:
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    loaded = json.loads(jsonio.dump(value), parse_constant=refuse)
+    assert loaded == jsonio.plain(value)
+
+
+def test_infinite_numbers_are_strings() -> None:
+    assert json.loads(jsonio.dump([math.inf, -math.inf, math.nan, 2**80])) == ["Infinity", "-Infinity", "NaN", 2**80]

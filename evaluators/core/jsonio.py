@@ -1,10 +1,16 @@
-"""JSON files of any size: infinite numbers as strings, lone surrogates replaced, long lists written as they come."""
+"""JSON as Leadline writes it: the one form of every value on the wire and in files of results.
+
+NaN and the infinities become the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``, lone surrogates ``?``, keys
+strings, data classes objects, times ISO 8601, bytes hexadecimal. Long lists are written item by item.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, time
+from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -13,7 +19,7 @@ import orjson
 
 
 class Lazy:
-    """A list that is written item by item and never held."""
+    """A list that is written item by item and never in memory as a whole."""
 
     def __init__(self, items: Iterable[Any]) -> None:
         self.items = items
@@ -28,7 +34,7 @@ def clean(text: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON holds it: see the module's docstring; keys become strings, dataclasses objects."""
+    """Return a value in its JSON form."""
     kind = type(value)  # a page holds millions of values: the plain kinds first, by identity
     if kind is str:
         return value if value.isascii() else clean(value)
@@ -48,9 +54,20 @@ def plain(value: Any) -> Any:
         return {clean(str(key)): plain(item) for key, item in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Decimal):
+        return plain(float(value))
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
     if isinstance(value, Iterable):
         return [plain(item) for item in value]
     return clean(str(value.value if isinstance(value, Enum) else value))
+
+
+def rounded(value: Any) -> Any:
+    """Return a value for a table of the Prefect UI: numbers with four decimals, infinite ones as text."""
+    return plain(round(value, 4) if isinstance(value, float) else value)
 
 
 def dump(value: Any, *, indent: bool = False) -> bytes:
@@ -65,7 +82,7 @@ def dump(value: Any, *, indent: bool = False) -> bytes:
 
 
 def dump_plain(value: Any) -> bytes:
-    """Return the same as :func:`dump` of a value without infinite numbers, in a tenth of the time."""
+    """Return what :func:`dump` returns, ten times as fast; the value must not have infinite numbers."""
     try:
         return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
     except orjson.JSONEncodeError:  # a lone surrogate, or an integer beyond 64 bits
@@ -73,10 +90,10 @@ def dump_plain(value: Any) -> bytes:
 
 
 def load(text: str) -> Any:
-    """Return what JSON says, infinite numbers as strings, so that :func:`dump_plain` takes it.
+    """Parse JSON; infinite numbers become strings, so that :func:`dump_plain` takes the value.
 
     Raises:
-        ValueError: It is no JSON.
+        ValueError: The text is not JSON.
     """
     try:
         return orjson.loads(text)
@@ -87,7 +104,12 @@ def load(text: str) -> Any:
 
 
 def write(path: Path, value: Mapping[str, Any]) -> None:
-    """Write an object; the values that are :class:`Lazy` are streamed."""
+    """Write an object; the values that are :class:`Lazy` are streamed.
+
+    Args:
+        path: The file.
+        value: The object.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
         separator = b"{\n"
