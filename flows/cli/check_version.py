@@ -7,49 +7,30 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from leadline.evaluators.core.text import count
-from leadline.flows.cli.evaluate_options import FAIL_ON, refusals
 from leadline.flows.cli.events import read_settings
+from leadline.flows.cli.options import fill_in, form_options, split_ids
 from leadline.flows.cli.output import clean, moment, print_json, print_table
 from leadline.flows.cli.running import on_an_api, stoppable
 from leadline.flows.cli.session import Session, say, session_options, warn_of_ledger
+from leadline.flows.model_version.config import ModelVersionConfig
 
 if TYPE_CHECKING:
-    from leadline.flows.model_version.config import ModelVersionConfig, ModelVersionResult
+    from leadline.flows.model_version.config import ModelVersionResult
 
 REJECTED: Final = 1
 _KEPT: Final = "Interrupted. Answers and scores are kept: the same command goes on from there."
-_TARGET: Final = {"targets": "file", "target": "model", "api_base": "api_base"}
-_JUDGE: Final = {"judge": "model", "judge_api_base": "api_base"}
-_SAME: Final = ("answers", "evaluator_suite", "fail_on", "margin", "baseline", "output")
+_OPTIONS: Final = frozenset(
+    {"model", "version", "suite", "target.file", "target.model", "target.api_base", "answers", "evaluator_suite"}
+    | {"evaluators", "judges.model", "judges.api_base", "fail_on", "margin", "baseline", "again", "output"}
+)
+"""Settings with an option of their own; ``--set`` gives the others."""
 
 
 @click.command("check-version")
-@click.argument("model", metavar="MODEL")
-@click.argument("version", metavar="VERSION")
-@click.argument("suite", type=click.Path(), metavar="SUITE")
-@click.option(
-    "--targets",
-    type=click.Path(),
-    metavar="FILE",
-    help="File that says how MODEL is asked.  [default: $LEADLINE_TARGETS or targets.toml]",
-)
-@click.option("--target", metavar="M", help="Instead: a LiteLLM name, an address http://…, or python:module:function.")
-@click.option("--api-base", metavar="URL", help="OpenAI-compatible server of --target.")
-@click.option("--answers", type=click.Path(), metavar="FILE", help="Dataset with its answers, if they are collected.")
-@click.option("-e", "--evaluator", "evaluators", multiple=True, metavar="ID", help="An evaluator; repeatable.")
-@click.option("--evaluator-suite", metavar="NAME", help="A named set of evaluators.")
-@click.option("--judge", metavar="MODEL", help="Judge: a LiteLLM model name, or a judge of leadline.toml.")
-@click.option("--judge-api-base", metavar="URL", help="Address of the judge's OpenAI-compatible server.")
-@click.option("--fail-on", type=click.Choice(FAIL_ON), help="Least severity that fails the gate.  [default: high]")
-@click.option(
-    "--margin", type=click.FloatRange(0, 1), help="How much worse it may be, of a metric's range.  [default: 0.05]"
-)
-@click.option("--baseline", metavar="B", help="A version, tag or run.  [default: the last version that passed]")
+@form_options(ModelVersionConfig, only=_OPTIONS)
 @click.option(
     "--set", "settings", multiple=True, metavar="FIELD=VALUE", help="Another field of the flow's form; repeatable."
 )
-@click.option("--again", is_flag=True, help="Evaluate although that was done; answers and scores are reused.")
-@click.option("-o", "--output", type=click.Path(file_okay=False), metavar="DIR", help="Copy the results to DIR.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 @session_options
 @click.pass_obj
@@ -92,23 +73,9 @@ def versions(session: Session, /, model: str | None, as_json: bool) -> None:
 
 
 def _config(session: Session, options: dict[str, Any]) -> ModelVersionConfig:
-    from leadline.flows.model_version.config import ModelVersionConfig
-
-    given = read_settings(options["settings"])
-    given |= {name: options[name] for name in ("model", "version", "suite")}
-    given |= {name: options[name] for name in _SAME if options[name] is not None}
-    for field, names in (("target", _TARGET), ("judges", _JUDGE)):
-        stated = {inner: options[name] for name, inner in names.items() if options[name] is not None}
-        if stated:
-            given[field] = {**given.get(field, {}), **stated}
-    if options["evaluators"]:
-        given["evaluators"] = [id_ for text in options["evaluators"] for id_ in text.split(",") if id_]
-    if options["again"]:
-        given["again"] = True
-    if session.store is not None:
-        given["store"] = session.store
-    with refusals("check-version", ModelVersionConfig):
-        return ModelVersionConfig.model_validate(given)
+    others = read_settings(options.pop("settings"))
+    options |= {"evaluators": split_ids(options["evaluators"]), "store": session.store}
+    return fill_in(ModelVersionConfig, "check-version", options, others)
 
 
 def _check(config: ModelVersionConfig) -> None:

@@ -7,40 +7,20 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from leadline.evaluators.core.text import count
-from leadline.flows.cli.evaluate_options import FORMATS, refusals
+from leadline.flows.cli.options import fill_in, form_options
 from leadline.flows.cli.output import clean, print_json
 from leadline.flows.cli.running import on_an_api, stoppable
 from leadline.flows.cli.session import Session, say, session_options, warn_of_ledger
+from leadline.flows.collect.config import CollectConfig
 
 if TYPE_CHECKING:
-    from leadline.flows.model_version.config import CollectConfig, CollectResult
+    from leadline.flows.collect.config import CollectResult
 
 _KEPT: Final = "Interrupted. Answers are kept: the same command asks only for what is missing."
 
 
 @click.command()
-@click.argument("suite", type=click.Path(), metavar="SUITE")
-@click.option(
-    "--model",
-    "models",
-    multiple=True,
-    metavar="M",
-    help="A model of a targets file by its key, a LiteLLM name, an address http://…, or python:module:function; "
-    "repeatable.  [default: all of the targets files]",
-)
-@click.option("--targets", multiple=True, type=click.Path(), metavar="FILE", help="Models in TOML or YAML; repeatable.")
-@click.option("--api-base", metavar="URL", help="OpenAI-compatible server of models named by --model.")
-@click.option("--api-key-env", metavar="NAME", help="Environment variable with its key.")
-@click.option("--system", metavar="TEXT", help="System prompt of models named by --model.")
-@click.option(
-    "--temperature", type=click.FloatRange(0, 2), default=0.0, show_default=True, help="Their sampling temperature."
-)
-@click.option("--max-tokens", type=click.IntRange(1), default=4096, show_default=True, help="Their longest answer.")
-@click.option("--model-version", "version", metavar="V", help="Version of the models that state none.")
-@click.option("--max-calls", type=click.IntRange(0), metavar="N", help="Calls that may be made.")
-@click.option("--max-cost", type=click.FloatRange(0), metavar="USD", help="What may be spent.")
-@click.option("--format", type=click.Choice(FORMATS), default="auto", show_default=True, help="The suite's format.")
-@click.option("-o", "--output", type=click.Path(), metavar="FILE", help="The dataset.  [default: SUITE.answers.jsonl]")
+@form_options(CollectConfig)
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 @session_options
 @click.pass_obj
@@ -51,7 +31,7 @@ def collect(session: Session, /, as_json: bool, **options: Any) -> int:
     model's configuration or --model-version changed. A call that failed is an error in its row, and asked again by the
     same command.
     """
-    config = _config(session, options)
+    config = fill_in(CollectConfig, "collect", options | {"store": session.store})
     warn_of_ledger(config.store)
     with stoppable(_KEPT):
         result = on_an_api(session, lambda: _run(config), first=lambda: _check(config))
@@ -60,13 +40,6 @@ def collect(session: Session, /, as_json: bool, **options: Any) -> int:
     else:
         print_result(result)
     return 0
-
-
-def _config(session: Session, options: dict[str, Any]) -> CollectConfig:
-    from leadline.flows.model_version.config import CollectConfig
-
-    with refusals("collect", CollectConfig):
-        return CollectConfig(**options | {"store": session.store})
 
 
 def _check(config: CollectConfig) -> None:

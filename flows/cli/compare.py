@@ -10,12 +10,12 @@ import click
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.text import count
-from leadline.flows.cli.evaluate_options import refusals
+from leadline.flows.cli.options import fill_in, form_options
 from leadline.flows.cli.output import clean, moment, number, print_json, print_table
 from leadline.flows.cli.session import Session, relay_warnings, say, session_options
+from leadline.flows.compare.config import CompareConfig
 
 if TYPE_CHECKING:
-    from leadline.flows.compare.config import CompareConfig
     from leadline.tasks.compare import Comparison, MetricComparison
 
 GATE_FAILED: Final = 1
@@ -28,7 +28,6 @@ ATTENTION: Final = ("fail", "incomparable", "inconclusive", "one_sided")
 @click.command()
 @click.argument("sides", nargs=-1, metavar="[A] [B]")
 @click.option("--baseline", metavar="A", help="The baseline, where B alone is given: a run, or tag:NAME.")
-@click.option("--model", metavar="KEY", help="With --versions: the model, by key or name.")
 @click.option("--versions", nargs=2, metavar="OLD NEW", help="Compare the youngest runs of two versions of --model.")
 @click.option(
     "--margin",
@@ -38,17 +37,7 @@ ATTENTION: Final = ("fail", "incomparable", "inconclusive", "one_sided")
     help="Largest tolerated worsening: a share of each metric's range, or of one METRIC in its own unit; repeatable.  "
     "[default: 0.05]",
 )
-@click.option(
-    "-m", "--metric", "metrics", multiple=True, metavar="METRIC", help="EVALUATOR.METRIC or EVALUATOR; repeatable."
-)
-@click.option("--all-metrics", is_flag=True, help="Every metric, not just the primary ones.")
-@click.option(
-    "--map", "mapping", multiple=True, metavar="OLD=NEW", help="Model of A and the one of B it goes with; repeatable."
-)
-@click.option("--alpha", type=float, default=0.05, show_default=True, help="Chance of a false alarm over all metrics.")
-@click.option(
-    "--allow-different-configurations", is_flag=True, help="Compare also what another judge or prompt measured."
-)
+@form_options(CompareConfig, without=("baseline", "candidate", "versions", "margin", "margins", "store"))
 @click.option(
     "--fail-on",
     type=click.Choice(FAIL_ON),
@@ -56,10 +45,6 @@ ATTENTION: Final = ("fail", "incomparable", "inconclusive", "one_sided")
     show_default=True,
     help="Verdicts that leave with exit code 1: fail alone, also inconclusive, or never.",
 )
-@click.option(
-    "--shown", type=click.IntRange(0, 200), default=10, show_default=True, help="Flips in the report, by metric."
-)
-@click.option("-o", "--output", type=click.Path(file_okay=False), metavar="DIR", help="Copy the files to DIR.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 @session_options
 @click.pass_obj
@@ -73,7 +58,7 @@ def compare(session: Session, /, sides: tuple[str, ...], fail_on: str, as_json: 
     """
     config = _config(session, sides, options)
     relay_warnings()
-    from leadline.flows.compare.config import run_comparison
+    from leadline.flows.compare.prepare import run_comparison
 
     found = run_comparison(config)
     if as_json:
@@ -87,8 +72,6 @@ def compare(session: Session, /, sides: tuple[str, ...], fail_on: str, as_json: 
 
 
 def _config(session: Session, sides: Sequence[str], options: dict[str, Any]) -> CompareConfig:
-    from leadline.flows.compare.config import CompareConfig
-
     baseline, versions = options.pop("baseline"), options.pop("versions")
     most = 0 if versions else 1 if baseline else 2
     if len(sides) > most:
@@ -103,16 +86,14 @@ def _config(session: Session, sides: Sequence[str], options: dict[str, Any]) -> 
     if not baseline and not versions:
         named = {"baseline": sides[0], "candidate": sides[1] if len(sides) > 1 else "latest"}
     general, margins = _margins(options.pop("margins"))
-    with refusals("compare", CompareConfig):
-        return CompareConfig(
-            **named,
-            **{key: value for key, value in options.items() if key != "mapping"},
-            **({} if general is None else {"margin": general}),
-            margins=margins,
-            versions=tuple(versions or ()),
-            model_map=dict(_pair(text, "--map OLD=NEW") for text in options["mapping"]),
-            store=session.store,
-        )
+    options |= named | {
+        "margin": general,
+        "margins": margins or None,
+        "versions": versions,
+        "model_map": dict(_pair(text, "--map OLD=NEW") for text in options["model_map"]) or None,
+        "store": session.store,
+    }
+    return fill_in(CompareConfig, "compare", options)
 
 
 def _margins(texts: Iterable[str]) -> tuple[float | None, dict[str, float]]:

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from leadline.evaluators.core.text import count, nouns
-from leadline.flows.cli.evaluate_options import evaluation_options, make_config
+from leadline.flows.cli.options import file_settings, fill_in, form_options, parse_params, split_ids
 from leadline.flows.cli.output import clean, number, print_json, print_table
 from leadline.flows.cli.running import on_an_api, stoppable
 from leadline.flows.cli.session import Session, say, session_options, warn_of_ledger
+from leadline.flows.evaluate.config import EvaluateConfig
 
 if TYPE_CHECKING:
-    from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
+    from leadline.flows.evaluate.config import EvaluateResult
     from leadline.flows.evaluate.prepare import PlanPreview
 
 GATE_FAILED: Final = 1
 
 
 @click.command()
-@evaluation_options
+@form_options(EvaluateConfig)
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 @session_options
 @click.pass_obj
@@ -48,7 +49,7 @@ def run_evaluation(session: Session, config: EvaluateConfig, *, as_json: bool) -
 
 
 @click.command()
-@evaluation_options
+@form_options(EvaluateConfig)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @session_options
 @click.pass_obj
@@ -62,6 +63,20 @@ def plan(session: Session, /, as_json: bool, **options: Any) -> None:
         print_json(asdict(planned))
     else:
         _print_plan(planned)
+
+
+def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
+    """Return the settings of an evaluation: those of ``leadline.toml``, replaced by the options that were given.
+
+    Args:
+        session: The global options.
+        options: The command's options.
+
+    Raises:
+        UsageError: A value is not what it should be.
+    """
+    options |= {"evaluators": split_ids(options["evaluators"]), "params": parse_params(options["params"]) or None}
+    return fill_in(EvaluateConfig, "evaluate", options | {"store": session.store}, file_settings("evaluate"))
 
 
 def _run(config: EvaluateConfig) -> EvaluateResult:

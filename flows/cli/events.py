@@ -115,7 +115,7 @@ def read_settings(texts: tuple[str, ...]) -> dict[str, Any]:
     Raises:
         UsageError: A text has no value, or contradicts another one.
     """
-    from leadline.flows.cli.evaluate_options import read_value
+    from leadline.flows.cli.options import read_value
 
     found: dict[str, Any] = {}
     for text in texts:

@@ -79,8 +79,8 @@ class LazyGroup(click.Group):
 
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            hint = f"Did you mean {near[0]}?" if near else "See: leadline --help"
-            raise click.UsageError(f"There is no command {args[0]!r}. {hint}", ctx)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -128,8 +128,15 @@ def run(arguments: Sequence[str]) -> int:
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as ending:
         return ending.exit_code
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        if session.debug:
+            traceback.print_exc()
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        hint = f" See: {context.command_path} --help" if context else ""
+        say(f"Error: {' '.join(error.format_message().split())}{hint}", always=True)
         return error.exit_code
     except LeadlineError as error:
         if session.debug:

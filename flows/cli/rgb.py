@@ -181,7 +181,8 @@ def _evaluated(session: Session, dataset: str, scorer: str) -> str:
     """Evaluate a dataset with RGB's evaluators; returns the run's id."""
     from leadline.evaluators.core.suites import suite
     from leadline.flows.cli.running import on_an_api, stoppable
-    from leadline.flows.evaluate.config import Dispatch, EvaluateConfig
+    from leadline.flows.evaluate.config import EvaluateConfig
+    from leadline.flows.shared.settings import Dispatch
 
     params: Mapping[str, dict[str, Any]] = {id_: {"scorer": scorer} for id_ in suite("rgb")}
     config = EvaluateConfig(

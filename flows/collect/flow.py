@@ -14,8 +14,8 @@ from prefect.runtime import flow_run
 
 from leadline.evaluators.core.text import count
 from leadline.evaluators.judge.engine.budget import Limits
+from leadline.flows.collect.config import CollectConfig, CollectResult
 from leadline.flows.collect.prepare import output_of, targets_of
-from leadline.flows.model_version.config import CollectConfig, CollectResult
 from leadline.flows.shared.reporting import report
 from leadline.tasks.collect import Collected, Target
 from leadline.tasks.collect import collect as ask_models

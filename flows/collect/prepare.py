@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leadline.flows.model_version.config import CollectConfig
+from leadline.flows.collect.config import CollectConfig
 from leadline.flows.shared.output_files import output_file
 from leadline.tasks.collect import Target, find_targets
 

@@ -15,7 +15,7 @@ from prefect.runtime import flow_run
 from leadline.evaluators.core.jsonio import rounded
 from leadline.flows.compare.config import CompareConfig as CompareConfig
 from leadline.flows.compare.config import CompareResult as CompareResult
-from leadline.flows.compare.config import result_of, run_comparison
+from leadline.flows.compare.prepare import result_of, run_comparison
 from leadline.flows.shared.reporting import report
 
 if TYPE_CHECKING:

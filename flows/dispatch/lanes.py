@@ -13,7 +13,7 @@ from leadline.evaluators.core.base import Lane
 from leadline.flows.dispatch.board import Board
 from leadline.flows.dispatch.pools import NoWorkers
 from leadline.flows.dispatch.shards import TIMEOUTS, Shards, ShardTimeouts
-from leadline.flows.evaluate.config import Dispatch
+from leadline.flows.shared.settings import Dispatch
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import POOL_WORTH, LocalLanes

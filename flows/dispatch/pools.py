@@ -15,8 +15,8 @@ from prefect.settings import PREFECT_API_URL
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
-from leadline.flows.evaluate.config import Dispatch
 from leadline.flows.prefect_server.resolve import current_api
+from leadline.flows.shared.settings import Dispatch
 
 if TYPE_CHECKING:
     from prefect.client.schemas.responses import DeploymentResponse

@@ -17,7 +17,8 @@ from prefect.events import emit_event
 
 from leadline.evaluators.core.jsonio import rounded
 from leadline.evaluators.core.text import count
-from leadline.flows.evaluate.config import EvaluateResult, Gate
+from leadline.flows.evaluate.config import EvaluateResult
+from leadline.flows.shared.settings import Gate
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records

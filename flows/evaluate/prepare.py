@@ -56,18 +56,12 @@ class PlanPreview:
 
 def settings_of(config: EvaluateConfig) -> Settings:
     """Return the choices that evaluators see."""
-    models = config.models
-    return Settings(
-        language=models.language,
-        splitter=models.splitter,
-        embedder=absolute(models.embedder) if models.embedder else None,
-        device=models.device,
-        precision=models.precision,
-        allow_download=models.allow_download,
-        allow_pickle=models.allow_pickle,
-        judges=judges_of(config.judges),
-        evaluators_dir=str(from_home(config.evaluators_dir).absolute()) if config.evaluators_dir else None,
-    )
+    own = from_home(config.evaluators_dir).absolute() if config.evaluators_dir else None
+    paths = {
+        "embedder": absolute(config.models.embedder) if config.models.embedder else None,
+        "evaluators_dir": str(own) if own else None,
+    }
+    return Settings(**config.models.model_dump() | paths, judges=judges_of(config.judges))
 
 
 def preview(config: EvaluateConfig) -> PlanPreview:

@@ -4,85 +4,70 @@ from __future__ import annotations
 
 import codecs
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from leadline.flows.evaluate.config import Judges, Models, StorePlace
+from leadline.flows.shared.form import FormModel, Option
+from leadline.flows.shared.settings import JudgeAccess, Models, StorePlace
 
 
-class GenerateConfig(BaseModel):
+class GenerateConfig(FormModel):
     """Which documents are asked about, how they are cut, who is asked, and what that may cost."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-    documents: tuple[str, ...] = Field(
+    documents: Annotated[tuple[str, ...], Option(metavar="DOCS…")] = Field(
         min_length=1,
         description="Files and folders: PDF, Markdown, HTML and plain text.",
-        json_schema_extra={"position": 0},
     )
-    questions: int = Field(
-        3, ge=1, le=50, description="Questions to ask for about each chunk.", json_schema_extra={"position": 1}
-    )
-    chunk_size: int = Field(4000, ge=100, le=200_000, description="Longest chunk.", json_schema_extra={"position": 2})
-    overlap: int = Field(
-        400,
+    questions: int = Field(3, ge=1, le=50, description="Questions to ask for about each chunk.")
+    chunk_size: int = Field(4000, ge=100, le=200_000, description="Longest chunk.")
+    overlap: Annotated[int | None, Option(metavar="N")] = Field(
+        None,
         ge=0,
-        description="How much of a chunk the next one repeats, at most; at most a quarter of the chunk size.",
-        json_schema_extra={"position": 3},
+        description="How much of a chunk the next one repeats, at most; at most a quarter of the chunk size. Default: "
+        "a tenth of it.",
     )
-    unit: Literal["characters", "tokens"] = Field(
-        "characters", description="What both count.", json_schema_extra={"position": 4}
-    )
-    max_chunks: int | None = Field(
+    unit: Literal["characters", "tokens"] = Field("characters", description="What both count.")
+    max_chunks: Annotated[int | None, Option(metavar="N")] = Field(
         None,
         ge=1,
-        description="Ask about so many chunks, drawn by the seed; empty: all.",
-        json_schema_extra={"position": 5},
+        description="Ask about so many chunks, drawn by the seed. Default: all.",
     )
-    seed: int = Field(0, description="Which chunks are drawn.", json_schema_extra={"position": 6})
-    judges: Judges = Field(Judges(), description="Who asks, and what it may cost.", json_schema_extra={"position": 7})
+    seed: int = Field(0, description="Which chunks are drawn.")
+    judges: JudgeAccess = Field(JudgeAccess(), description="Who asks, and what it may cost.")
     models: Models = Field(
         Models(),
         description="Text handling, and the embedder by which questions that mean the same are found; without one they "
         "are compared by their words.",
-        json_schema_extra={"position": 8},
     )
     similarity: float = Field(
         0.95,
         gt=0,
         le=1,
         description="Cosine from which on two questions mean the same.",
-        json_schema_extra={"position": 9},
     )
-    encoding: str | None = Field(
+    encoding: Annotated[str | None, Option(metavar="NAME")] = Field(
         None,
-        description="Encoding of text and HTML files; empty: what an HTML file says of itself, else UTF-8.",
-        json_schema_extra={"position": 10},
+        description="Encoding of text and HTML files. Default: what an HTML file says of itself, else UTF-8.",
     )
-    uri_prefix: str = Field(
+    uri_prefix: Annotated[str, Option(metavar="TEXT")] = Field(
         "",
         max_length=500,
         description="Put before the documents' names in the dataset.",
-        json_schema_extra={"position": 11},
     )
     answers: bool = Field(
         True,
         description="Also write the expected answers as those of a model 'reference', so that the dataset itself can "
         "be evaluated.",
-        json_schema_extra={"position": 12},
     )
-    context: bool = Field(
-        False, description="Keep the chunk in the metadata of its cases.", json_schema_extra={"position": 13}
+    context: Annotated[bool, Option("--with-context")] = Field(
+        False, description="Keep the chunk in the metadata of its cases."
     )
-    output: str | None = Field(
+    output: Annotated[str | None, Option("-o", "--output", metavar="FILE")] = Field(
         None,
-        description="The dataset to write; empty: DOCUMENT.questions.jsonl here.",
-        json_schema_extra={"position": 14},
+        description="The dataset to write. Default: DOCUMENT.questions.jsonl here.",
     )
-    store: StorePlace = Field(
-        None, description="The store; empty: $LEADLINE_STORE or ./.leadline.", json_schema_extra={"position": 15}
-    )
+    store: StorePlace = Field(None, description="The store. Default: $LEADLINE_STORE or ./.leadline.")
 
     @field_validator("encoding")
     @classmethod
@@ -96,7 +81,7 @@ class GenerateConfig(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> GenerateConfig:
-        if 4 * self.overlap > self.chunk_size:
+        if self.overlap and 4 * self.overlap > self.chunk_size:
             raise ValueError(f"an overlap of {self.overlap} is more than a quarter of the chunk size {self.chunk_size}")
         return self
 

@@ -61,9 +61,10 @@ def corpus_of(config: GenerateConfig) -> Corpus:
 
 @lru_cache(maxsize=1)
 def _read(config: GenerateConfig, stamps: tuple[tuple[str, int, int], ...]) -> Corpus:
+    overlap = config.chunk_size // 10 if config.overlap is None else config.overlap
     return read_corpus(
         find_files(config.documents, config.uri_prefix),
-        Cutting(config.chunk_size, config.overlap, config.unit),
+        Cutting(config.chunk_size, overlap, config.unit),
         splitter_for(config.models.language, config.models.splitter),
         encoding=config.encoding,
         most=config.max_chunks,

@@ -20,15 +20,17 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.judge.engine.budget import Limits
+from leadline.flows.collect.config import CollectResult
 from leadline.flows.collect.flow import collect_loaded
 from leadline.flows.compare.config import CompareConfig, CompareResult
 from leadline.flows.compare.flow import compare_runs
-from leadline.flows.evaluate.config import EvaluateResult, FailOn, Gate
+from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.evaluate.flow import evaluate
-from leadline.flows.model_version.config import CollectResult, ModelVersionResult
 from leadline.flows.model_version.config import ModelVersionConfig as ModelVersionConfig
+from leadline.flows.model_version.config import ModelVersionResult
 from leadline.flows.model_version.prepare import check_measured, evaluation_of, target_of
 from leadline.flows.shared.judges import judges_of
+from leadline.flows.shared.settings import FailOn, Gate
 from leadline.tasks.collect import Target
 from leadline.tasks.load import LoadedDataset, load_dataset
 from leadline.tasks.runs.lookup import find_run

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
+from leadline.flows.collect.config import CollectResult
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import settings_of
-from leadline.flows.model_version.config import CollectResult, ModelVersionConfig, TargetChoice
+from leadline.flows.model_version.config import ModelVersionConfig, TargetChoice
 from leadline.tasks.collect import Target, find_targets, read_targets
 from leadline.tasks.plan.selection import choose
 

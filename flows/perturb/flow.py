@@ -8,7 +8,8 @@ from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
-from leadline.flows.perturb.config import PerturbConfig, make_copies, output_of
+from leadline.flows.perturb.config import PerturbConfig
+from leadline.flows.perturb.prepare import make_copies, output_of
 from leadline.tasks.perturb.copies import Perturbed
 
 

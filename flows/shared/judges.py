@@ -10,11 +10,11 @@ from leadline.evaluators.judge.engine.budget import Limits
 from leadline.evaluators.judge.engine.choice import find_canaries, find_judges
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.models.weights import absolute
-from leadline.flows.evaluate.config import Judges
+from leadline.flows.shared.settings import JudgeAccess, Judges
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 
 
-def judges_of(config: Judges) -> tuple[JudgeConfig, ...]:
+def judges_of(config: JudgeAccess) -> tuple[JudgeConfig, ...]:
     """Return the judges that can be asked, the default one first; the folder of a local one with its whole path.
 
     Raises:
@@ -35,7 +35,7 @@ def canaries_of(config: Judges) -> str | None:
     return config.canaries or find_canaries(Path(config.config) if config.config else None)
 
 
-def limits_of(config: Judges) -> Limits:
+def limits_of(config: JudgeAccess) -> Limits:
     """Return what the run may spend on judges."""
     return Limits(calls=config.max_calls, cost_usd=config.max_cost)
 

@@ -13,24 +13,25 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Failed
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from leadline.flows.shared.form import FormModel
 from leadline.flows.triggers.prefect_events import failure_reason
 
 SHOWN = 4000
 """Characters of an event's payload that an artifact shows."""
 
 
-class Alert(BaseModel):
+class Alert(FormModel):
     """An event that somebody should look at."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(extra="ignore")
 
-    event: str = Field(description="Name of the event.", json_schema_extra={"position": 0})
-    resource: dict[str, str] = Field({}, description="Whom it is about.", json_schema_extra={"position": 1})
-    occurred: str = Field("", description="When, as ISO 8601.", json_schema_extra={"position": 2})
-    payload: dict[str, Any] = Field({}, description="What it says.", json_schema_extra={"position": 3})
-    related: list[dict[str, str]] = Field([], description="Who else is involved.", json_schema_extra={"position": 4})
+    event: str = Field(description="Name of the event.")
+    resource: dict[str, str] = Field({}, description="Whom it is about.")
+    occurred: str = Field("", description="When, as ISO 8601.")
+    payload: dict[str, Any] = Field({}, description="What it says.")
+    related: list[dict[str, str]] = Field([], description="Who else is involved.")
 
 
 def headline(alert: Alert) -> str:

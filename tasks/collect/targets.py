@@ -40,15 +40,13 @@ from leadline.evaluators.core.row import Json
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig, address_without_secrets
 from leadline.tasks.collect.replies import ReplyMap
 from leadline.tasks.collect.templates import check_template, variables_of, with_variables, with_version
+from leadline.tasks.runs.versions import VERSION_PATTERN
 
 KEY_VARIABLE: Final = "LEADLINE_MODEL_API_KEY"
 """Holds the API key of a model under test with an ``api_base`` that names no variable of its own."""
 
 PYTHON: Final = "python:"
 """Before the name of a callable, where a model is named in one text."""
-
-VERSION_PATTERN: Final = r"^[0-9A-Za-z][0-9A-Za-z._:+@-]*$"
-"""A version is put into addresses and model names."""
 
 _PER_CALL: Final = ("input_cost_per_token", "output_cost_per_token")
 _LARGEST: Final = 1024 * 1024

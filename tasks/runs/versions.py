@@ -39,6 +39,9 @@ BEAT_S: Final = 30.0
 SILENT_S: Final = 600.0
 """An owner on another host that said nothing for this long is given up."""
 
+VERSION_PATTERN: Final = r"^[0-9A-Za-z][0-9A-Za-z._:+@-]*$"
+"""Spelling of a version, which is put into addresses and model names."""
+
 RECORD: Final = "record.json"
 _NO_TAG: Final = re.compile(r"[^0-9A-Za-z_-]+")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, get_args
+from typing import Any
 
 import click
 import pytest
@@ -12,18 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.evaluators.core.errors import UsageError
-from leadline.flows.cli import evaluate_options as module
-from leadline.flows.cli.evaluate_options import evaluation_options, make_config, parse_params
+from leadline.flows.cli.evaluate import make_config
 from leadline.flows.cli.main import run
+from leadline.flows.cli.options import form_options, parse_params
 from leadline.flows.cli.session import Session, session_options
-from leadline.flows.evaluate.config import Dispatch, EvaluateConfig, FailOn, Models
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.shared.settings import FailOn, Models
 
 
 def config_of(*arguments: str) -> EvaluateConfig:
     made: list[EvaluateConfig] = []
 
     @click.command()
-    @evaluation_options
+    @form_options(EvaluateConfig)
     @session_options
     @click.pass_obj
     def command(session: Session, /, **options: Any) -> None:
@@ -32,13 +33,6 @@ def config_of(*arguments: str) -> EvaluateConfig:
     outcome = CliRunner().invoke(command, list(arguments), obj=Session(), catch_exceptions=False)
     assert outcome.exit_code == 0, outcome.output
     return made[0]
-
-
-def test_the_choices_are_those_of_the_flow() -> None:
-    assert set(module.FAIL_ON) == {severity.value for severity in FailOn}
-    assert set(module.DISPATCH) == {place.value for place in Dispatch}
-    assert get_args(Models.model_fields["splitter"].annotation) == module.SPLITTERS
-    assert get_args(Models.model_fields["precision"].annotation) == module.PRECISIONS
 
 
 def test_a_dataset_alone_gives_the_flows_own_defaults() -> None:

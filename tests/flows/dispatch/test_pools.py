@@ -13,8 +13,8 @@ from prefect.exceptions import ObjectNotFound
 from leadline.evaluators.core.base import Lane
 from leadline.flows.dispatch import pools
 from leadline.flows.dispatch.pools import NoWorkers, served
-from leadline.flows.evaluate.config import Dispatch
 from leadline.flows.prefect_server.resolve import Api
+from leadline.flows.shared.settings import Dispatch
 
 
 class Server:

@@ -20,7 +20,7 @@ from leadline.flows.dispatch.board import table
 from leadline.flows.dispatch.pools import NoWorkers, Pool
 from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, UNFIT
 from leadline.flows.dispatch.shards import Shards, ShardTimeouts, Stopped, WorkerLost
-from leadline.flows.evaluate.config import Dispatch
+from leadline.flows.shared.settings import Dispatch
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 

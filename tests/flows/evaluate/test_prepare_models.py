@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from leadline.evaluators.core.errors import ModelUnavailable
-from leadline.flows.evaluate.config import EvaluateConfig, Judges, Models
+from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import preview, settings_of
+from leadline.flows.shared.settings import Judges, Models
 from tests.support.models.fake_hub import model_files, write_folder
 
 

@@ -11,10 +11,11 @@ from pydantic import ValidationError
 from leadline.evaluators.core.errors import UsageError
 from leadline.flows.cli.main import run as leadline
 from leadline.flows.compare.config import CompareResult
-from leadline.flows.evaluate.config import EvaluateResult, FailOn
+from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.model_version.config import ModelVersionConfig, ModelVersionResult
 from leadline.flows.model_version.flow import decide, is_final, subject_of
 from leadline.flows.model_version.prepare import target_of
+from leadline.flows.shared.settings import FailOn
 from leadline.tasks.load import LoadedDataset
 
 Verdict = Literal["pass", "fail", "inconclusive"]

@@ -1,0 +1,132 @@
+"""Settings that several flows share: judges, local models, the store, and where and how strictly a run is scored."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, Final, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field
+
+from leadline.flows.shared.form import FormModel, OneOf, Option
+from leadline.tasks.load.formats.registry import format_choices
+
+_DEVICE: Final = re.compile(r"auto|cpu|cuda(:[0-9]{1,3})?|mps")
+
+Gate: TypeAlias = Literal["pass", "fail", "inconclusive"]
+
+
+class FailOn(StrEnum):
+    """The least severity of a problem that makes the gate fail."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    NEVER = "never"
+
+
+class Dispatch(StrEnum):
+    """Where chunks are scored."""
+
+    AUTO = "auto"
+    INLINE = "inline"
+    WORKERS = "workers"
+
+
+def _without_secrets(address: str) -> str:
+    """Refuse an address that could hold a key, before Prefect keeps it."""
+    from leadline.evaluators.judge.engine.judge_config import address_without_secrets
+
+    return address_without_secrets(address)
+
+
+def _model_without_secrets(name: str) -> str:
+    return _without_secrets(name) if name.startswith(("http://", "https://")) else name
+
+
+def _without_credentials(place: str | None) -> str | None:
+    if place and "://" in place and "@" in urlsplit(place).netloc:
+        raise ValueError("must hold no credentials: they come from the environment")
+    return place
+
+
+def _known_device(name: str) -> str:
+    if not _DEVICE.fullmatch(name):
+        raise ValueError(f"{name[:40]!r} is no device; there are auto, cpu, cuda, cuda:N (such as cuda:0) and mps")
+    return name
+
+
+StorePlace: TypeAlias = Annotated[str | None, AfterValidator(_without_credentials)]
+"""Where a store is: a folder or an address, which Prefect keeps with a run's parameters, so without credentials."""
+
+FormatName: TypeAlias = Annotated[str, OneOf(format_choices, "dataset format")]
+"""Name of a dataset format, or ``auto`` for the one that recognises the file."""
+
+ServerAddress: TypeAlias = Annotated[str, AfterValidator(_without_secrets)]
+"""Address of an OpenAI-compatible server, without credentials for the same reason."""
+
+ModelName: TypeAlias = Annotated[str, AfterValidator(_model_without_secrets)]
+"""A LiteLLM name, the address of an endpoint, or a Python callable, as models under test are named."""
+
+Device: TypeAlias = Annotated[str, AfterValidator(_known_device)]
+"""How a device is spelt; whether a machine has it is for the worker to see that scores there."""
+
+
+class Models(FormModel):
+    """Local models and text handling."""
+
+    embedder: Annotated[str | None, Option(metavar="ID|PATH|offline")] = Field(
+        None,
+        description="Embedder for every evaluator: a Hugging Face id, a directory, or 'offline'. Default: each "
+        "evaluator's own.",
+    )
+    device: Device = Field("auto", description="Device of local models: auto, cpu, cuda, cuda:N or mps.")
+    precision: Literal["auto", "float32", "float16", "bfloat16"] = Field("auto", description="Number format of models.")
+    allow_download: Annotated[bool, Option("--allow-download/--no-allow-download")] = Field(
+        False, description="Fetch missing weights while scoring."
+    )
+    language: Annotated[str, Option(metavar="CODE")] = Field(
+        "en", min_length=2, max_length=8, description="Language of the texts (ISO 639-1), for sentence splitting."
+    )
+    splitter: Literal["auto", "punkt", "rules"] = Field("auto", description="Sentence splitter.")
+    allow_pickle: Annotated[bool, Option("--allow-pickle/--no-allow-pickle")] = Field(
+        False,
+        description="Load pickled weights where a model has no safetensors. They can run any code: only from authors "
+        "you trust.",
+    )
+
+
+class JudgeAccess(FormModel):
+    """Who is asked, and what it may cost. API keys come from the environment of whoever asks."""
+
+    model: Annotated[str | None, Option("--judge", metavar="MODEL")] = Field(
+        None,
+        max_length=500,
+        description="Judge: a LiteLLM model name, or a judge of leadline.toml. Default: $LEADLINE_JUDGE, or the "
+        "default one of leadline.toml.",
+    )
+    api_base: Annotated[ServerAddress | None, Option("--judge-api-base", metavar="URL")] = Field(
+        None,
+        description="Address of the judge's OpenAI-compatible server. Default: $LEADLINE_JUDGE_API_BASE, or the "
+        "provider's.",
+    )
+    config: Annotated[str | None, Option("--judge-config", metavar="FILE")] = Field(
+        None, description="File with named judges. Default: leadline.toml, if there is one."
+    )
+    max_calls: Annotated[int | None, Option(metavar="N")] = Field(
+        None, ge=0, description="Judge calls that the run may make. Default: no limit."
+    )
+    max_cost: Annotated[float | None, Option(metavar="USD")] = Field(
+        None, ge=0, description="US dollars that the run may spend on judges. Default: no limit."
+    )
+
+
+class Judges(JudgeAccess):
+    """Who judges, how often, and what it may cost. API keys come from the environment of whoever asks."""
+
+    trials: int = Field(1, ge=1, le=50, description="How often each row is judged.")
+    canaries: Annotated[str | None, Option(metavar="FILE")] = Field(
+        None,
+        description="File of rows with known verdicts; a chunk whose judge fails them is left unscored. Default: the "
+        "one that leadline.toml names, if it does.",
+    )
