@@ -1,4 +1,4 @@
-"""Writes the pages that are made of the program: evaluators, errors, table of dataset formats. Run: ``make docs``."""
+"""Writes the pages made of the program: evaluators, errors, settings, dataset formats. Run: ``make docs``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,25 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from leadline.evaluators.core.base import Evaluator, describe
 from leadline.evaluators.core.error_codes import AREAS, ErrorCode
 from leadline.evaluators.core.registry import ENTRY_POINTS, all_evaluators
+from leadline.flows.cli.check_version import OPTIONS
+from leadline.flows.collect.config import CollectConfig
+from leadline.flows.compare.config import CompareConfig
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.generate.config import GenerateConfig
+from leadline.flows.model_version.config import ModelVersionConfig
+from leadline.flows.perturb.config import PerturbConfig
+from leadline.flows.shared.form import FormModel, Setting, settings_in
 from leadline.tasks.load.formats.registry import all_formats
 
 HERE = Path(__file__).parent
+FORMS: dict[str, type[FormModel]] = {
+    "evaluate": EvaluateConfig,
+    "collect": CollectConfig,
+    "check-version": ModelVersionConfig,
+    "compare": CompareConfig,
+    "generate": GenerateConfig,
+    "perturb": PerturbConfig,
+}
 
 
 def _environment() -> Environment:
@@ -61,6 +77,34 @@ def format_table() -> str:
     return f"<!-- formats: written by make docs -->\n{head}{''.join(lines)}<!-- end of formats -->"
 
 
+def settings_page() -> str:
+    """Return the page of all commands' settings."""
+    forms = [
+        {
+            "command": command,
+            "about": inspect.cleandoc(model.__doc__ or "").replace("``", "`"),
+            "settings": [_line_of(command, setting) for setting in settings_in(model)],
+        }
+        for command, model in FORMS.items()
+    ]
+    return _environment().get_template("settings.md.jinja").render(forms=forms).strip() + "\n"
+
+
+def _line_of(command: str, setting: Setting) -> dict[str, str]:
+    """Return a setting's line: its name, its option or argument, its default and what it is for."""
+    text, _, default = (setting.field.description or "").partition(" Default: ")
+    plain = getattr(setting.default, "value", setting.default)
+    if setting.field.is_required():
+        default = "required"
+    elif not default and plain not in (None, "", (), {}):
+        default = f"`{str(plain).lower() if isinstance(plain, bool) else plain}`"
+    spelt = setting.option.metavar if setting.option and not setting.flags else ", ".join(setting.flags)
+    if command == "check-version" and setting.path not in (*OPTIONS, "store"):
+        spelt = f"--set {setting.path}=…"
+    columns = {"name": setting.path, "option": spelt or "", "default": default.rstrip("."), "text": text}
+    return {name: value.replace("|", "\\|") for name, value in columns.items()}
+
+
 def main() -> None:
     """Write the pages and the table of formats, and remove the pages of evaluators that are gone."""
     (HERE / "errors.md").write_text(errors_page(), encoding="utf-8")
@@ -68,6 +112,7 @@ def main() -> None:
     text = datasets.read_text(encoding="utf-8")
     table = re.compile(r"<!-- formats: .*?<!-- end of formats -->", re.DOTALL)
     datasets.write_text(table.sub(lambda _: format_table(), text), encoding="utf-8")
+    (HERE / "settings.md").write_text(settings_page(), encoding="utf-8")
     folder = HERE / "evaluators"
     folder.mkdir(exist_ok=True)
     current = pages()

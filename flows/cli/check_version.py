@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 REJECTED: Final = 1
 _KEPT: Final = "Interrupted. Answers and scores are kept: the same command goes on from there."
-_OPTIONS: Final = frozenset(
+OPTIONS: Final = frozenset(
     {"model", "version", "suite", "target.file", "target.model", "target.api_base", "answers", "evaluator_suite"}
     | {"evaluators", "judges.model", "judges.api_base", "fail_on", "margin", "baseline", "again", "output"}
 )
@@ -27,7 +27,7 @@ _OPTIONS: Final = frozenset(
 
 
 @click.command("check-version")
-@form_options(ModelVersionConfig, only=_OPTIONS)
+@form_options(ModelVersionConfig, only=OPTIONS)
 @click.option(
     "--set", "settings", multiple=True, metavar="FIELD=VALUE", help="Another field of the flow's form; repeatable."
 )

@@ -134,8 +134,8 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         if session.debug:
             traceback.print_exc()
-        context = error.ctx if isinstance(error, click.UsageError) else None
-        hint = f" See: {context.command_path} --help" if context else ""
+        wrong_usage = error.ctx if isinstance(error, click.UsageError) else None
+        hint = f" See: {wrong_usage.command_path} --help" if wrong_usage else ""
         say(f"Error: {' '.join(error.format_message().split())}{hint}", always=True)
         return error.exit_code
     except LeadlineError as error:

@@ -109,7 +109,7 @@ def _parameter(setting: Setting) -> Callable[[F], F]:
         nargs = -1 if many else 1
         return click.argument(name, type=_type(setting), nargs=nargs, required=True, metavar=metavar or name.upper())
     if kind is bool:
-        on = {} if "/" in flags[-1] else {"is_flag": True, "flag_value": True, "type": click.BOOL}
+        on: dict[str, Any] = {} if "/" in flags[-1] else {"is_flag": True, "flag_value": True, "type": click.BOOL}
         return click.option(*flags, name, default=None, help=_help(setting), **on)
     return click.option(
         *flags, name, type=_type(setting), multiple=many, metavar=metavar, help=_help(setting, many=many)

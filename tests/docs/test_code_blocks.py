@@ -27,6 +27,7 @@ from leadline.evaluators.judge.engine.choice import find_judges
 from leadline.evaluators.judge.yaml_evaluators import evaluator_from
 from leadline.flows.cli.main import cli
 from leadline.flows.deploy.file import Schedule
+from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.triggers.webhook_payloads import read_choice
 from leadline.tasks.collect.targets import read_targets
 from leadline.tasks.load.dataset import load_dataset
@@ -133,6 +134,8 @@ def test_toml_blocks_are_read(block: Block, tmp_path: Path) -> None:
     elif "body" in document:
         file.write_text(f'[[model]]\nkey = "app"\nurl = "http://localhost:8080/answer"\n{block.text}', encoding="utf-8")
         assert read_targets(file)
+    elif "evaluate" in document:
+        assert EvaluateConfig.model_validate({"dataset": "d.json"} | document["evaluate"])
     else:
         assert document.keys() == {"project"}
 

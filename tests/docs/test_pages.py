@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.build import errors_page, pages
+from docs.build import errors_page, pages, settings_page
 
 ROOT = Path(__file__).parents[2]
 MARKDOWN = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.md")])
@@ -20,6 +20,10 @@ def test_every_evaluator_has_a_current_page() -> None:
 
 def test_the_page_on_errors_is_current() -> None:
     assert (ROOT / "docs" / "errors.md").read_text(encoding="utf-8") == errors_page(), "run: make docs"
+
+
+def test_the_page_of_settings_is_current() -> None:
+    assert (ROOT / "docs" / "settings.md").read_text(encoding="utf-8") == settings_page(), "run: make docs"
 
 
 @pytest.mark.parametrize("page", MARKDOWN, ids=lambda path: path.name)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,12 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.settings import Settings
 from leadline.flows.cli.evaluate import make_config
 from leadline.flows.cli.main import run
 from leadline.flows.cli.options import form_options, parse_params
 from leadline.flows.cli.session import Session, session_options
+from leadline.flows.collect.config import CollectConfig
+from leadline.flows.compare.config import CompareConfig
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.shared.settings import FailOn, Models
+from leadline.flows.generate.config import GenerateConfig
+from leadline.flows.model_version.config import ModelVersionConfig
+from leadline.flows.perturb.config import PerturbConfig
+from leadline.flows.shared.form import FormModel
+from leadline.flows.shared.settings import FailOn, Judges, Models
 
 
 def config_of(*arguments: str) -> EvaluateConfig:
@@ -87,6 +96,79 @@ def test_every_option_arrives() -> None:
         output="out",
         store="S",
     )
+
+
+@pytest.fixture
+def settings_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "leadline.toml"
+
+
+def test_leadline_toml_gives_defaults_and_the_command_line_wins(settings_file: Path) -> None:
+    settings_file.write_text(
+        '[evaluate]\nsuite = "rules"\nevaluators = ["bleu"]\nfail_on = "high"\nparams.bleu = {a = 1, b = 2}\n'
+        "[evaluate.judges]\nmax_cost = 2\ntrials = 3\n[evaluate.models]\nallow_download = true\n"
+    )
+    in_file = EvaluateConfig(
+        dataset="d.json",
+        suite="rules",
+        evaluators=("bleu",),
+        fail_on=FailOn.HIGH,
+        params={"bleu": {"a": 1, "b": 2}},
+        judges=Judges(max_cost=2, trials=3),
+        models=Models(allow_download=True),
+    )
+    assert config_of("d.json") == in_file
+    given = ("-e", "rouge", "--fail-on", "never", "--param", "bleu.a=5", "--trials", "1", "--no-allow-download")
+    assert config_of("d.json", *given) == in_file.model_copy(
+        update={
+            "evaluators": ("rouge",),
+            "fail_on": FailOn.NEVER,
+            "params": {"bleu": {"a": 5, "b": 2}},
+            "judges": Judges(max_cost=2),
+            "models": Models(),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            '[evaluate]\nfail_onn = "high"',
+            "leadline.toml, [evaluate] fail_onn: there is no such field; did you mean fail_on?",
+        ),
+        ("[evaluate.judges]\ntrial = 2", "[evaluate] judges.trial: there is no such field; did you mean trials?"),
+        ("[evaluate]\nmin_coverage = 2", "[evaluate] min_coverage: 2 is not allowed; it must be at most 1."),
+        ("[evaluate]\njudges = 2", "[evaluate] judges: 2 is not a mapping"),
+        ("evaluate = 3", "leadline.toml: evaluate is a table."),
+        ("[evaluate", "leadline.toml cannot be read"),
+    ],
+)
+def test_what_leadline_toml_has_wrong_is_refused_with_its_place(
+    settings_file: Path, text: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings_file.write_text(text)
+    for command in ("evaluate", "plan"):
+        assert run([command, "d.json"]) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "form", [EvaluateConfig, CollectConfig, ModelVersionConfig, CompareConfig, GenerateConfig, PerturbConfig]
+)
+def test_the_order_of_a_form_is_that_of_its_fields(form: type[FormModel]) -> None:
+    properties = form.model_json_schema()["properties"]
+    assert {name: field["position"] for name, field in properties.items()} == {
+        name: position for position, name in enumerate(form.model_fields)
+    }
+    assert all(len(field.description or "") > 8 for field in form.model_fields.values())
+
+
+def test_every_setting_of_models_is_one_that_evaluators_see() -> None:
+    assert set(Models.model_fields) <= {field.name for field in fields(Settings)}
 
 
 def test_a_value_that_the_flow_refuses_is_a_usage_error() -> None:
