@@ -10,7 +10,8 @@ from pydantic import BaseModel, ValidationError
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.refusal import refusals_of
-from leadline.flows.compare.config import CompareConfig, run_comparison
+from leadline.flows.compare.config import CompareConfig
+from leadline.flows.compare.prepare import run_comparison
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import settings_of
 from leadline.flows.prefect_server.resolve import ensure_api
