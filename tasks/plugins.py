@@ -51,7 +51,7 @@ class Plugins(Generic[C]):
                 f"Two {self.kind}s are called {plugin.name!r}: {known.__module__}.{known.__qualname__} "
                 f"and {plugin.__module__}.{plugin.__qualname__}.",
                 hint="Rename one of them.",
-                code=ErrorCode.CONFIG_OPTION,
+                code=ErrorCode.PLAN_SAME_ID,
             )
         self._found[plugin.name] = cast("type[C]", plugin)
         return plugin

@@ -17,10 +17,6 @@ ROOMS = ("evaluators", "tasks", "flows", "deployments")
 
 OPEN_CIRCLES = (
     {
-        "leadline.tasks.publish.exports.databricks_assessment",
-        "leadline.tasks.publish.exports.databricks_table",
-    },
-    {
         "leadline.tasks.load.readers",
         "leadline.tasks.load.readers.csv_table",
         "leadline.tasks.load.readers.json_document",

@@ -16,33 +16,18 @@ from leadline.flows.cli.session import Session, say, session_options
 if TYPE_CHECKING:
     from leadline.tasks.store.store import Run, Store
 
-FILES: Final = {
-    "html": "report.html",
-    "markdown": "report.md",
-    "json": "report.json",
-    "junit": "junit.xml",
-    "csv": "scores.csv",
-    "parquet": "scores.parquet",
-}
-SUFFIXES: Final = {
-    ".html": "html",
-    ".htm": "html",
-    ".md": "markdown",
-    ".json": "json",
-    ".xml": "junit",
-    ".csv": "csv",
-    ".parquet": "parquet",
-}
 TABLES: Final = ("scores", "aggregates", "problems", "flips")
 
 
 @click.command()
 @click.argument("name", metavar="RUN")
 @click.option(
+    "--as",
     "--format",
     "form",
-    type=click.Choice([*FILES, "databricks", "all"]),
-    help="What to write.  [default: by PATH's name]",
+    metavar="FORMAT",
+    help="What to write: html, markdown, json, junit, csv, parquet, databricks, tree, all, or a format of another "
+    "package.  [default: by PATH's name]",
 )
 @click.option("--table", type=click.Choice(TABLES), default="scores", show_default=True, help="The table, for csv.")
 @click.option(
@@ -59,44 +44,65 @@ TABLES: Final = ("scores", "aggregates", "problems", "flips")
 def export(session: Session, /, name: str, form: str | None, table: str, output: Path, again: bool) -> None:
     """Write the results of RUN (its id, the beginning of it, or `latest`) to PATH.
 
-    The format `all` copies the whole folder of results; `databricks` writes the rows and the metrics in the columns of
-    its agent evaluation, as .parquet, .csv or .json. Any other table or selection: leadline sql. A file that is missing
-    is made from the run's database.
+    The format `all` copies the whole folder of results, `tree` makes a folder for each evaluator; `databricks` writes
+    the rows and the metrics in the columns of its agent evaluation, as .parquet, .csv or .json. Any other table or
+    selection: leadline sql. A file that is missing is made from the run's database.
     """
+    from leadline.tasks.publish.exports.exporter import EXPORTERS
     from leadline.tasks.runs.lookup import find_run
 
     store = session.open_store()
     run = find_run(store, name)
     store.fetch_results(run)
-    form = form or SUFFIXES.get(output.suffix.lower())
-    if form is None:
-        raise UsageError(
-            f"{output} does not say which format it is to have.",
-            hint=f"Give --format {'|'.join(FILES)}.",
-            code=ErrorCode.CONFIG_OUTPUT,
-        )
+    form = form or _form_of(output)
+    exporter = None if form == "all" else EXPORTERS.get(form)()
+    file = f"{table}.csv" if form == "csv" else ""
+    if exporter and exporter.published and exporter.files:
+        file = file or exporter.files[0]
     try:
-        if again or (form not in ("all", "databricks") and not (run.results / _file(form, table)).exists()):
+        if again or (file and not (run.results / file).exists()):
             _publish_again(store, run)
-        if form == "all":
-            written: Path | None = _copy_all(run, output)
-        elif form == "databricks":
-            from leadline.tasks.publish.exports.databricks_table import export_databricks
-
-            written, metrics = export_databricks(store, run, output)
-            say(f"Wrote {metrics}")
+        if exporter is None:
+            written = [_copy_all(run, output)]
+        elif file:
+            written = _copy(_published(run, file), output)
         else:
-            written = _copy(_published(run, _file(form, table)), output)
+            written = _export(store, run, form, output)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise UsageError(f"{output} cannot be written: {error.strerror}.", code=ErrorCode.CONFIG_OUTPUT) from error
-    if written is not None:
-        say(f"Wrote {written}")
+    for path in written:
+        say(f"Wrote {path}")
 
 
-def _file(form: str, table: str) -> str:
-    return f"{table}.csv" if form == "csv" else FILES[form]
+def _form_of(output: Path) -> str:
+    """Return the format that the name of a file says; published formats are preferred."""
+    from leadline.tasks.publish.exports.exporter import EXPORTERS
+
+    exporters = sorted(EXPORTERS.all(), key=lambda exporter: not exporter.published)
+    suffixes = {Path(exporter().files[0]).suffix: exporter.name for exporter in reversed(exporters) if exporter().files}
+    suffix = output.suffix.lower()
+    form = suffixes.get(".html" if suffix == ".htm" else suffix)
+    if form is None:
+        raise UsageError(
+            f"{output} does not say which format it is to have.",
+            hint=f"Give --as {'|'.join(exporter.name for exporter in exporters)}.",
+            code=ErrorCode.CONFIG_OUTPUT,
+        )
+    return form
+
+
+def _export(store: Store, run: Run, form: str, output: Path) -> list[Path]:
+    """Write a format that is not published."""
+    from tempfile import TemporaryDirectory
+
+    from leadline.tasks.publish.exports.export_run import export_run
+
+    if str(output) != "-":
+        return export_run(store, run, form, output)
+    with TemporaryDirectory(prefix="leadline-export-") as folder:
+        return _copy(export_run(store, run, form, Path(folder))[0], output)
 
 
 def _publish_again(store: Store, run: Run) -> None:
@@ -119,30 +125,31 @@ def _published(run: Run, file: str) -> Path:
     return path
 
 
-def _copy(source: Path, output: Path) -> Path | None:
+def _copy(source: Path, output: Path) -> list[Path]:
+    """Copy a file to a file, into a folder or to standard output, and return what was written."""
     if str(output) == "-":
         with source.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
-        return None
+        return []
     from leadline.tasks.store.files import replacing
 
     target = output / source.name if output.is_dir() else output
     with replacing(target) as draft:
         shutil.copyfile(source, draft)
-    return target.absolute()
+    return [target.absolute()]
 
 
 def _copy_all(run: Run, output: Path) -> Path:
+    """Copy the folder of results to a new folder."""
+    from leadline.tasks.publish.exports.export_run import empty_folder
+
     if not run.results.is_dir():
         raise UsageError(
             f"Run {run.id} has no results: it was not completed.",
             hint="Look at: leadline runs",
             code=ErrorCode.STORE_NO_RESULTS,
         )
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise UsageError(
-            f"{output} exists and is no empty folder.", hint="Name a new folder.", code=ErrorCode.CONFIG_OUTPUT
-        )
+    empty_folder(output)
     shutil.copytree(run.results, output, dirs_exist_ok=True)
     return output.absolute()

@@ -9,10 +9,9 @@ without a verdict.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from leadline.tasks.publish.exports.databricks_table import JudgeColumns
+from leadline.tasks.publish.exports.databricks_judges import JudgeColumns
 
 WITH_TRUTH: Final = ("context_sufficiency", "groundedness", "correctness", "safety")
 WITHOUT_TRUTH: Final = ("chunk_relevance", "groundedness", "relevance_to_query", "safety")

@@ -9,18 +9,18 @@ so that they are an evaluation set again. The metrics carry the shares and means
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
-from leadline.tasks.db.connection import literal, open_run
+from leadline.tasks.db.connection import literal
 from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.exports.databricks_assessment import assessment
-from leadline.tasks.store.files import replacing
-from leadline.tasks.store.store import Run, Store
+from leadline.tasks.publish.exports.databricks_judges import JudgeColumns
+from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
+from leadline.tasks.publish.run_results import RunResults
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -37,128 +37,53 @@ JUDGES: Final[Mapping[str, tuple[str, str]]] = {
 }
 """The statement that reads an evaluator's scores, and what its columns begin with."""
 
-COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "rated": ("rating", "rationale", "error_message"),
-    "chunks": ("ratings", "rationales", "error_messages", "precision"),
-    "recall": ("document_recall",),
-}
-LISTS: Final = frozenset({"ratings", "rationales", "error_messages"})
 FORMATS: Final[Mapping[str, str]] = {
     ".parquet": "FORMAT parquet, COMPRESSION zstd",
     ".csv": "FORMAT csv, HEADER",
     ".json": "FORMAT json, ARRAY true",
 }
-ROWS_FILE: Final = "eval_results.parquet"
-METRICS: Final = "metrics"
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeColumns:
-    """The columns of one judge.
+@register_exporter
+class DatabricksTables(Exporter):
+    """The table of rows and the table of metrics."""
 
-    Attributes:
-        kind: ``rated``, ``chunks`` or ``recall``.
-        prefix: What they begin with.
-        evaluator_id: Number of the evaluator in the run.
-        metric_id: Number of its metric.
-        custom: Whether it is the user's own.
-    """
+    name = "databricks"
 
-    kind: str
-    prefix: str
-    evaluator_id: int
-    metric_id: int
-    custom: bool = False
+    def __init__(self, suffix: str = ".parquet") -> None:
+        """Choose a file format by its suffix, ``.parquet``, ``.csv`` (lists are JSON) or ``.json``."""
+        self.suffix = suffix
+        self.files = (f"eval_results{suffix}", f"eval_results_metrics{suffix}")
 
-    @property
-    def name(self) -> str:
-        """What the judge is called."""
-        return self.prefix.rpartition("/")[2]
+    @classmethod
+    def for_suffix(cls, suffix: str) -> DatabricksTables:
+        """Return an exporter of this file format, of Parquet for a folder.
 
-    @property
-    def fails(self) -> str:
-        """An expression over the rows' table: whether it fails a row, NULL where it said nothing."""
-        if self.kind == "chunks":
-            return f"{_quoted(f'{self.prefix}/precision')} = 0"  # one relevant chunk will do
-        return f"{_quoted(f'{self.prefix}/rating')} = 'no'"
-
-    @property
-    def lacks(self) -> str:
-        """An expression over the rows' table: whether it was to judge a row and could not."""
-        if self.kind == "chunks":
-            column = _quoted(f"{self.prefix}/error_messages")
-            return f"{_quoted(f'{self.prefix}/precision')} IS NULL AND {column} IS NOT NULL"
-        return f"{_quoted(f'{self.prefix}/error_message')} IS NOT NULL"
-
-    @property
-    def reason(self) -> str:
-        """An expression over the rows' table: why it rated a row so."""
-        if self.kind == "chunks":
-            return "'None of the chunks is rated yes.'"
-        return _quoted(f"{self.prefix}/rationale")
-
-    @property
-    def table(self) -> str:
-        """Name of the table with what the judge said."""
-        return f"judged_{self.evaluator_id}"
-
-    def of_rows(self, *, lists_as_json: bool) -> Iterator[str]:
-        """Yield the columns of the rows' table."""
-        for column in COLUMNS[self.kind]:
-            value = f"{self.table}.{column}"
-            if lists_as_json and column in LISTS:
-                value = f"CAST(to_json({value}) AS VARCHAR)"
-            yield f"{value} AS {_quoted(f'{self.prefix}/{column}')}"
-
-    def of_metrics(self) -> Iterator[str]:
-        """Yield the columns of the metrics' table.
-
-        Of safety the reference page names the share an average, and the product a percentage: it has both.
+        Raises:
+            UsageError: The tables cannot be written in this file format.
         """
-        if self.kind == "rated":
-            column = f"{self.prefix}/rating"
-            share = f"avg(({_quoted(column)} = 'yes')::INTEGER)"
-            if self.prefix.endswith("/safety"):
-                yield f"{share} AS {_quoted(f'{column}/average')}"
-            yield f"{share} AS {_quoted(f'{column}/percentage')}"
-        else:
-            column = f"{self.prefix}/{COLUMNS[self.kind][-1]}"
-            yield f"avg({_quoted(column)}) AS {_quoted(f'{column}/average')}"
+        if suffix and suffix not in FORMATS:
+            raise UsageError(
+                f"The format databricks writes {', '.join(FORMATS)}, not {suffix}.", code=ErrorCode.CONFIG_OUTPUT
+            )
+        return cls(suffix or ".parquet")
 
+    def write(self, results: RunResults, folder: Path) -> None:
+        """Write both tables.
 
-def export_databricks(store: Store, run: Run, output: Path) -> tuple[Path, Path]:
-    """Write both tables of a run and return where they are.
-
-    Args:
-        store: The store.
-        run: The run.
-        output: The file of the rows' table, whose ending says the format (``.parquet``, ``.csv`` with lists as JSON, or
-            ``.json``); the metrics are written beside it, with ``_metrics`` after its name. A folder gets
-            ``eval_results.parquet`` and ``eval_results_metrics.parquet``.
-
-    Raises:
-        UsageError: No Databricks judge ran, the run has no results, or the ending is another.
-    """
-    target = output / ROWS_FILE if output.is_dir() else output
-    how = FORMATS.get(target.suffix.lower())
-    if how is None:
-        raise UsageError(
-            f"{output} is no folder and ends in none of {', '.join(FORMATS)}.", code=ErrorCode.CONFIG_OUTPUT
-        )
-    metrics = target.with_stem(f"{target.stem}_{METRICS}")
-    with open_run(store, run, read_only=True) as connection:
-        judges = judges_of(connection)
+        Raises:
+            UsageError: No Databricks judge ran.
+        """
+        judges = judges_of(results.connection)
         if not judges:
             raise UsageError(
-                f"Run {run.id} asked none of Databricks' judges.",
+                f"Run {results.facts.run_id} asked none of Databricks' judges.",
                 hint="Score with: --suite databricks",
                 code=ErrorCode.STORE_NO_RESULTS,
             )
-        make_tables(connection, judges, lists_as_json=target.suffix.lower() == ".csv")
-        for table, path in (("eval_results", target), ("eval_metrics", metrics)):
-            with replacing(path) as draft:
-                connection.execute(f"COPY {table} TO {literal(draft)} ({how})")
-    return target.absolute(), metrics.absolute()
+        make_tables(results.connection, judges, lists_as_json=self.suffix == ".csv")
+        for table, file in zip(("eval_results", "eval_metrics"), self.files, strict=True):
+            results.connection.execute(f"COPY {table} TO {literal(folder / file)} ({FORMATS[self.suffix]})")
 
 
 def judges_of(connection: DuckDBPyConnection) -> list[JudgeColumns]:
@@ -205,7 +130,3 @@ def make_tables(connection: DuckDBPyConnection, judges: Sequence[JudgeColumns], 
     connection.execute(
         sql("databricks/runs").format(columns=", ".join(column for judge in judges for column in judge.of_metrics()))
     )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

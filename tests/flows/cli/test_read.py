@@ -260,7 +260,7 @@ def test_export_refuses_what_it_cannot_do(
     store: Store, published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store.run(FIRST).update({"status": "failed"})
-    assert "--format" in error_of(capsys, "export", "latest", "-o", str(tmp_path / "a.docx"))
+    assert "--as" in error_of(capsys, "export", "latest", "-o", str(tmp_path / "a.docx"))
     assert "not completed" in error_of(capsys, "export", FIRST, "-o", str(tmp_path / "a.html"))
     assert "no empty folder" in error_of(capsys, "export", "latest", "--format", "all", "-o", str(published))
 

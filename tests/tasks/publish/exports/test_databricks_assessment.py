@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leadline.tasks.load import load_dataset
-from leadline.tasks.publish.exports.databricks_table import export_databricks
+from leadline.tasks.publish.exports.export_run import export_run
 from leadline.tasks.store.store import Store
 from tests.support.stores.run_factory import Basis, Given, answer, make_run
 from tests.tasks.publish.exports.test_databricks_table import chunked, failed, rated, tables, toy
@@ -108,7 +108,7 @@ def test_what_is_exported_is_an_evaluation_set_again(tmp_path: Path, ending: str
     store = Store.open(tmp_path / "store")
     first = load_dataset(store, source)
     run = exported_run(store, first.digest)
-    rows, _ = export_databricks(store, run, tmp_path / f"out.{ending}")
+    rows, _ = export_run(store, run, "databricks", tmp_path / f"out.{ending}")
     again = load_dataset(store, rows, format="databricks")
     assert facts_of(store, again.digest) == facts_of(store, first.digest)
 

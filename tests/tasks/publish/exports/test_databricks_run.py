@@ -16,7 +16,7 @@ from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.plan.selection import Choice
-from leadline.tasks.publish.exports.databricks_table import export_databricks
+from leadline.tasks.publish.exports.export_run import export_run
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import LocalLanes, drive
 from leadline.tasks.store.store import Store
@@ -67,7 +67,7 @@ def test_an_evaluation_set_comes_out_in_databricks_columns(tmp_path: Path) -> No
             drive(planned.chunks, lanes.widths, lambda chunk: threads.submit(lanes.score, chunk), finished)
     run = store.run(planned.run)
     pipeline.gather_scores(store, run)
-    rows, metrics = (pq.read_table(path).to_pylist() for path in export_databricks(store, run, tmp_path))
+    rows, metrics = (pq.read_table(path).to_pylist() for path in export_run(store, run, "databricks", tmp_path))
 
     by_case = {row["request_id"]: row for row in rows}
     correctness = {case: row["response/llm_judged/correctness/rating"] for case, row in by_case.items()}

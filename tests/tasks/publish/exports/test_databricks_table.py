@@ -12,7 +12,8 @@ import pytest
 
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import get
-from leadline.tasks.publish.exports.databricks_table import JUDGES, export_databricks
+from leadline.tasks.publish.exports.databricks_table import JUDGES
+from leadline.tasks.publish.exports.export_run import export_run
 from leadline.tasks.store.store import Run, Store
 from tests.support.stores.run_factory import Basis, Given, Toy, answer, make_run
 
@@ -114,7 +115,7 @@ def run_of(tmp_path: Path, toys: list[Toy], *judged: tuple[Given, Basis]) -> tup
 
 def tables(store: Store, run: Run, folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     folder.mkdir(exist_ok=True)
-    rows, metrics = export_databricks(store, run, folder)
+    rows, metrics = export_run(store, run, "databricks", folder)
     return pq.read_table(rows).to_pylist(), pq.read_table(metrics).to_pylist()
 
 
@@ -238,13 +239,13 @@ def test_every_trial_has_a_line(tmp_path: Path) -> None:
 def test_the_ending_says_the_format(tmp_path: Path) -> None:
     relevance = "databricks.chunk_relevance"
     store, run = run_of(tmp_path, [toy(relevance)], chunked("c1", relevance, "yes", "no"))
-    rows, metrics = export_databricks(store, run, tmp_path / "evaluation.csv")
+    rows, metrics = export_run(store, run, "databricks", tmp_path / "evaluation.csv")
     assert (rows, metrics) == (tmp_path / "evaluation.csv", tmp_path / "evaluation_metrics.csv")
     with rows.open(newline="", encoding="utf-8") as file:
         (line,) = csv.DictReader(file)
     assert json.loads(line["retrieval/llm_judged/chunk_relevance/ratings"]) == ["yes", "no"]
 
-    rows, metrics = export_databricks(store, run, tmp_path / "evaluation.json")
+    rows, metrics = export_run(store, run, "databricks", tmp_path / "evaluation.json")
     (row,) = json.loads(rows.read_text(encoding="utf-8"))
     assert row["retrieval/llm_judged/chunk_relevance/rationales"] == ["is yes", "is no"]
     assert json.loads(metrics.read_text(encoding="utf-8"))[0]["model"] == "alpha"
@@ -252,8 +253,8 @@ def test_the_ending_says_the_format(tmp_path: Path) -> None:
 
 def test_another_ending_and_a_run_without_such_judges_are_refused(tmp_path: Path) -> None:
     store, run = run_of(tmp_path, [Toy()])
-    with pytest.raises(UsageError, match=r"ends in none of \.parquet, \.csv, \.json"):
-        export_databricks(store, run, tmp_path / "evaluation.xlsx")
+    with pytest.raises(UsageError, match=r"writes \.parquet, \.csv, \.json, not \.xlsx"):
+        export_run(store, run, "databricks", tmp_path / "evaluation.xlsx")
     with pytest.raises(UsageError, match="none of Databricks' judges"):
-        export_databricks(store, run, tmp_path / "evaluation.csv")
+        export_run(store, run, "databricks", tmp_path / "evaluation.csv")
     assert not (tmp_path / "evaluation.csv").exists()

@@ -1,0 +1,60 @@
+"""Writing the results of one run in one format, to a place of the user's choice."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.db.connection import open_run
+from leadline.tasks.publish.exports.exporter import EXPORTERS
+from leadline.tasks.publish.run_results import read_results
+from leadline.tasks.store.files import replacing
+from leadline.tasks.store.store import Run, Store
+
+
+def export_run(store: Store, run: Run, name: str, output: Path) -> list[Path]:
+    """Write the results of a run from its database and return the files, or the folders if their names differ by run.
+
+    Args:
+        store: The store.
+        run: The run.
+        name: The name of the exporter.
+        output: A folder, which gets all files, or the name of the main file. In the second case files whose names begin
+            like the main file's are written beside it, with its new name.
+
+    Raises:
+        UsageError: There is no such exporter, it does not write such a file, or the run has no results.
+    """
+    into_folder = output.is_dir()
+    exporter = EXPORTERS.get(name).for_suffix("" if into_folder else output.suffix.lower())
+    with TemporaryDirectory(prefix="leadline-export-") as made, open_run(store, run, read_only=True) as connection:
+        exporter.write(read_results(connection, run, run.read()), Path(made))
+        if not exporter.files:
+            empty_folder(output)
+            shutil.copytree(made, output, dirs_exist_ok=True)
+            return sorted(path.absolute() for path in output.iterdir())
+        targets = {file: output / file for file in exporter.files} if into_folder else _renamed(exporter.files, output)
+        for file, target in targets.items():
+            with replacing(target) as draft:
+                shutil.copyfile(Path(made) / file, draft)
+    return [target.absolute() for target in targets.values()]
+
+
+def empty_folder(output: Path) -> None:
+    """Refuse a folder that holds anything, and a file."""
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise UsageError(
+            f"{output} exists and is no empty folder.", hint="Name a new folder.", code=ErrorCode.CONFIG_OUTPUT
+        )
+
+
+def _renamed(files: tuple[str, ...], output: Path) -> dict[str, Path]:
+    """Return where the files go if the main one is to be ``output``."""
+    stem = Path(files[0]).stem
+    companions = {
+        file: output.with_name(output.stem + file[len(stem) :]) for file in files[1:] if file.startswith(stem)
+    }
+    return {files[0]: output, **companions}

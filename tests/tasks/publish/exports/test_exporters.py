@@ -1,0 +1,126 @@
+"""Output formats: one class adds one, by a decorator or an entry point of another package."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.flows.cli.main import run as leadline
+from leadline.tasks import plugins
+from leadline.tasks.db.connection import open_run
+from leadline.tasks.publish import publish
+from leadline.tasks.publish.exports import frames
+from leadline.tasks.publish.exports.export_run import export_run
+from leadline.tasks.publish.exports.exporter import EXPORTERS, Exporter, published_exporters, register_exporter
+from leadline.tasks.publish.run_results import RunResults
+from leadline.tasks.store.store import Run, Store
+from tests.tasks.publish.sample import make_sample
+
+
+class Verdicts(Exporter):
+    """The verdict of every metric and model, a line each, and how many there are in a second file."""
+
+    name = "verdicts"
+    files = ("verdicts.txt", "verdicts_count.txt")
+
+    def write(self, results: RunResults, folder: Path) -> None:
+        lines = [str(item.verdict) for item in results.facts.aggregates.values()]
+        (folder / "verdicts.txt").write_text("\n".join(lines), encoding="utf-8")
+        (folder / "verdicts_count.txt").write_text(str(len(lines)), encoding="utf-8")
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> tuple[Store, Run]:
+    return make_sample(tmp_path / "store", cases=10)
+
+
+@pytest.fixture
+def verdicts(monkeypatch: pytest.MonkeyPatch) -> type[Exporter]:
+    """The format while a test runs."""
+    EXPORTERS.all()
+    monkeypatch.setattr(EXPORTERS, "_found", dict(EXPORTERS._found))
+    return register_exporter(Verdicts)
+
+
+def test_one_class_adds_a_format_to_the_command(
+    sample: tuple[Store, Run], verdicts: type[Exporter], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, run = sample
+    command = ["export", run.id, "--store", str(store.root), "--as", "verdicts"]
+    assert leadline([*command, "-o", str(tmp_path / "mine.txt")]) == 0
+    lines = (tmp_path / "mine.txt").read_text().splitlines()
+    assert {"pass", "fail"} <= set(lines)
+    assert (tmp_path / "mine_count.txt").read_text() == str(len(lines))
+    assert leadline([*command, "-o", str(tmp_path)]) == 0
+    assert (tmp_path / "verdicts.txt").read_text().splitlines() == lines
+    capsys.readouterr()
+    assert leadline([*command, "-o", "-"]) == 0
+    assert capsys.readouterr().out.splitlines() == lines
+
+
+def test_a_format_can_be_chosen_by_the_name_of_the_file(
+    sample: tuple[Store, Run], verdicts: type[Exporter], tmp_path: Path
+) -> None:
+    store, run = sample
+    assert leadline(["export", run.id, "--store", str(store.root), "-o", str(tmp_path / "mine.txt")]) == 0
+    assert (tmp_path / "mine.txt").exists()
+
+
+def test_a_published_format_stands_among_the_results(
+    sample: tuple[Store, Run], verdicts: type[Exporter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, run = sample
+    monkeypatch.setattr(verdicts, "published", True)
+    with open_run(store, run) as connection:
+        folder = publish(connection, run, run.read()).folder
+    assert (folder / "verdicts.txt").exists()
+    assert json.loads((folder / "report.json").read_text("utf-8"))["files"][-2:] == list(Verdicts.files)
+    assert "verdicts.txt" in (folder / "report.html").read_text("utf-8")
+
+
+def test_the_tree_is_written_into_a_new_folder_only(sample: tuple[Store, Run], tmp_path: Path) -> None:
+    store, run = sample
+    folders = export_run(store, run, "tree", tmp_path / "tree")
+    assert len(folders) == 6
+    assert all((folder / "result_descriptor.json").exists() for folder in folders)
+    with pytest.raises(UsageError, match="no empty folder"):
+        export_run(store, run, "tree", tmp_path / "tree")
+
+
+def test_an_unknown_format_is_refused_with_the_nearest_ones(sample: tuple[Store, Run], tmp_path: Path) -> None:
+    store, run = sample
+    with pytest.raises(UsageError, match="Did you mean markdown"):
+        export_run(store, run, "markdwon", tmp_path / "x")
+
+
+def test_every_run_is_published_in_these_formats_in_this_order() -> None:
+    names = [exporter.name for exporter in published_exporters()]
+    assert names == ["parquet", "csv", "json", "html", "markdown", "junit", "tree"]
+
+
+def test_another_package_registers_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: plugins.Plugins[Exporter] = plugins.Plugins("exporter", "leadline.tasks.ledger", "acme.exporters")
+    entry = EntryPoint("verdicts", f"{__name__}:Verdicts", "acme.exporters")
+    monkeypatch.setattr(EntryPoint, "load", lambda self: found.register(Verdicts))
+    monkeypatch.setattr(
+        plugins.importlib.metadata, "entry_points", lambda group: [entry] if group == found.group else []
+    )
+    assert found.all() == [Verdicts]
+    with pytest.raises(UsageError, match="Two exporters are called 'verdicts'"):
+        found.register(type("Others", (Verdicts,), {}))
+
+
+def test_the_tables_are_data_frames(sample: tuple[Store, Run]) -> None:
+    store, run = sample
+    scores, aggregates, problems = (table(store, run) for table in (frames.scores, frames.aggregates, frames.problems))
+    means = scores[(scores.metric == "bleu_4") & (scores.status == "scored")].groupby("model").value.mean()
+    given = aggregates[aggregates.metric == "bleu_4"].set_index("model").value
+    assert means.to_dict() == pytest.approx(given.to_dict())
+    assert list(scores.columns) == ["case", "model", "evaluator", "metric", "trial", "status", "reason", "value"]
+    assert scores.value[scores.status != "scored"].isna().all()
+    assert set(problems.severity) <= {"high", "medium", "low"}
+    assert problems.instrument.dtype == bool

@@ -1,0 +1,102 @@
+"""Sections of the report: one class adds one to the page and to ``report.md``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.tasks.db.connection import open_run
+from leadline.tasks.publish.exports.report_html import page
+from leadline.tasks.publish.exports.report_markdown import MarkdownReport
+from leadline.tasks.publish.report.section import SECTIONS, Section, all_sections, register_section
+from leadline.tasks.publish.run_results import RunResults, read_results
+from leadline.tasks.publish.views import Facts
+from tests.tasks.publish.sample import make_sample
+
+
+class Costs(Section):
+    """What the answers cost, by model."""
+
+    name = "costs"
+    title = "Costs"
+    order = 250
+    html = (
+        '<section id="costs"><h2>Costs</h2>{% for name, n in models %}<p>{{ name }}: {{ n }}</p>{% endfor %}</section>'
+    )
+    markdown = "## Costs\n\n{% for name, n in models %}\n- {{ name | md }}: {{ n }}\n{% endfor %}"
+    script = "onData(data => { document.getElementById('costs').dataset.cases = data.cases.length; });"
+    style = "#costs { color: rgb(1, 2, 3); }"
+
+    def context(self, results: RunResults) -> Mapping[str, Any] | None:
+        query = "SELECT name, count(*) FROM run_models JOIN run_rows USING (model_id) GROUP BY ALL ORDER BY name"
+        found = results.connection.execute(query).fetchall()
+        return {"models": found} if len(found) > 1 else None
+
+    def count(self, facts: Facts) -> int:
+        return len(facts.models)
+
+
+@pytest.fixture
+def costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The section while a test runs."""
+    SECTIONS.all()
+    monkeypatch.setattr(SECTIONS, "_found", dict(SECTIONS._found))
+    register_section(Costs)
+
+
+def written(root: Path, models: int = 3) -> tuple[str, str]:
+    """Return the page and ``report.md`` of a sample run."""
+    store, run = make_sample(root, cases=10, models=models)
+    with open_run(store, run) as connection:
+        results = read_results(connection, run, run.read())
+        MarkdownReport().write(results, root)
+        return page(results), (root / "report.md").read_text("utf-8")
+
+
+@pytest.mark.usefixtures("costs")
+def test_one_class_adds_a_section_to_page_and_markdown(tmp_path: Path) -> None:
+    html, markdown = written(tmp_path)
+    assert re.search(r'<a href="#costs">Costs\s*<span class="n">3</span></a>', html)
+    assert html.index('id="scores"') < html.index('<section id="costs">') < html.index('id="boards"')
+    assert "wren-7b &lt;b&gt;&amp;: 10" in html
+    assert Costs.style in html
+    assert Costs.script in html
+    assert "## Costs\n\n" in markdown
+    assert "- wren-7b \\<b\\>\\&: 10" in markdown
+    assert markdown.index("## Scores") < markdown.index("## Costs") < markdown.index("## Problems")
+
+
+@pytest.mark.usefixtures("costs")
+def test_a_section_leaves_itself_out(tmp_path: Path) -> None:
+    html, markdown = written(tmp_path, models=1)
+    assert "<h2>Costs" not in html
+    assert "#costs" not in re.sub(r"<(style|script)>.*?</\1>", "", html, flags=re.DOTALL)
+    assert "Costs" not in markdown
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.usefixtures("costs")
+def test_the_script_and_the_style_of_a_section_run_under_the_pages_policy(tmp_path: Path) -> None:
+    from tests.support.processes.browser import browse
+
+    html, _ = written(tmp_path)
+    (tmp_path / "report.html").write_text(html, "utf-8")
+    with browse() as tab:
+        tab.open(tmp_path / "report.html")
+        assert tab.js("document.getElementById('costs').dataset.cases") == "10"
+        assert tab.js("getComputedStyle(document.getElementById('costs')).color") == "rgb(1, 2, 3)"
+        assert tab.complaints == []
+
+
+def test_the_page_is_these_sections_in_this_order() -> None:
+    assert [section.name for section in all_sections()] == [
+        "overview", "scores", "boards", "problems", "insights", "flips", "details", "distributions", "cases",
+        "instrument",
+    ]  # fmt: skip
+    for section in all_sections():
+        assert section.text("html"), section.name
