@@ -12,7 +12,6 @@ Everything that it keeps is in one folder: data, logs, secrets, and ``env`` for 
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
 import secrets
@@ -26,7 +25,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import IO, Final
+from typing import Final
 
 from leadline.deployments.postgres import Postgres, initialise
 from leadline.deployments.processes import Processes, ServicePart
@@ -35,6 +34,7 @@ from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.flows.prefect_server.background import answers
 from leadline.flows.prefect_server.ephemeral import PRIVATE, RECORDER
 from leadline.flows.prefect_server.state import tail
+from leadline.tasks.store.locks import is_held, locked
 
 WORKERS: Final = {"flows": 1, "cpu": 2, "gpu": 1, "judge": 1}
 LIMITS: Final = {"flows": 4, "cpu": 1, "gpu": 1, "judge": 1}
@@ -65,7 +65,7 @@ class Service:
         self.folder = self.folder.absolute()
         self.folder.mkdir(parents=True, exist_ok=True)
         self._processes = Processes(self.folder / "logs", _say)
-        self._lock: IO[bytes] | None = None
+        self._lock = locked(self.folder / "lock", wait=False)
 
     def start(self) -> None:
         """Start everything, wait until it works, and write ``env``.
@@ -74,10 +74,9 @@ class Service:
             UsageError: It runs already, or the port is taken.
             LeadlineError: A part did not get ready.
         """
-        self._lock = (self.folder / "lock").open("ab")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            self._lock.acquire()
+        except TimeoutError:
             raise UsageError(
                 f"The service in {self.folder} runs already.",
                 hint="Stop it: make service-stop",
@@ -114,8 +113,7 @@ class Service:
         """End everything."""
         self._processes.stop()
         (self.folder / "service.json").unlink(missing_ok=True)
-        if self._lock:
-            self._lock.close()
+        self._lock.release()
 
     def _start_postgres(self) -> Postgres:
         postgres = initialise(self.folder / "postgres", free_port(0))
@@ -225,17 +223,12 @@ def free_port(wanted: int) -> int:
 
 def running(folder: Path = FOLDER) -> dict[str, object] | None:
     """Return the record of the service that runs in a folder, or ``None`` where none does."""
-    lock, record = folder / "lock", folder / "service.json"
-    if not lock.exists():
+    lock = folder / "lock"
+    if not lock.exists() or not is_held(lock):
         return None
-    with lock.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            with suppress(OSError, ValueError):
-                return dict(json.loads(record.read_text(encoding="utf-8")))
-            return {"pid": None}  # just starting or ending
-    return None
+    with suppress(OSError, ValueError):
+        return dict(json.loads((folder / "service.json").read_text(encoding="utf-8")))
+    return {"pid": None}  # just starting or ending
 
 
 def _redis_answers(port: int, password: str) -> bool:

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.core.context import EvalContext
@@ -47,6 +47,9 @@ from leadline.tasks.store.files import write_json
 from leadline.tasks.store.processes import process_record
 from leadline.tasks.store.store import JOBS, Run, Store
 from leadline.tasks.store.tmpfiles import clean_stale
+
+_NUMBERS_FROM: Final = ("duckdb", "nltk", "numpy", "rapidfuzz", "regex", "scipy", "sentencex")
+"""Packages whose version can change a number; models and their packages are part of each configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,7 @@ def _record(
         "versions": {
             "leadline": importlib.metadata.version("leadline"),
             "python": platform.python_version(),
-            **{name: importlib.metadata.version(name) for name in ("prefect", "duckdb", "nltk", "rouge-score")},
+            **{name: importlib.metadata.version(name) for name in _NUMBERS_FROM},
         },
     }
 

@@ -8,11 +8,13 @@ that fills the device is the only resident one.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from cachetools import LRUCache
 
 from leadline.evaluators.models import weight_files
 from leadline.evaluators.models.refs import ModelRef
@@ -32,7 +34,9 @@ _UNKNOWN_MEMORY: Final = 8 * 2**30
 busy: Final = threading.RLock()
 """Held while a model runs: one thread computes at a time."""
 
-_models: Final[OrderedDict[tuple[ModelRef, str, Settings], tuple[Any, int]]] = OrderedDict()
+_models: Final[LRUCache[tuple[ModelRef, str, Settings], tuple[Any, int]]] = LRUCache(
+    math.inf, getsizeof=lambda entry: entry[1]
+)
 
 
 def resident(ref: ModelRef, settings: Settings, load: Callable[[ModelRef, str, Settings], T]) -> T:
@@ -52,13 +56,12 @@ def resident(ref: ModelRef, settings: Settings, load: Callable[[ModelRef, str, S
         _make_room(weight_files.size(locate(ref, settings)), device)
         loaded: Any = load(ref, device, key[2])
         _models[key] = (loaded, _bytes(loaded.model))
-    _models.move_to_end(key)
     model: T = _models[key][0]
     return model
 
 
 def loaded() -> tuple[ModelRef, ...]:
-    """Return the weights that are in memory, the least recently used first."""
+    """Return the weights that are in memory, the one loaded first coming first."""
     return tuple(ref for ref, _, _ in _models)
 
 
@@ -72,8 +75,8 @@ def unload() -> None:
 def _make_room(needed: int, device: str) -> None:
     limit = SHARE * _memory(device)
     dropped = False
-    while _models and sum(size for _, size in _models.values()) + needed > limit:
-        _models.popitem(last=False)
+    while _models and _models.currsize + needed > limit:
+        _models.popitem()
         dropped = True
     if dropped:
         release_memory()

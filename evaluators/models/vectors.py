@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
+
+from cachetools import LRUCache
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,35 +47,24 @@ class MemoryVectors:
     """Vectors of this process, the least recently used dropped when they take too much memory."""
 
     def __init__(self, limit: int = MEMORY_BYTES) -> None:
-        self._limit = limit
-        self._size = 0
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, bytes], npt.NDArray[np.float32]] = OrderedDict()
+        self._kept: LRUCache[tuple[str, bytes], npt.NDArray[np.float32]] = LRUCache(
+            limit, getsizeof=lambda vector: vector.nbytes + _ENTRY_OVERHEAD
+        )
 
     def get(self, model: str, texts: Sequence[bytes]) -> dict[bytes, npt.NDArray[np.float32]]:
         """Return the vectors that are still here."""
-        found = {}
         with self._lock:
-            for text in texts:
-                vector = self._kept.get((model, text))
-                if vector is not None:
-                    self._kept.move_to_end((model, text))
-                    found[text] = vector
-        return found
+            return {text: self._kept[model, text] for text in texts if (model, text) in self._kept}
 
     def put(self, model: str, texts: Sequence[bytes], vectors: Iterable[npt.NDArray[np.float32]]) -> None:
         """Keep vectors, each as an array of its own, so that dropping one frees its memory."""
         with self._lock:
             for text, vector in zip(texts, vectors, strict=True):
-                if (model, text) not in self._kept:
+                if (model, text) not in self._kept and self._kept.getsizeof(vector) <= self._kept.maxsize:
                     self._kept[model, text] = vector.copy()
-                    self._size += vector.nbytes + _ENTRY_OVERHEAD
-            while self._size > self._limit and self._kept:
-                _, dropped = self._kept.popitem(last=False)
-                self._size -= dropped.nbytes + _ENTRY_OVERHEAD
 
     def clear(self) -> None:
         """Drop everything."""
         with self._lock:
             self._kept.clear()
-            self._size = 0

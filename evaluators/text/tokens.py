@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from functools import cache
-from typing import Final
+from functools import cache, lru_cache, partial
+from typing import Final, TypeVar
 
 _LONGEST_REMEMBERED: Final = 64
 """Longer words are rare and not worth the memory; they are tokenized each time."""
 _MOST_REMEMBERED: Final = 200_000
-"""Words remembered per process before the memory is emptied: some 50 MB at most."""
+"""Words remembered in a process: some 50 MB at most."""
+
+T = TypeVar("T")
 
 _QUOTE: Final = re.compile(r"[\"']")
 _ODD_SPACE: Final = re.compile(r"[^\S ]")
@@ -31,30 +33,10 @@ _CONTRACTIONS: Final = frozenset({"cannot", "gimme", "gonna", "gotta", "lemme", 
 _ROUGE_WORD: Final = re.compile(r"[a-z0-9]+")
 
 
-class _Words(dict[str, "tuple[str, ...] | None"]):
-    """Tokens of words by word; ``None`` where the tokens depend on the words around it."""
-
-    def __init__(self, tokenize: Callable[[str], list[str]], *, final: bool) -> None:
-        super().__init__()
-        self._tokenize = tokenize
-        self._final = final
-
-    def __missing__(self, word: str) -> tuple[str, ...] | None:
-        tokens = self._tokens(word)
-        if len(word) <= _LONGEST_REMEMBERED:
-            if len(self) >= _MOST_REMEMBERED:
-                self.clear()
-            self[word] = tokens
-        return tokens
-
-    def _tokens(self, word: str) -> tuple[str, ...] | None:
-        if word.isascii() and word.isalnum() and word.lower() not in _CONTRACTIONS:
-            return (word,)
-        if "''" in word or '""' in word or (_QUOTE.search(word) and not _LETTER_OR_DIGIT.search(word)):
-            return None
-        if self._final:
-            return tuple(self._tokenize(f"x {word}")[1:]) if _NOT_CLOSING.search(word) else None
-        return tuple(self._tokenize(f"x {word} x")[1:-1])
+def _remembering(make: Callable[[str], T]) -> Callable[[str], T]:
+    """Return a function of a word that remembers the results for the words that it was last given."""
+    remembered = lru_cache(_MOST_REMEMBERED)(make)
+    return lambda word: remembered(word) if len(word) <= _LONGEST_REMEMBERED else make(word)
 
 
 class _NltkTokenizer:
@@ -74,8 +56,18 @@ class _NltkTokenizer:
         from nltk.tokenize.destructive import NLTKWordTokenizer
 
         self._reference: Callable[[str], list[str]] = NLTKWordTokenizer().tokenize
-        self._inner = _Words(self._reference, final=False)
-        self._last = _Words(self._reference, final=True)
+        self._inner = _remembering(partial(self._tokens, final=False))
+        self._last = _remembering(partial(self._tokens, final=True))
+
+    def _tokens(self, word: str, *, final: bool) -> tuple[str, ...] | None:
+        """Return the tokens of a word, ``None`` where they depend on the words around it."""
+        if word.isascii() and word.isalnum() and word.lower() not in _CONTRACTIONS:
+            return (word,)
+        if "''" in word or '""' in word or (_QUOTE.search(word) and not _LETTER_OR_DIGIT.search(word)):
+            return None
+        if final:
+            return tuple(self._reference(f"x {word}")[1:]) if _NOT_CLOSING.search(word) else None
+        return tuple(self._reference(f"x {word} x")[1:-1])
 
     def tokens(self, sentence: str) -> list[str]:
         """Return the tokens of one sentence that has no white space around it."""
@@ -84,13 +76,13 @@ class _NltkTokenizer:
             return []
         if _QUOTE.search(sentence) and _ODD_SPACE.search(sentence):
             return self._reference(sentence)
-        final = self._last[words.pop()]
+        final = self._last(words.pop())
         if final is None:
             return self._reference(sentence)
         inner = self._inner
         out: list[str] = []
         for word in words:
-            tokens = inner[word]
+            tokens = inner(word)
             if tokens is None:
                 return self._reference(sentence)
             out += tokens
@@ -125,29 +117,15 @@ def rouge_words(text: str, *, stem: bool = False) -> list[str]:
     words = _ROUGE_WORD.findall(text.lower())
     if not stem:
         return words
-    stemmed = _stemmed()
-    return [stemmed[word] if len(word) > 3 else word for word in words]
-
-
-class _Stems(dict[str, str]):
-    def __init__(self, stem: Callable[[str], str]) -> None:
-        super().__init__()
-        self._stem = stem
-
-    def __missing__(self, word: str) -> str:
-        stem = self._stem(word)
-        if len(word) <= _LONGEST_REMEMBERED:
-            if len(self) >= _MOST_REMEMBERED:
-                self.clear()
-            self[word] = stem
-        return stem
+    stem_of = _stemmer()
+    return [stem_of(word) if len(word) > 3 else word for word in words]
 
 
 @cache
-def _stemmed() -> _Stems:
+def _stemmer() -> Callable[[str], str]:
     from nltk.stem.porter import PorterStemmer
 
-    return _Stems(PorterStemmer().stem)
+    return _remembering(PorterStemmer().stem)
 
 
 def valor_words(text: str) -> list[str]:

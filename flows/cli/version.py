@@ -10,7 +10,10 @@ import click
 from leadline.flows.cli.output import print_json, print_table
 from leadline.flows.cli.session import session_options
 
-_PARTS = ("prefect", "duckdb", "pyarrow", "nltk", "rouge-score", "torch", "transformers", "sentence-transformers")
+_PARTS = (
+    *("prefect", "duckdb", "pyarrow", "numpy", "scipy", "nltk", "rapidfuzz", "regex", "sentencex"),
+    *("torch", "transformers", "sentence-transformers"),
+)
 
 
 def _version(package: str) -> str | None:
@@ -24,7 +27,7 @@ def _version(package: str) -> str | None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @session_options
 def version(as_json: bool) -> None:
-    """Show the versions of Leadline and of what its numbers depend on."""
+    """Show the versions of Leadline and of the packages that it builds on."""
     versions = {"leadline": _version("leadline"), "python": platform.python_version()}
     versions |= {package: _version(package) for package in _PARTS}
     if as_json:

@@ -7,7 +7,6 @@ nobody.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
@@ -23,6 +22,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Final
+
+from filelock import lock_descriptor
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
@@ -78,7 +79,7 @@ def is_loopback(url: str) -> bool:
 def running() -> KeptServer | None:
     """Return the server that is kept, or ``None`` when there is none; it may still be starting."""
     with _lock_file() as file:
-        if _take(file):
+        if lock_descriptor(file.fileno(), blocking=False):
             _record_path().unlink(missing_ok=True)  # left by a server that died
             return None
     try:
@@ -98,7 +99,7 @@ def start(port: int | None = None) -> KeptServer:
         LeadlineError: It did not start.
     """
     with _lock_file() as lock:
-        if not _take(lock):
+        if not lock_descriptor(lock.fileno(), blocking=False):
             kept = running()
             where = f": {kept.url}" if kept else ", and is just starting."
             raise UsageError(
@@ -213,14 +214,6 @@ def _record_path() -> Path:
 
 @contextmanager
 def _lock_file() -> Iterator[IO[bytes]]:
+    """Open the server's lock file; a lock on it is released when its last descriptor, here or there, is closed."""
     with (state_folder() / "server.lock").open("ab") as file:
         yield file
-
-
-def _take(file: IO[bytes]) -> bool:
-    """Take the server's lock if nobody has it; whoever closes the last copy of the file gives it back."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

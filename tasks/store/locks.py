@@ -1,20 +1,22 @@
-"""Locks between processes."""
+"""Locks between processes, on files; the kernel frees them when a process dies."""
 
 from __future__ import annotations
 
-import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Wait for a lock between processes, and hold it for the block; the kernel frees it when a process dies."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+
+def locked(path: Path, *, wait: bool = True) -> FileLock:
+    """Return a lock between processes, to hold in a ``with`` block; its file and folder are made if need be.
+
+    Entering the block raises an ``OSError`` on a file system without locks.
+
+    Args:
+        path: The lock's file.
+        wait: Wait for a lock that another process holds, instead of raising a ``TimeoutError``.
+    """
+    return FileLock(path, timeout=-1 if wait else 0, thread_local=False, fallback_to_soft=False)
 
 
 def is_held(path: Path) -> bool:
@@ -23,22 +25,9 @@ def is_held(path: Path) -> bool:
     Raises:
         FileNotFoundError: There is no such file.
     """
-    with path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
-
-
-@contextmanager
-def locked_if_free(path: Path) -> Iterator[bool]:
-    """Hold a lock between processes for the block unless another holds it; yields whether it is held here."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+    path.stat()
+    try:
+        with locked(path, wait=False):
+            return False
+    except Timeout:
+        return True

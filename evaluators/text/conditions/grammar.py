@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Final, NamedTuple, TypeAlias
 
-from leadline.evaluators.text.conditions.patterns import PatternError, compiled
-from leadline.evaluators.text.recent import Recent
+from cachetools import LRUCache, cached
+
+from leadline.evaluators.text.conditions.patterns import OVERHEAD, PatternError, compiled
 
 MAX_LENGTH: Final = 100_000
 """Longest condition that is accepted, in characters."""
@@ -109,8 +111,6 @@ class Or:
 Node: TypeAlias = "Text | Regexp | Not | And | Or"
 """A parsed condition. ``source`` is the part of the condition that it was parsed from."""
 
-_parsed: Final[Recent[Node]] = Recent(CACHED)
-
 
 def quote(text: str) -> str:
     """Return the condition that a text holds this string."""
@@ -122,6 +122,11 @@ def quote_regexp(pattern: str) -> str:
     return 'regexp("' + re.sub(r'\\.|"', lambda m: '\\"' if m[0] == '"' else m[0], pattern, flags=re.DOTALL) + '")'
 
 
+def _size(node: Node) -> int:
+    return len(node.source.whole) + OVERHEAD
+
+
+@cached(LRUCache(CACHED, getsizeof=_size), lock=Lock())
 def parse(source: str) -> Node:
     """Parse a condition, or return what it was parsed to not long ago.
 
@@ -131,11 +136,7 @@ def parse(source: str) -> Node:
     """
     if len(source) > MAX_LENGTH:
         raise ConditionError(MAX_LENGTH, f"a condition has at most {MAX_LENGTH:,} characters")
-    node = _parsed.get(source)
-    if node is None:
-        node = _Parser(source).condition()
-        _parsed.put(source, node)
-    return node
+    return _Parser(source).condition()
 
 
 class _Token(NamedTuple):

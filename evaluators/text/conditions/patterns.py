@@ -17,17 +17,20 @@ from __future__ import annotations
 import re
 import unicodedata
 import warnings
+from threading import Lock
 from typing import Final
 
 import regex
-
-from leadline.evaluators.text.recent import Recent
+from cachetools import LRUCache, cached
 
 MAX_PATTERN: Final = 10_000
 """Longest pattern that is accepted, in characters."""
 
 CACHED: Final = 500_000
 """Characters of patterns that are kept compiled; that takes some hundred bytes for each."""
+
+OVERHEAD: Final = 100
+"""Characters that a cached text counts beside its own, so that the number of short texts is bounded too."""
 
 _WORD: Final = r"\p{L}\p{N}_"
 _SPACE: Final = r"\s\x1c-\x1f"
@@ -40,9 +43,11 @@ class PatternError(ValueError):
     """A regular expression that is invalid or refused."""
 
 
-_compiled: Final[Recent[regex.Pattern[str]]] = Recent(CACHED)
+def _size(pattern: regex.Pattern[str]) -> int:
+    return len(pattern.pattern) + OVERHEAD
 
 
+@cached(LRUCache(CACHED, getsizeof=_size), lock=Lock())
 def compiled(pattern: str) -> regex.Pattern[str]:
     """Return the pattern, ready to search with a time limit; those that were used not long ago are remembered.
 
@@ -50,14 +55,6 @@ def compiled(pattern: str) -> regex.Pattern[str]:
         PatternError: It is no valid regular expression of Python's ``re``, is too long or too deeply nested, or
             uses what is refused (see the module).
     """
-    known = _compiled.get(pattern)
-    if known is None:
-        known = _compile(pattern)
-        _compiled.put(pattern, known)
-    return known
-
-
-def _compile(pattern: str) -> regex.Pattern[str]:
     if len(pattern) > MAX_PATTERN:
         raise PatternError(f"the regular expression is longer than {MAX_PATTERN:,} characters")
     try:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.errors import StoreError
-from leadline.tasks.store.locks import locked_if_free
+from leadline.tasks.store.locks import locked
 from leadline.tasks.store.parquet_files import warn_damaged
 from leadline.tasks.store.store import Store
 from leadline.tasks.store.vectors.vector_files import as_table, read_digests, read_table, read_vectors, write_vectors
@@ -149,9 +149,10 @@ class _Folder:
         if not self._merges or len(self._small()) < MERGED_AT:
             return
         try:
-            with locked_if_free(self._path / ".lock") as mine:
-                if mine:
-                    self._merge()
+            with locked(self._path / ".lock", wait=False):
+                self._merge()
+        except TimeoutError:  # another process merges them
+            return
         except Exception as error:  # merging saves time, and no vector depends on it
             self._merges = False
             log.warning("The embeddings in %s stay in many small files: %s", self._path, error)

@@ -101,5 +101,5 @@ def test_a_surrogate_and_a_nul_are_characters():
 def test_what_is_kept_of_hostile_patterns_is_bounded() -> None:
     for number in range(80):
         compiled(f"{number}" + "a" * 9_000)
-    assert patterns._compiled.size <= patterns.CACHED
+    assert patterns.compiled.cache.currsize <= patterns.CACHED
     assert compiled("79" + "a" * 9_000) is compiled("79" + "a" * 9_000)
