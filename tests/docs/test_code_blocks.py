@@ -200,7 +200,7 @@ def marks(steps: list[dict[str, Any]]) -> tuple[pytest.MarkDecorator, ...]:
     flows = any(
         step["command"][0] in ("evaluate", "compare", "check-version", "collect")
         if "command" in step
-        else "flow" in step["text"]
+        else re.search(r"flows|\b(evaluate|compare)\(", step["text"])
         for step in steps
     )
     return (pytest.mark.e2e,) if flows else ()
