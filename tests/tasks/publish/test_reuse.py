@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from leadline.tasks.db.connection import open_run
-from leadline.tasks.publish import publish
+from leadline.tasks.publish import publish, reuse
 from leadline.tasks.publish.exports import eval_results
 from leadline.tasks.publish.report import page_data as page_data_module
 from leadline.tasks.publish.report.page_data import FILE, PageData
@@ -265,3 +265,13 @@ def test_an_index_that_cannot_be_read_is_no_index(sample: tuple[Store, Run], wri
     (run.path / INDEX).write_text(text)
     published(store, run)
     assert written == EVALUATORS
+
+
+@pytest.mark.parametrize("module", ["exports/eval_results.py", "report/page_data.py", "facts.py"])
+def test_rows_written_by_other_code_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    room = tmp_path / "publish"
+    shutil.copytree(Path(reuse.__file__).parent, room)
+    monkeypatch.setattr(reuse, "files", lambda name: room)
+    before = reuse._writer.__wrapped__()
+    (room / module).write_text("# another version", encoding="utf-8")
+    assert reuse._writer.__wrapped__() != before
