@@ -40,9 +40,9 @@ from leadline.tasks.runs.versions import (
     Subject,
     claim,
     file_name,
-    held,
     of_version,
     previous,
+    renewed,
     tag_of,
     versions_in,
 )
@@ -89,7 +89,7 @@ def on_model_version(config: ModelVersionConfig) -> ModelVersionResult:
         result = _known(taken)
         get_run_logger().info("%s %s: %s", config.model, config.version, result.reason)
         return result
-    with held(taken):
+    with renewed(taken):
         result, unscored = _evaluated(store, config, suite, subject, target)
         outcome = result.model_dump(mode="json", exclude={"model", "version", "standing", "asked"})
         taken.finish("done" if is_final(result, unscored) else "incomplete", outcome)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """How many rows a model has, and what became of them on one metric."""
+    """The number of rows of a model by their status on one metric."""
 
     all: int
     scored: int = 0
@@ -43,7 +43,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One metric and model: its rows, and what was computed of them."""
+    """The values of one metric and model."""
 
     metric: Mapping[str, Any]
     model_id: int
@@ -81,10 +81,10 @@ def aggregate(connection: DuckDBPyConnection) -> int:
 
 
 def measure_trials(connection: DuckDBPyConnection) -> int:
-    """Fill the table ``trial_spread`` and return its number of lines; none where every row was scored once.
+    """Measure how much repeated verdicts on a row differ: fill the table ``trial_spread``, return its number of lines.
 
-    A line says, for a metric and a model, how many of the rows that were scored more than once have trials that differ
-    (``n_differ``) or stand on two sides of the threshold (``n_cross``); the pooled standard deviation within a row,
+    A line counts, for a metric and a model, the rows scored more than once whose trials differ
+    (``n_differ``) or are on different sides of the threshold (``n_cross``); the pooled standard deviation within a row,
     ``sqrt(sum((n - 1) s²) / sum(n - 1))`` (the repeatability of ISO 5725-2); and the lowest and highest mean of a
     single trial with the standard deviation of these means, over the rows that every trial scored. Rows with an
     infinite value are left out of the last four.
@@ -127,7 +127,7 @@ def _spread_is_lost(line: Mapping[str, Any]) -> bool:
 
 
 def _clusters(connection: DuckDBPyConnection) -> dict[tuple[int, int], Clusters]:
-    """Return how the rows of each metric and model hang together; nothing where no case has a copy."""
+    """Return the clusters of rows by metric and model; none if no case has a copy."""
     scale = show_cluster_rows(connection)
     if not scale:
         return {}
@@ -180,7 +180,7 @@ def _dataset_cells(
     n_rows: Mapping[int, int],
     cells: Mapping[tuple[int, int], Cell],
 ) -> dict[tuple[int, int], Cell]:
-    """Compute the metrics that are no mean of rows; their rows are counted as those of a sibling metric are."""
+    """Compute the metrics that are not means of rows; their rows are counted as those of a sibling metric are."""
     wanted = [metric for metric in metrics if metric["dataset_level"] or metric["pooled"]]
     if not wanted:
         return {}
@@ -205,7 +205,7 @@ def _dataset_cells(
 def _line(cell: Cell) -> dict[str, Any]:
     metric, rows, interval = cell.metric, cell.rows, cell.interval
     if (metric["dataset_level"] or metric["pooled"]) and rows.unscored:
-        if_worst = if_best = None  # no mean: what the missing rows could do to it is not known
+        if_worst = if_best = None  # not a mean: the effect of the missing rows is unknown
     else:
         ends = (metric["low"], metric["high"]) if metric["higher_is_better"] else (metric["high"], metric["low"])
         if_worst, if_best = bounds(cell.value, rows.scored, rows.unscored, *ends)

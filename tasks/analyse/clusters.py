@@ -36,8 +36,8 @@ def show_cluster_rows(connection: DuckDBPyConnection) -> float:
     """Create the table ``cluster_rows(row_id, cluster, model_id)``: the rows of cases that have copies.
 
     Returns:
-        How many families each family in the table stands for: 0 when no case has a copy, 1 when all families are in
-        it, more when there are so many that :data:`MOST_FAMILIES` of them were drawn, evenly over the dataset.
+        The number of families that each one in the table represents: 0 when no case has a copy, 1 when all are in
+        it, more when there are so many families that :data:`MOST_FAMILIES` of them were drawn, evenly over the dataset.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Metrics that have no value per row: computed over all rows of a model, with a bootstrap interval."""
+"""Dataset-level metrics: computed over all rows of a model, with a bootstrap interval."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def dataset_values(
     for evaluator_id, model_id in connection.execute(sql("aggregate/payload_groups")).fetchall():
         payloads = _payloads(connection, evaluator_id, model_id)
         wanted = [metric for metric in metrics if metric["evaluator_id"] == evaluator_id]
-        values, said = _guarded(connection, evaluator_id, wanted, payloads, effect.get((evaluator_id, model_id), 1.0))
+        values, found = _guarded(connection, evaluator_id, wanted, payloads, effect.get((evaluator_id, model_id), 1.0))
         out |= {(metric_id, model_id): value for metric_id, value in values.items()}
-        if said is not None:
-            filled = _fill_examples(connection, model_id, said)
+        if found is not None:
+            filled = _fill_examples(connection, model_id, found)
             line = {"evaluator_id": evaluator_id, "model_id": model_id, "details": orjson.dumps(filled).decode()}
             details.append(line)
     replace_lines(connection, "details", details)
@@ -98,7 +98,7 @@ def _guarded(
     payloads: Payloads,
     effect: float,
 ) -> tuple[dict[int, DatasetValue], Details | None]:
-    """One evaluator's crash leaves its metrics unscored and no others."""
+    """Compute the metrics of one evaluator; if it crashes, only its own metrics are unscored."""
     n = round(float(payloads.weights.sum()))
     name, params = connection.execute(
         "SELECT evaluator, params FROM evaluators WHERE evaluator_id = ?", [evaluator_id]
@@ -149,12 +149,12 @@ def _value(values: npt.NDArray[np.float64], n: int, metric: Mapping[str, Any]) -
 
 
 def _fill_examples(connection: DuckDBPyConnection, model_id: int, details: Details) -> Details:
-    """Return details whose examples hold their annotations and the size of their item.
+    """Return details whose examples have their annotations and the size of their item.
 
     Args:
         connection: A connection that shows the dataset's views.
         model_id: The model.
-        details: What an evaluator said; its examples may name annotations by their positions in the row's lists.
+        details: Details of an evaluator; examples may name annotations by their positions in the row's lists.
     """
     examples = details.get("examples", ())[:MOST_EXAMPLES]
     if not examples:
@@ -181,18 +181,18 @@ def _filled(
 
 
 def _annotations(named: Sequence[Annotation | int], text: str | None) -> list[Annotation | int]:
-    """Return annotations in place of positions in a row's list; a position that there is none of is left out."""
+    """Return annotations in place of positions in a row's list; positions out of range are dropped."""
     listed = cast("list[Annotation]", orjson.loads(text)) if text and any(type(one) is int for one in named) else []
     found = [listed[one] if type(one) is int else one for one in named if type(one) is not int or one < len(listed)]
     return found[:MOST_SHOWN]
 
 
 def _size(*metadata: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Return width and height of an item, where its metadata says so in numbers that can be drawn."""
-    said: dict[str, Any] = {}
+    """Return width and height of an item if its metadata has them as positive numbers that can be drawn."""
+    merged: dict[str, Any] = {}
     for one in metadata:
-        said |= one
-    width, height = said.get("width"), said.get("height")
+        merged |= one
+    width, height = merged.get("width"), merged.get("height")
     if not isinstance(width, int | float) or not isinstance(height, int | float):
         return None
     return (width, height) if 0 < width <= _LARGEST and 0 < height <= _LARGEST else None

@@ -1,4 +1,4 @@
-"""The gate: whether a run is good enough for what was asked of it."""
+"""The gate: decides whether a run passes, fails or is inconclusive."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """How the gate decided, and why in one sentence."""
+    """The gate's decision and its reason in one sentence."""
 
     gate: Outcome
     reason: str
@@ -29,7 +29,7 @@ def decide(connection: DuckDBPyConnection, *, fail_on: str = "never", min_covera
     It fails if a model has a problem at least as severe as ``fail_on``; problems of the instrument or of the data never
     make it fail. Else it is inconclusive if nothing was scored, if an evaluator could not run, or if some evaluator
     scored less than ``min_coverage`` of some model's applicable rows. Else it passes. ``never`` decides as ``high``
-    does, since a report must not call a run good that is not; it only keeps the command's exit code at 0.
+    does, since a report must not present a bad run as good; it only keeps the command's exit code at 0.
 
     Args:
         connection: The run, after problems were found.
@@ -54,7 +54,7 @@ def decide(connection: DuckDBPyConnection, *, fail_on: str = "never", min_covera
 
 
 def _doubt(connection: DuckDBPyConnection, min_coverage: float) -> str:
-    """Return why the run decides nothing, or ``""``."""
+    """Return why the run is inconclusive, or ``""``."""
     (scored,) = connection.execute("SELECT coalesce(sum(n_scored), 0) FROM aggregates").fetchall()[0]
     if not scored:
         return "Nothing was scored."

@@ -1,4 +1,4 @@
-"""Gathering: the scores of a run, from the store's segments and the run's unscored rows, into its database."""
+"""Gathering the scores of a run in its database, from the store's segments and the run's unscored rows."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def gather(connection: DuckDBPyConnection, store: Store, run: Run, jobs: Sequenc
 def _gather_job(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, reads_id: int, unscored: str) -> None:
     names = {"evaluator_id": str(job.evaluator_id), "reads_id": str(reads_id), "unscored": unscored}
     names["trials"] = str(job.trials)
-    held = segments(store.scores(job.evaluator, job.config)) if not job.error else ""
-    if held:
+    files = segments(store.scores(job.evaluator, job.config)) if not job.error else ""
+    if files:
         columns = [f'"{METRIC_PREFIX}{metric}"' for metric in job.build().row_metrics]
         names |= {
-            "segments": held,
+            "segments": files,
             "metric_columns": ", ".join(columns),
-            "one_per_key": _one_per_key(connection, held),
+            "one_per_key": _one_per_key(connection, files),
         }
         connection.execute(sql("gather/scores").format(**names))
         connection.execute(sql("gather/evidence").format(**names))
@@ -89,10 +89,10 @@ def _gather_job(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob,
     connection.execute(sql("gather/unmeasured_evidence").format(**names))
 
 
-def _one_per_key(connection: DuckDBPyConnection, held: str) -> str:
-    """Two runs at once may have scored the same row: take the first segment's, but sort only if that happened."""
+def _one_per_key(connection: DuckDBPyConnection, files: str) -> str:
+    """Return the clause that keeps one line per key: needed only if two runs scored the same row at the same time."""
     lines, keys = connection.execute(
-        f"SELECT count(*), count(DISTINCT (key, trial)) FROM read_parquet({held})"
+        f"SELECT count(*), count(DISTINCT (key, trial)) FROM read_parquet({files})"
     ).fetchall()[0]
     if lines == keys:
         return ""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
-_MOST_CELLS: Final = 8_000_000  # values held at a time: 64 MB
+_MOST_CELLS: Final = 8_000_000  # values in memory at a time: 64 MB
 
 
 def find_flips(connection: DuckDBPyConnection) -> int:
@@ -73,7 +73,7 @@ def _blocks(metrics: Sequence[Mapping[str, Any]], size: int) -> Iterator[Sequenc
 
 
 class Compared(NamedTuple):
-    """What came out of one metric.
+    """The flips of one metric.
 
     Attributes:
         pair: Numbers of the pairs that flipped.

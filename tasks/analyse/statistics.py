@@ -27,7 +27,7 @@ Verdict: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Where the true value lies with 95 % confidence, and how that was found."""
+    """A 95 % confidence interval and the method that gave it."""
 
     low: float
     high: float
@@ -40,10 +40,10 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """What rows of copies of one case do to the variance of a mean. A cluster is an original with its copies.
+    """The effect of copies of a case on the variance of a mean. A cluster is an original with its copies.
 
     Attributes:
-        joined: Number of rows less number of clusters. 0 when every row stands alone.
+        joined: Number of rows less number of clusters; 0 when all rows are independent.
         covariance: Sum over the clusters of (sum of deviations from the mean)² less the sum of their squares, that is
             twice the sum of the products of deviations within clusters.
     """
@@ -64,7 +64,7 @@ class Sample:
         low: Least value of the metric's range.
         high: Greatest value of the metric's range.
         share: Whether rows are 0 or 1.
-        clusters: How rows hang together; ``None`` when every row stands alone.
+        clusters: Dependence between rows; ``None`` when all are independent.
     """
 
     n: int
@@ -107,7 +107,7 @@ class Sample:
 
     @property
     def effective(self) -> float:
-        """How many independent rows would give a mean of this precision."""
+        """The number of independent rows that would give a mean of this precision."""
         return self.n / self.design_effect
 
 
@@ -116,7 +116,7 @@ def wilson(share: float, n: float) -> tuple[float, float]:
 
     Args:
         share: Observed share in [0, 1].
-        n: Number of observations, > 0; need not be whole (an effective number).
+        n: Number of observations, > 0; may be fractional (an effective number).
     """
     z2 = Z * Z
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
@@ -204,7 +204,7 @@ def differ(pairs: Differences, *, comparisons: int = 1) -> bool:
 
 
 def mean_interval(sample: Sample) -> Interval | None:
-    """Return the 95 % interval of a mean, or ``None`` where the data say nothing about it.
+    """Return the 95 % interval of a mean, or ``None`` where the data do not determine one.
 
     Wilson for shares; for a bounded metric with no spread the rule of three; Student's t otherwise, clipped to the
     metric's range. One row of a metric that is no share, one cluster, and infinite values have no interval.
@@ -242,7 +242,7 @@ def bounds(
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a verdict is drawn from.
+    """The numbers that decide a verdict.
 
     Attributes:
         value: The mean or dataset-level value; ``None`` when nothing was scored.
@@ -260,10 +260,10 @@ class Judged:
 
 
 def verdict(judged: Judged, threshold: float | None, *, higher_is_better: bool) -> Verdict | None:
-    """Say on which side of a threshold a model stands: ``None`` without a threshold.
+    """Return the side of a threshold on which a model stands; ``None`` without a threshold.
 
-    ``pass`` needs the whole interval on the good side (the threshold itself is good) and the value still good if all
-    unscored rows were worst; ``fail`` needs the whole interval on the bad side and the value still bad if all unscored
+    ``pass`` needs all of the interval on the good side (the threshold itself is good) and the value still good if all
+    unscored rows were worst; ``fail`` needs all of the interval on the bad side and the value still bad if all unscored
     rows were best. Everything else is ``inconclusive``. An infinite mean has no interval and needs none: no number of
     further rows would make it finite.
     """

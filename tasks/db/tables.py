@@ -1,4 +1,4 @@
-"""What the steps over a run's database share: one value per row, and replacing a table's lines in one go."""
+"""Helpers of the steps over a run's database: one value per row, records, and replacing a table's lines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,13 @@ def records(connection: DuckDBPyConnection, statement: str, params: object = Non
 
 
 def replace_lines(connection: DuckDBPyConnection, table: str, lines: Iterable[Mapping[str, Any]]) -> int:
-    """Put lines in place of all that a table holds, in one transaction, and return their number."""
+    """Replace all lines of a table in one transaction, and return their number.
+
+    Args:
+        connection: The run.
+        table: The table.
+        lines: Its new lines.
+    """
     import pyarrow as pa
 
     found = list(lines)

@@ -127,9 +127,11 @@ class DatabaseLedger:
     def _reply(self, line: tuple[Any, ...] | None) -> Reply | None:
         if line is None:
             return None
-        text, reason, sent, said, cost, seconds, tries, run = line
+        text, finish_reason, sent, received, cost, seconds, tries, run = line
         earlier = run != self._run
-        return Reply(unpack(text), reason, sent, said, cost, seconds, tries, from_ledger=True, earlier=earlier)
+        return Reply(
+            unpack(text), finish_reason, sent, received, cost, seconds, tries, from_ledger=True, earlier=earlier
+        )
 
 
 def pack(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What the ledger says: calls, what they cost, and which of them were lost with their process."""
+"""Reports of the ledger: calls, their cost, and those lost with their process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from leadline.tasks.store.processes import is_gone
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What judge calls came to.
+    """The sums over judge calls.
 
     Attributes:
         run: Id of the run.
@@ -28,7 +28,7 @@ class Totals:
         answered: Calls with a reply.
         failed: Calls that ended without one.
         lost: Calls whose process was gone before the reply was on record; they may have been paid for.
-        input_tokens: Tokens sent, as far as the providers said.
+        input_tokens: Tokens sent, where the providers reported them.
         output_tokens: Tokens received.
         cost_usd: Price of the calls whose price is known.
         unknown_price: Answered calls whose price is not known.
@@ -96,7 +96,7 @@ class LedgerReader:
         return call | {"verdicts": [line | {"verdict": json.loads(line["verdict"])} for line in verdicts]}
 
     def totals(self, run: str | None = None) -> list[Totals]:
-        """Return what calls came to, by run and evaluator."""
+        """Return the sums over calls by run and evaluator."""
         lost: dict[tuple[str, str], int] = {}
         for line in self.lost(run):
             key = line["run"], line["purpose"].partition(":")[0]
@@ -111,7 +111,7 @@ class LedgerReader:
         ]
 
     def total(self, run: str) -> Totals:
-        """Return what the calls of a run came to."""
+        """Return the sum over the calls of a run."""
         return add_up(run, self.totals(run))
 
     def lost(self, run: str | None = None) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Where the ledger is: beside the store's scores, or where ``LEADLINE_LEDGER`` says."""
+"""The location of the ledger: in the store, or at ``LEADLINE_LEDGER``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What is done with the ledger, and the statements that do it: the same for every database.
+"""Operations on the ledger and their statements, the same for every database.
 
-Operations that wait at the same time are done in one transaction by :func:`perform`, a generator of statements for
-whoever has the connection, which sends back what they return. So SQLite runs them in place and PostgreSQL over a
-network, and neither the order of the statements nor a rule about budgets exists twice.
+Operations that wait at the same time are done in one transaction by :func:`perform`, a generator of statements whose
+driver executes them and sends back the rows. So SQLite and PostgreSQL share the order of the statements and the rules
+about budgets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from leadline.tasks.store.processes import is_gone
 T = TypeVar("T")
 
 WAIT_FOR_OTHERS_S: Final = 360.0
-"""How long a call is left to another process; one that was not answered by then may have been given up."""
+"""Seconds for which a call is left to another process, which may have given it up by then."""
 
 
 class Query(NamedTuple):
@@ -62,7 +62,7 @@ class Intend:
         charge: What the call may cost; ``None`` for one outside of the budget.
         result: The reply that came meanwhile, as in :class:`Find`.
         refused: Why the budget does not allow it.
-        elsewhere: Whether another process that lives is at it, since less than :data:`WAIT_FOR_OTHERS_S`.
+        elsewhere: True if a living process began the call less than :data:`WAIT_FOR_OTHERS_S` ago.
     """
 
     ask: int
@@ -83,12 +83,12 @@ class Intend:
 
     @property
     def limited(self) -> bool:
-        """Whether it counts against a budget."""
+        """True if it counts against a budget."""
         return self.charge is not None and self.limits != Limits()
 
     @property
     def admitted(self) -> bool:
-        """Whether the call is to be made."""
+        """True if the call is to be made."""
         return self.result is None and self.refused is None and not self.elsewhere
 
 
@@ -115,7 +115,7 @@ class End:
 
     @property
     def change(self) -> tuple[int, float]:
-        """What the end changes of what is spent: calls and US dollars."""
+        """The change of the budget by the end: calls and US dollars."""
         if self.reserved is None:
             return 0, 0.0
         if self.reply is None:
@@ -125,7 +125,7 @@ class End:
 
 @dataclass(slots=True)
 class Read:
-    """Keep what a parser made of a reply."""
+    """Store a parser's verdict on a reply."""
 
     line: tuple[str, str, str, str]
     result: None = None
@@ -133,7 +133,7 @@ class Read:
 
 @dataclass(slots=True)
 class Beat:
-    """Say that a process lives."""
+    """Record that a process is alive."""
 
     line: tuple[str, float]
     result: None = field(default=None)
@@ -143,7 +143,7 @@ Operation: TypeAlias = Find | Intend | End | Read | Beat
 
 
 def described(operation: Operation) -> str:
-    """Return what an operation is about, for the error that says why it cannot be done."""
+    """Return a few words for an operation, for error messages."""
     match operation:
         case Find() | Intend():
             return f"the call {operation.digest}"

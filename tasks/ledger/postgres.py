@@ -31,7 +31,7 @@ BATCH_S: Final = 45.0
 """Deadline of a transaction with all its round trips."""
 
 PATIENT_S: Final = 60.0
-"""How long a batch is tried again."""
+"""Seconds for which a batch is retried."""
 
 PAUSE_S: Final = 0.5
 LARGEST_BATCH: Final = 500
@@ -102,7 +102,7 @@ class PostgresAccess:
                 outcomes = await self._outcomes([work.operation for work in batch])
                 for work, error in zip(batch, outcomes, strict=True):
                     if work.future.done() or isinstance(work.operation, Beat):
-                        continue  # nobody waits for it
+                        continue  # no caller awaits it
                     if error is None:
                         work.future.set_result(None)
                     else:
@@ -152,7 +152,7 @@ class PostgresAccess:
             await _drive(connection, operations, again)
 
     async def _drop(self) -> None:
-        """Leave a connection whose state nobody knows."""
+        """Close a connection whose state is unknown."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
@@ -224,7 +224,7 @@ def read(url: str, statement: str, values: Mapping[str, Any]) -> list[dict[str, 
 
 
 def shown(url: str) -> str:
-    """Return where a database is, without who may use it."""
+    """Return the address of a database without its credentials."""
     try:
         parts = _psycopg().conninfo.conninfo_to_dict(url)
     except Exception:  # it is no address; whatever it is may hold a password
@@ -234,21 +234,21 @@ def shown(url: str) -> str:
 
 
 def unusable(url: str, error: BaseException, operation: Operation | None = None) -> StoreError:
-    """Return the error that says that a ledger cannot be used, or not for one operation; without its credentials."""
-    said = str(error) or type(error).__name__
+    """Return the error for a ledger that cannot be used, or that refused one operation; without its credentials."""
+    reason = str(error) or type(error).__name__
     try:
         parts = _psycopg().conninfo.conninfo_to_dict(url)
     except Exception:
-        said, parts = "its address cannot be read", {}
+        reason, parts = "its address cannot be read", {}
     for secret in {str(parts.get("password") or ""), url} - {""}:
-        said = said.replace(secret, "[key]")
-    said = without_secrets(said).rstrip(". ")
+        reason = reason.replace(secret, "[key]")
+    reason = without_secrets(reason).rstrip(". ")
     if operation is not None:
         return StoreError(
-            f"The ledger {shown(url)} cannot hold {described(operation)}: {said}.", code=ErrorCode.LEDGER_FAILED
+            f"The ledger {shown(url)} cannot hold {described(operation)}: {reason}.", code=ErrorCode.LEDGER_FAILED
         )
     return StoreError(
-        f"The ledger {shown(url)} cannot be used: {said}.",
+        f"The ledger {shown(url)} cannot be used: {reason}.",
         hint="Look at LEADLINE_LEDGER.",
         code=ErrorCode.LEDGER_FAILED,
     )
@@ -269,7 +269,7 @@ def _make_tables(url: str) -> None:
 
 
 def _settings(url: str) -> dict[str, Any]:
-    """Return what is not said by the address."""
+    """Return the settings that the address does not have."""
     given = _psycopg().conninfo.conninfo_to_dict(url)
     settings = {name: value for name, value in _SETTINGS.items() if name not in given}
     if "options" in given:

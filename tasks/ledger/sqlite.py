@@ -26,10 +26,10 @@ from leadline.tasks.ledger.operations import Find, Intend, Operation, Query, des
 O = TypeVar("O", bound=Operation)  # noqa: E741
 
 QUICK_S: Final = 0.02
-"""How long the loop itself waits for another process's transaction; they take a fraction of this."""
+"""Seconds for which the event loop waits for another process's transaction; one takes a fraction of this."""
 
 PATIENT_S: Final = 60.0
-"""How long a thread waits for it."""
+"""Seconds for which a thread waits for it."""
 
 CHECKPOINT_PAGES: Final = 8_000
 """Pages of 4 KiB in the log that make SQLite bring them into the database, which takes a moment of disk time."""
@@ -41,7 +41,7 @@ class _Work(NamedTuple):
 
 
 _Outcomes: TypeAlias = list[StoreError | None]
-"""What became of each operation of a batch."""
+"""The error of each operation of a batch, ``None`` if it succeeded."""
 
 
 class SqliteAccess:
@@ -64,7 +64,7 @@ class SqliteAccess:
         self._thread_at_it = False
 
     async def do(self, operation: O) -> O:
-        """See :class:`leadline.tasks.ledger.ledger.Access`; readers wait for nobody."""
+        """See :class:`leadline.tasks.ledger.ledger.Access`; readers do not wait."""
         if isinstance(operation, Find):
             try:
                 _drive(self._reading, [operation])
@@ -113,13 +113,13 @@ class SqliteAccess:
         """Run a batch; raises :class:`_Locked` when another process does not let go, and nothing else: callers wait."""
         operations = [work.operation for work in batch]
         try:
-            return self._together(operations, patience) or self._one_by_one(operations, patience)
+            return self._in_one_transaction(operations, patience) or self._one_by_one(operations, patience)
         except _Locked:
             raise
         except Exception as error:
             return [unusable(self._path, error)] * len(batch)
 
-    def _together(self, operations: list[Operation], patience: float) -> _Outcomes | None:
+    def _in_one_transaction(self, operations: list[Operation], patience: float) -> _Outcomes | None:
         """Do operations in one transaction; ``None`` where nothing was done, as one of them cannot be."""
         try:
             with self._transaction(patience) as connection:
@@ -259,7 +259,7 @@ def _prepare(connection: sqlite3.Connection, schema: str) -> None:
 
 
 def unusable(path: Path, error: Exception, operation: Operation | None = None) -> StoreError:
-    """Return the error that says that a ledger cannot be used, or that it cannot hold what one operation brings."""
+    """Return the error for a ledger that cannot be used, or that refused one operation."""
     if operation is not None:
         return StoreError(
             f"The ledger {path} cannot hold {described(operation)}: {error}.", code=ErrorCode.LEDGER_FAILED

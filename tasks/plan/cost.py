@@ -39,7 +39,7 @@ _LENGTHS: Final[dict[RowField, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What an evaluator's judge calls would come to.
+    """The estimated judge calls of an evaluator.
 
     Attributes:
         calls: Calls, if none of them has to be made twice.
@@ -56,7 +56,7 @@ def estimate(connection: DuckDBPyConnection, job: EvaluatorJob, settings: Settin
     Args:
         connection: A connection on which :func:`leadline.tasks.plan.planner.plan` has run.
         job: The evaluator.
-        settings: The run's choices, which name the judges.
+        settings: The run's settings, which name the judges.
     """
     evaluator = job.build()
     if not evaluator.spec.judge:
@@ -80,12 +80,12 @@ def with_canaries(
     estimates: Mapping[str, Estimate | None],
     canaries: Sequence[Canary],
 ) -> dict[str, Estimate | None]:
-    """Add what canaries cost, which are asked with every chunk; chunks are cut as on this machine.
+    """Add the cost of canaries, which are asked with every chunk; chunks are counted as if cut for this machine.
 
     Args:
         connection: A connection on which :func:`leadline.tasks.plan.planner.plan` has run.
         jobs: The evaluators of the run.
-        estimates: What their rows come to, by id.
+        estimates: The estimates without canaries, by id.
         canaries: The canaries.
     """
     judging = [job.evaluator_id for job in jobs if job.lane == "judge"]

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What one job needs for one dataset, in distinct scores unless it says rows.
+    """The needs of one job for one dataset.
 
     Attributes:
         job: The evaluator in its configuration.
         applicable: Rows that have all required inputs.
         not_applicable: Rows that lack one, or are beyond the evaluator's limit.
         host_errors: Rows whose host returned an error where the answer is needed.
-        reused: Distinct scores that the store holds, each trial counted.
-        to_compute: Distinct scores that it does not.
+        reused: Distinct scores that the store has, each trial counted.
+        to_compute: Distinct scores that it does not have.
     """
 
     job: EvaluatorJob
@@ -51,7 +51,7 @@ def plan(
 
     Args:
         connection: A connection that shows the dataset's views.
-        store: Where scores may be found.
+        store: The store with the scores of earlier runs.
         jobs: The evaluators of the run.
         model_keys: Only the rows of these models; all when empty.
     """
@@ -109,8 +109,8 @@ def _missing(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, re
     if job.error:
         return 0, 0
     connection.execute(sql("plan/wanted"), [job.evaluator_id, job.trials, reads_id])
-    held = segments(store.scores(job.evaluator, job.config))
-    known = f"ANTI JOIN (SELECT key, trial FROM read_parquet({held})) AS held USING (key, trial)" if held else ""
+    files = segments(store.scores(job.evaluator, job.config))
+    known = f"ANTI JOIN (SELECT key, trial FROM read_parquet({files})) AS known USING (key, trial)" if files else ""
     connection.execute(f"INSERT INTO to_compute SELECT {job.evaluator_id}, row_id, trial, key FROM wanted {known}")
     (distinct,) = connection.execute("SELECT count(*) FROM wanted").fetchall()[0]
     (missing,) = connection.execute(
@@ -120,6 +120,6 @@ def _missing(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, re
 
 
 def segments(folder: Path) -> str:
-    """Return the segments of a folder that are whole as an SQL list of file names, ``""`` when there are none."""
+    """Return the intact segments of a folder as an SQL list of file names, ``""`` if there are none."""
     files = intact_parquet_files(folder, "scores")
     return f"[{', '.join(literal(file) for file in files)}]" if files else ""

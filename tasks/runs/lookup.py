@@ -1,4 +1,4 @@
-"""Finding runs in the store, and what their records say."""
+"""Finding runs in the store, their status and their summary."""
 
 from __future__ import annotations
 
@@ -66,16 +66,16 @@ def _completed(store: Store, runs: list[Run], back: int) -> Run:
 
 
 def status(record: Mapping[str, Any]) -> str:
-    """Return what became of a run: ``running``, ``completed``, ``failed``, or ``interrupted``.
+    """Return the status of a run: ``running``, ``completed``, ``failed``, or ``interrupted``.
 
     A run is interrupted if somebody stopped it, or if its record says ``running`` and its process is gone (another
     process may have its pid by now). Processes of other machines cannot be seen; their runs count as running.
     """
-    said = str(record.get("status", "running"))
-    if said == "failed" and str(record.get("error")).startswith(_INTERRUPTIONS):
+    stated = str(record.get("status", "running"))
+    if stated == "failed" and str(record.get("error")).startswith(_INTERRUPTIONS):
         return "interrupted"
     process = process_of(record.get("process"))
-    return "interrupted" if said == "running" and process and has_ended(process) else said
+    return "interrupted" if stated == "running" and process and has_ended(process) else stated
 
 
 def summary(run: Run) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """SQL over all runs together, for reading only.
 
 Each run's database is attached for reading, and the datasets' Parquet files are shown beside them. The statement of
-the user can change nothing and reach nothing else: it must be a query, the machine's files and the network are out of
-its reach except for those Parquet files, and no setting can be changed back.
+the user can change nothing and reach nothing else: it must be a query, and it has no access to files (but
+those Parquet files), to the network or to settings.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Archive:
     """All runs of a store behind one connection.
 
     Attributes:
-        connection: Shows the views of ``query.sql`` and the table ``runs``.
-        skipped: What could not be shown, one line each.
+        connection: Has the views of ``query.sql`` and the table ``runs``.
+        skipped: Runs and datasets that are missing, one line each.
     """
 
     connection: DuckDBPyConnection
@@ -64,7 +64,7 @@ class Archive:
         """Run one query; its rows are fetched within the block from the connection that this yields.
 
         Raises:
-            UsageError: It is not one query, or it is wrong, be it that this shows while its rows are fetched.
+            UsageError: It is not a single query, or it fails, also while its rows are fetched.
         """
         with _reporting(self.connection, statement):
             yield self.connection.execute(statement)
@@ -84,7 +84,7 @@ def _reporting(connection: DuckDBPyConnection, statement: str) -> Iterator[None]
     try:
         yield
     except duckdb.Error as error:
-        raise UsageError(f"The query failed: {_told(error)}", code=ErrorCode.QUERY_FAILED) from error
+        raise UsageError(f"The query failed: {_one_line(error)}", code=ErrorCode.QUERY_FAILED) from error
     except RuntimeError as error:
         if "interrupted" in str(error):  # what DuckDB makes of Ctrl-C
             raise KeyboardInterrupt from None
@@ -141,7 +141,7 @@ def _attach(opened: Archive, store: Store, runs: Sequence[Run]) -> dict[str, str
         except UsageError as error:
             opened.skipped.append(str(error))
         except duckdb.Error as error:
-            opened.skipped.append(f"run {run.id}: {_told(error)}")
+            opened.skipped.append(f"run {run.id}: {_one_line(error)}")
         else:
             catalogs[run.id] = f"run_{number}"
     return catalogs
@@ -192,7 +192,7 @@ def _show_datasets(opened: Archive, store: Store, datasets: dict[str, str]) -> l
 
 
 def _lock(connection: DuckDBPyConnection, store: Store, files: Sequence[Path]) -> None:
-    """Take every way out of the connection, for good."""
+    """Disable file, network and setting access on this connection, irreversibly."""
     connection.execute("SET python_enable_replacements = false")
     connection.execute(f"SET temp_directory = {literal(store.root / 'tmp')}")
     connection.execute(f"SET allowed_paths = [{', '.join(map(literal, files))}]")
@@ -201,7 +201,7 @@ def _lock(connection: DuckDBPyConnection, store: Store, files: Sequence[Path]) -
 
 
 def _refuse_changes(connection: DuckDBPyConnection, statement: str) -> None:
-    """Let pass what is one query.
+    """Accept exactly one read-only statement.
 
     A PIVOT counts as several statements and EXPLAIN ANALYZE runs what it explains, so those two may not even mention
     a word that changes something.
@@ -211,7 +211,7 @@ def _refuse_changes(connection: DuckDBPyConnection, statement: str) -> None:
     try:
         statements = connection.extract_statements(statement)
     except duckdb.Error as error:
-        raise UsageError(f"The query cannot be read: {_told(error)}", code=ErrorCode.QUERY_FAILED) from error
+        raise UsageError(f"The query cannot be read: {_one_line(error)}", code=ErrorCode.QUERY_FAILED) from error
     if len(statements) != 1:
         raise UsageError(f"One query is expected, not {len(statements)} statements.", code=ErrorCode.QUERY_NOT_ALLOWED)
     kind = statements[0].type
@@ -245,6 +245,6 @@ def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _told(error: Exception) -> str:
-    """Return what DuckDB complains about, in one line."""
+def _one_line(error: Exception) -> str:
+    """Return DuckDB's message in one line."""
     return " ".join(str(error).split("LINE 1:")[0].split())[:500]

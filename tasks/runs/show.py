@@ -1,4 +1,4 @@
-"""What one run found, and everything about one of its cases, as plain values that a person or a program can read."""
+"""The findings of one run, and all about one of its cases, as plain values."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def case(store: Store, run: Run, key: str) -> dict[str, Any]:
     answers = {answer.pop("row_id"): answer | {"scores": []} for answer in found["answers"]}
     for score in found["scores"]:
         row_id = score.pop("row_id")
-        said = why.get((row_id, score["evaluator"], score["trial"]), {})
-        answers[row_id]["scores"].append(score | {name: value for name, value in said.items() if value})
+        reasons = why.get((row_id, score["evaluator"], score["trial"]), {})
+        answers[row_id]["scores"].append(score | {name: value for name, value in reasons.items() if value})
     return cases[0] | {"run": run.id, "answers": list(answers.values())}
 
 

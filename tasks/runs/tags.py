@@ -45,7 +45,7 @@ def find_tagged(store: Store, name: str) -> Run:
 def set_tag(store: Store, run: Run, name: str) -> Run | None:
     """Give a run a tag, which the run that had it loses; returns that other run.
 
-    The new run gets it first: whoever asks meanwhile finds the one or the other, never none.
+    The new run gets it first, so that a reader meanwhile finds one of the two runs.
 
     Raises:
         UsageError: The name is not one: letters, digits, ``.``, ``_`` and ``-`` are allowed.

@@ -1,4 +1,4 @@
-"""Which run belongs to which version of a model, and that each is evaluated once.
+"""Evaluating each version of a model once, and the record of its run.
 
 ``<store>/versions/<digest>/record.json`` is about one (model, version, suite, configuration). Whoever evaluates it
 claims it there first. A claim whose owner is alive is left to it; one whose owner died is taken over; what is finished
@@ -34,10 +34,10 @@ State: TypeAlias = Literal["running", "done", "incomplete", "failed"]
 log = logging.getLogger("leadline.versions")
 
 BEAT_S: Final = 30.0
-"""How often the owner of a claim says that it lives."""
+"""Interval at which the owner of a claim renews it, in seconds."""
 
 SILENT_S: Final = 600.0
-"""An owner on another host that said nothing for this long is given up."""
+"""Seconds after which a claim of another host that was not renewed is taken over."""
 
 VERSION_PATTERN: Final = r"^[0-9A-Za-z][0-9A-Za-z._:+@-]*$"
 """Spelling of a version, which is put into addresses and model names."""
@@ -48,7 +48,7 @@ _NO_TAG: Final = re.compile(r"[^0-9A-Za-z_-]+")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is evaluated once.
+    """The subject of an evaluation that is done once.
 
     Attributes:
         model: Key of the model.
@@ -66,7 +66,7 @@ class Subject:
 
     @property
     def digest(self) -> str:
-        """What identifies it."""
+        """Digest of all its parts."""
         return digest([self.model, self.version, self.suite_digest, dict(self.configuration)])
 
     def folder(self, store: Store) -> Path:
@@ -75,7 +75,7 @@ class Subject:
 
 
 class Claim:
-    """The right to evaluate something, and the duty to say how it went.
+    """The right to evaluate a subject, and the duty to record the outcome.
 
     Attributes:
         taken_over: Whether an earlier owner died over it.
@@ -89,12 +89,17 @@ class Claim:
         self._over = False
 
     def finish(self, state: State, outcome: Mapping[str, Any]) -> None:
-        """Put on record how it went."""
+        """Record the outcome.
+
+        Args:
+            state: The final state.
+            outcome: Further fields of the record.
+        """
         self._over = True
         self._update({"state": state, "finished": _now(), **outcome})
 
     def beat(self) -> None:
-        """Put on record that its owner lives."""
+        """Renew the claim."""
         if not self._over:
             self._update({"beat": time.time()})
 
@@ -109,12 +114,12 @@ class Claim:
 def claim(store: Store, subject: Subject, *, owner: Mapping[str, Any], again: bool = False) -> Claim | dict[str, Any]:
     """Claim something, or return the record of what became of it.
 
-    The record's ``state`` says which: ``done``, or ``running`` when another process is at it.
+    The record's ``state`` is ``done``, or ``running`` when another process is at it.
 
     Args:
         store: The store.
         subject: What to evaluate.
-        owner: What people should know of whoever claims it.
+        owner: Facts about the claimant for people.
         again: Claim it although it is done.
     """
     path = subject.folder(store) / RECORD
@@ -148,22 +153,22 @@ def claim(store: Store, subject: Subject, *, owner: Mapping[str, Any], again: bo
 
 
 @contextmanager
-def held(held_claim: Claim) -> Iterator[Claim]:
-    """Show that a claim's owner lives while the block runs; what the block raises is put on record as its failure."""
+def renewed(claimed: Claim) -> Iterator[Claim]:
+    """Renew a claim while the block runs; an error of the block is recorded as its failure."""
     over = threading.Event()
 
     def beat() -> None:
         while not over.wait(BEAT_S):
             try:
-                held_claim.beat()
+                claimed.beat()
             except Exception as error:  # the store may be back for the next beat
                 log.warning("The claim could not be renewed: %s", error)
 
     threading.Thread(target=beat, name="leadline-claim", daemon=True).start()
     try:
-        yield held_claim
+        yield claimed
     except BaseException as error:
-        held_claim.finish("failed", {"error": f"{type(error).__name__}: {error}"[:2000]})
+        claimed.finish("failed", {"error": f"{type(error).__name__}: {error}"[:2000]})
         raise
     finally:
         over.set()

@@ -1,6 +1,7 @@
 """Canaries: rows whose verdicts are known, put to the judge with every chunk before the chunk's own rows.
 
-A canary file is a small dataset in any format, whose rows say in ``expected_scores`` what evaluators should give them::
+A canary file is a small dataset in any format; its rows have the scores that evaluators should give them in
+``expected_scores``::
 
     {"case": "right", "model": "canary", "question": "…", "expected_answer": "…", "actual_answer": "…",
      "expected_scores": {"llamaindex.correctness": [4, 5], "databricks.correctness": 1}}
@@ -41,12 +42,12 @@ MOST: Final = 100
 _NAMED: Final = re.compile(r"[^#]+#[\w-]+")  # ID#NAME, an evaluator under a name of its own
 _CLOSE: Final = 1e-6
 _UNREADABLE: Final = (Reason.JUDGE_UNPARSEABLE, Reason.JUDGE_TRUNCATED)
-"""A judge that cannot say of a plain case what it was asked for has failed it."""
+"""Reasons for which a judge has failed a canary: an unreadable verdict on a plain case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """A row, and what evaluators should say of it.
+    """A row and its expected scores.
 
     Attributes:
         row: The row.
@@ -58,12 +59,16 @@ class Canary:
 
 
 def load_canaries(store: Store, file: str, jobs: Sequence[EvaluatorJob]) -> tuple[str, tuple[Canary, ...]]:
-    """Load a canary file into the store and return its digest there, and what it says.
+    """Load a canary file into the store and return its digest and its canaries.
+
+    Args:
+        store: The store.
+        file: The file.
+        jobs: The evaluators of the run.
 
     Raises:
-        UsageError: It has too many rows, no evaluator of the run is expected to say anything of them, or what is
-            expected makes no sense.
-        DatasetError: It is no dataset.
+        UsageError: It has too many rows, expects no score of an evaluator of the run, or expects an impossible one.
+        DatasetError: It is not a dataset.
     """
     loaded = load_dataset(store, file)
     if loaded.rows > MOST:
@@ -75,7 +80,7 @@ def load_canaries(store: Store, file: str, jobs: Sequence[EvaluatorJob]) -> tupl
     asked = {job.evaluator for job in jobs if job.lane == "judge"}
     if not any(asked & set(canary.expected) for canary in canaries):
         raise UsageError(
-            f"No canary of {file} says what a judge of this run should find.",
+            f"No canary of {file} has an expected score for a judge of this run.",
             hint=f"Write {EXPECTED} for one of: {', '.join(sorted(asked)) or 'an evaluator that asks a judge'}.",
             code=ErrorCode.JUDGE_CANARIES,
         )
@@ -83,31 +88,35 @@ def load_canaries(store: Store, file: str, jobs: Sequence[EvaluatorJob]) -> tupl
 
 
 def read_canaries(folder: Path, source: str = "The canary file") -> tuple[Canary, ...]:
-    """Read the canaries of a loaded dataset; rows that expect nothing are none.
+    """Return the rows of a loaded dataset that have expected scores.
+
+    Args:
+        folder: Folder of the dataset.
+        source: Name of the file for messages.
 
     Raises:
-        UsageError: What is expected makes no sense.
+        UsageError: An expected score is not possible.
     """
     canaries = []
     for row in read_rows(folder):
-        said = row.metadata.get(EXPECTED)
-        if said is not None:
-            canaries.append(Canary(row, _expected(said, f"{source}: case {row.case!r}: {EXPECTED}")))
+        expected = row.metadata.get(EXPECTED)
+        if expected is not None:
+            canaries.append(Canary(row, _expected(expected, f"{source}: case {row.case!r}: {EXPECTED}")))
     return tuple(canaries)
 
 
-def _expected(said: Any, where: str) -> dict[str, dict[str, tuple[float, float]]]:
-    if isinstance(said, str):  # a cell of a CSV file
+def _expected(given: Any, where: str) -> dict[str, dict[str, tuple[float, float]]]:
+    if isinstance(given, str):  # a cell of a CSV file
         try:
-            said = json.loads(said)
+            given = json.loads(given)
         except ValueError:
-            raise UsageError(f"{where} is no JSON.", code=ErrorCode.JUDGE_CANARIES) from None
-    if not isinstance(said, Mapping) or not said:
+            raise UsageError(f"{where} is not JSON.", code=ErrorCode.JUDGE_CANARIES) from None
+    if not isinstance(given, Mapping) or not given:
         raise UsageError(
             f"{where} must be an object.", hint='Write: {"EVALUATOR": [LOWEST, HIGHEST]}', code=ErrorCode.JUDGE_CANARIES
         )
     out: dict[str, dict[str, tuple[float, float]]] = {}
-    for key, value in said.items():
+    for key, value in given.items():
         evaluator, metric = _metric(str(key), where)
         out.setdefault(evaluator, {})[metric] = _interval(value, f"{where}: {key}")
     return out
@@ -146,16 +155,16 @@ def _interval(value: Any, where: str) -> tuple[float, float]:
 def failed_by(
     canaries: Sequence[Canary], evaluators: Iterable[Evaluator], ctx: EvalContext, cache_salt: str
 ) -> dict[str, str]:
-    """Put the canaries to the judges, and return what each judge that failed got wrong, by the judge's key.
+    """Ask the judges for the canaries' scores, and return a message for each judge that failed, by its key.
 
-    One canary outside of what is expected is enough. A judge that cannot be reached, or not be paid for, has not
-    failed: the rows will say the same of themselves.
+    One score outside of its expected range is a failure. A judge that cannot be reached or paid for has not failed:
+    the chunk's rows will be unscored for the same reason.
 
     Args:
         canaries: The canaries.
         evaluators: Those that score rows of the chunk.
         ctx: The run's settings and shared resources.
-        cache_salt: What the canaries are asked for: equal calls with one salt are made once, those with another anew.
+        cache_salt: Equal calls with the same salt are made once, with another one again.
     """
     wanted = [
         (evaluator, mine)
@@ -176,7 +185,7 @@ def failed_by(
 
 
 def _scored(evaluator: Evaluator, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
-    """Score canaries; an evaluator that fails on all of them will say so of the chunk's rows, too."""
+    """Score canaries; if the evaluator fails, they are unscored, as the chunk's rows will be."""
     try:
         return evaluator.score(rows, ctx)
     except Exception as error:
@@ -196,14 +205,14 @@ def _wrong(evaluator: str, canary: Canary, score: RowScore) -> list[str]:
     for metric, (low, high) in canary.expected[evaluator].items():
         value = score.values[metric]
         if isinstance(value, Unscored):
-            said = f"gave no verdict ({value.reason})" if value.reason in _UNREADABLE else ""
+            fault = f"gave no verdict ({value.reason})" if value.reason in _UNREADABLE else ""
         elif isinstance(value, NotApplicable):
-            said = "does not apply to it"
+            fault = "does not apply to it"
         else:
-            said = "" if low - _CLOSE <= value <= high + _CLOSE else f"gave {value:g}"
-        if said:
+            fault = "" if low - _CLOSE <= value <= high + _CLOSE else f"gave {value:g}"
+        if fault:
             wanted = f"{low:g}" if low == high else f"{low:g} to {high:g}"
-            out.append(f"{evaluator} {said} where {metric} must be {wanted} (canary {canary.row.case!r})")
+            out.append(f"{evaluator} {fault} where {metric} must be {wanted} (canary {canary.row.case!r})")
     return out
 
 

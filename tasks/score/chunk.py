@@ -42,7 +42,7 @@ BATCH_ROWS: Final[dict[Lane, int]] = {"cpu": 1_000, "gpu": 500, "judge": 250}
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
-    """What became of a chunk.
+    """The outcome of a chunk.
 
     Attributes:
         chunk: Its name.
@@ -58,7 +58,7 @@ class ChunkResult:
 
 
 class JudgeDown(LeadlineError):
-    """Rows of a chunk have no verdict since the judge did not answer; what there is was written. Worth a retry."""
+    """Rows of a chunk have no verdict since the judge did not answer; the others are written. Worth a retry."""
 
     code = ErrorCode.JUDGE_UNAVAILABLE
 
@@ -120,7 +120,7 @@ def _score(
             store.dataset(chunk.dataset), pairs, chunk.first, chunk.last, fields, batch=BATCH_ROWS[chunk.lane]
         ):
             _prefetch(group, batch, ctx)
-            _score_batch(group, batch, ctx, together=chunk.lane == "judge")
+            _score_batch(group, batch, ctx, concurrently=chunk.lane == "judge")
             ctx.forget()
             for one in group:
                 one.write(failed)
@@ -149,9 +149,9 @@ def _by_model(work: Sequence[_Work], ctx: EvalContext) -> list[list[_Work]]:
     return [groups[refs] for refs in sorted(groups)]
 
 
-def _score_batch(work: Sequence[_Work], batch: Sequence[NeededRow], ctx: EvalContext, *, together: bool) -> None:
-    """Score a batch, one evaluator after the other, or all together where they only wait for a judge."""
-    if not together:
+def _score_batch(work: Sequence[_Work], batch: Sequence[NeededRow], ctx: EvalContext, *, concurrently: bool) -> None:
+    """Score a batch, one evaluator after the other, or concurrently where they only wait for a judge."""
+    if not concurrently:
         for one in work:
             one.score(batch, ctx)
         return
@@ -180,7 +180,7 @@ class _Work:
         segment: Where complete rows go.
         scored: How many went there.
         unscored: How many did not.
-        down: What was said of the first row for which a judge could not be asked.
+        down: Message of the first row whose judge could not be reached.
         seconds: Wall time.
         quarantined: Why its judge is not asked.
     """
@@ -200,7 +200,7 @@ class _Work:
         self._warned = False
 
     def models(self, ctx: EvalContext) -> tuple[str, ...]:
-        """Return the weights that the evaluator needs; none if it cannot say, which scoring will show."""
+        """Return the weights that the evaluator needs; none if this fails, which scoring will show."""
         try:
             return tuple(sorted(map(str, self.evaluator.models(ctx))))
         except Exception as error:
@@ -208,7 +208,7 @@ class _Work:
             return ()
 
     def texts_to_embed(self, batch: Sequence[NeededRow], ctx: EvalContext) -> dict[ModelRef, dict[str, None]]:
-        """Return the texts that the evaluator will ask to be embedded; none if it cannot say."""
+        """Return the texts that the evaluator will embed; none if this fails."""
         rows = [needed.row for needed in batch if self._needed in needed.keys]
         try:
             wanted = self.evaluator.texts_to_embed(rows, ctx) if rows else {}
@@ -247,12 +247,12 @@ class _Work:
 
     def _warn(self, what: str, error: Exception) -> None:
         if not self._warned:
-            log.warning("%s cannot say %s: %s: %s", self.job.evaluator, what, type(error).__name__, error)
+            log.warning("%s cannot determine %s: %s: %s", self.job.evaluator, what, type(error).__name__, error)
         self._warned = True
 
 
 def _judge_down(scores: Sequence[StoredScore]) -> str:
-    """Return what is said of the first row for which a judge could not be asked, ``""`` if there is none."""
+    """Return the message of the first row whose judge could not be reached, ``""`` if there is none."""
     for score in scores:
         for value in score.values.values():
             if isinstance(value, Unscored) and value.reason is Reason.JUDGE_UNAVAILABLE:

@@ -1,4 +1,4 @@
-"""Lanes: where chunks are scored on this machine, and how many at a time.
+"""Scoring chunks on this machine: a pool or a thread per lane, and the number of chunks at a time.
 
 The cpu lane is a pool of processes, since rules and n-grams hold the interpreter's lock; little work is done in this
 process, which is sooner ready than a pool. The gpu lane is one thread: one resident model. The judge lane is some
@@ -114,7 +114,7 @@ def _without_main() -> Iterator[None]:
 
 
 def _leave_interrupts_to_the_parent() -> None:
-    """Let a pool's process finish its chunk when Ctrl-C reaches the whole group; the parent ends the pool."""
+    """Let a pool's process finish its chunk when Ctrl-C reaches all its processes; the parent ends the pool."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -106,14 +106,14 @@ def _reason(error: Exception) -> Reason:
     return Reason.OUT_OF_MEMORY if "OutOfMemory" in type(error).__name__ else Reason.EVALUATOR_ERROR
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return str(error) if isinstance(error, ModelUnavailable) else f"{type(error).__name__}: {error}"
 
 
 def _failed(evaluator: Evaluator, error: Exception) -> StoredScore:
-    return unscored(evaluator, _reason(error), _told(error))
+    return unscored(evaluator, _reason(error), _message(error))
 
 
 def _not_tried(evaluator: Evaluator, error: Exception) -> StoredScore:
-    why = f"Not tried: {GIVE_UP_AFTER} rows before it failed one after the other, the last with this: {_told(error)}"
+    why = f"Not tried: {GIVE_UP_AFTER} rows before it failed one after the other, the last with this: {_message(error)}"
     return unscored(evaluator, _reason(error), why)

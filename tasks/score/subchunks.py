@@ -1,4 +1,4 @@
-"""Large chunks of rules, scored in parts by all cores of the machine that has them."""
+"""Scoring a large chunk of the cpu lane in parts on all cores of a worker."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def score_on_all_cores(chunk: Chunk) -> ChunkResult:
 
     with LocalLanes(processes, parts) as lanes, ThreadPoolExecutor(processes) as threads:
         drive(parts, lanes.widths, lambda part: threads.submit(lanes.score, part), finished)
-    return _together(chunk, results)
+    return _combined(chunk, results)
 
 
 def subchunks(chunk: Chunk) -> tuple[Chunk, ...]:
@@ -58,7 +58,7 @@ def subchunks(chunk: Chunk) -> tuple[Chunk, ...]:
     )
 
 
-def _together(chunk: Chunk, results: Sequence[ChunkResult]) -> ChunkResult:
+def _combined(chunk: Chunk, results: Sequence[ChunkResult]) -> ChunkResult:
     seconds: Counter[str] = Counter()
     for result in results:
         seconds.update(result.seconds)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import replace
 from threading import Lock
-from typing import Final, TypeVar
+from typing import Final
+
+from cachetools import LRUCache, cached
 
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.core.context import EvalContext
@@ -16,12 +16,8 @@ from leadline.tasks.plan.jobs import read_limits
 from leadline.tasks.store.store import JOBS, Run, Store
 
 KEPT: Final = 8
-"""Contexts, and runs, that a long-lived worker remembers; models stay loaded without them."""
+"""Contexts and regex budgets that a long-lived worker keeps; models stay loaded without them."""
 
-T = TypeVar("T")
-
-_contexts: OrderedDict[tuple[object, ...], EvalContext] = OrderedDict()
-_regex_budgets: OrderedDict[tuple[object, ...], RegexTimeBudget] = OrderedDict()
 _lock = Lock()
 
 
@@ -30,25 +26,27 @@ def context_for(store: Store, run: Run, settings: Settings, lane: Lane) -> EvalC
 
     Evaluators that ask a judge share one client and one limiter per judge, in whichever threads they are. In the other
     lanes all runs with the same store and settings share a context; each run has a regex budget of its own.
+
+    Args:
+        store: The store.
+        run: The run.
+        settings: The run's settings.
+        lane: The lane of the chunk.
     """
-    judging = lane == "judge"
-    name = (store.root, settings, run.id if judging else "")
     with _lock:
-        context = _kept(_contexts, name, lambda: _make(store, run, settings, judging))
-        return replace(context, regex_budget=_kept(_regex_budgets, (store.root, run.id), RegexTimeBudget))
+        return replace(_context(store, run, settings, lane == "judge"), regex_budget=_regex_budget(store, run))
 
 
-def _kept(known: OrderedDict[tuple[object, ...], T], name: tuple[object, ...], make: Callable[[], T]) -> T:
-    """Return what is known by a name, made if need be; the ``KEPT`` that were asked for last stay known."""
-    if name not in known:
-        known[name] = make()
-        if len(known) > KEPT:
-            known.popitem(last=False)
-    known.move_to_end(name)
-    return known[name]
+@cached(LRUCache(KEPT), key=lambda store, run: (store.root, run.id))
+def _regex_budget(store: Store, run: Run) -> RegexTimeBudget:
+    return RegexTimeBudget()
 
 
-def _make(store: Store, run: Run, settings: Settings, judging: bool) -> EvalContext:
+@cached(
+    LRUCache(KEPT),
+    key=lambda store, run, settings, judging: (store.root, settings, run.id if judging else ""),
+)
+def _context(store: Store, run: Run, settings: Settings, judging: bool) -> EvalContext:
     from leadline.tasks.store.vectors.vectors import ParquetVectors
 
     vectors = ParquetVectors(store)

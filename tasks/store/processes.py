@@ -1,4 +1,4 @@
-"""Which process made a call or a run, and whether it is still there to see its end."""
+"""Identifying the process that made a call or a run, and finding out if it has ended."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ FOREIGN_S: Final = 3600.0
 """A call that was begun this long ago on another host, whose processes cannot be seen from here, is given up."""
 
 BEAT_S: Final = 15.0
-"""How often a process with calls in flight says that it lives, where several hosts share a ledger."""
+"""Seconds between two signs of life of a process with calls in flight, where several hosts share a ledger."""
 
 SILENT_S: Final = 120.0
-"""A process of another host that was not heard of for so long is gone; leaves room for clocks that differ."""
+"""Seconds without a sign of life after which a process of another host is gone; allows for clocks that differ."""
 
 _UNKNOWN: Final = "?"
 """Start of a process that cannot be inspected."""
@@ -36,7 +36,7 @@ def _started(pid: int) -> str | None:
 
 
 def _signalled(pid: int) -> str | None:
-    """Do without ``/proc``: only tell whether there is such a process."""
+    """Check by a signal, without ``/proc``, if there is such a process."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -68,7 +68,7 @@ def _identity(pid: int) -> str:
 
 
 def same_host(process: str) -> bool:
-    """Return whether a process, as :func:`this_process` says it, is or was one of this host."""
+    """Return whether a process, as :func:`this_process` names it, is or was one of this host."""
     return process.rsplit(":", 2)[0] == socket.gethostname()
 
 
@@ -82,13 +82,13 @@ def has_ended(process: str) -> bool:
 
 
 def is_gone(process: str, intended_at: float, now: float | None = None, *, seen_at: float | None = None) -> bool:
-    """Return whether a process has ended that began a call and never said how it went.
+    """Return whether a process that began a call has ended without recording the outcome.
 
     Args:
-        process: What :func:`this_process` said there.
+        process: The process, as :func:`this_process` named it.
         intended_at: When the call was begun, in seconds since 1970.
         now: The time; the clock's by default.
-        seen_at: When it was last heard of, if the ledger keeps that.
+        seen_at: Time of its last sign of life, if the ledger has it.
     """
     if same_host(process):
         return has_ended(process)

@@ -23,7 +23,7 @@ _SETTLED: Final = 60.0
 """Seconds after which a scratch folder surely has its lock."""
 
 _ABANDONED: Final = 24 * 3600.0
-"""Seconds after which a scratch folder of another host, or one without a lock file, is nobody's."""
+"""Seconds after which a scratch folder of another host, or one without a lock file, is deleted."""
 
 
 @contextmanager
@@ -42,12 +42,12 @@ def scratch_folder(store: Store, purpose: str) -> Iterator[Path]:
     prefix = f"{purpose}-{host_tag()}-"
     with (
         tempfile.TemporaryDirectory(prefix=prefix, dir=room, ignore_cleanup_errors=True) as name,
-        ExitStack() as held,
+        ExitStack() as opened,
     ):
         folder = Path(name)
         try:
-            held.enter_context(locked(folder / _LOCK))
-        except OSError:  # a file system without locks: the folder is told by its age alone
+            opened.enter_context(locked(folder / _LOCK))
+        except OSError:  # a file system without locks: only the age of the folder counts
             (folder / _LOCK).unlink(missing_ok=True)
         yield folder
 
@@ -55,12 +55,12 @@ def scratch_folder(store: Store, purpose: str) -> Iterator[Path]:
 def _is_left(folder: Path) -> bool:
     """Return whether the process that made a scratch folder was killed: the kernel has freed its lock then.
 
-    Locks of other hosts are not seen on every file system, so that their folders are told by their age.
+    Locks of other hosts are not seen on every file system, so that only the age of their folders counts.
     """
     try:
         age = time.time() - folder.stat().st_mtime
         if f"-{host_tag()}-" in folder.name and (folder / _LOCK).exists():
             return age > _SETTLED and not is_held(folder / _LOCK)
-    except OSError:  # it goes just now, or it is another user's
+    except OSError:  # deleted concurrently, or owned by another user
         return False
     return age > _ABANDONED

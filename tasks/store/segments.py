@@ -87,7 +87,7 @@ def segment_rows(metrics: Sequence[str], keys: Sequence[bytes], scores: Sequence
     columns: dict[str, pa.Array] = {
         "key": pa.array(keys, pa.binary()),
         "trial": pa.array([trial] * len(keys), pa.uint8()),
-        **_said(scores),
+        **_explanations(scores),
         "payload": pa.array([score.payload for score in scores], pa.string()),
         "unscorable": pa.array([_dump(_unscorable(score)) for score in scores], pa.string()),
     }
@@ -125,12 +125,12 @@ def unscored_rows(evaluator_id: int, keys: Sequence[bytes], scores: Sequence[Sto
             "value": pa.array([line[2] if isinstance(line[2], float) else None for line in lines], pa.float64()),
             "reason": pa.array([None if one is None else one.reason.value for one in failed], pa.string()),
             "message": pa.array([None if one is None else one.message for one in failed], pa.string()),
-            **_said([line[3] for line in lines]),
+            **_explanations([line[3] for line in lines]),
         }
     )
 
 
-def _said(scores: Sequence[StoredScore]) -> dict[str, pa.Array]:
+def _explanations(scores: Sequence[StoredScore]) -> dict[str, pa.Array]:
     import pyarrow as pa
 
     return {

@@ -61,7 +61,7 @@ SCHEMA: Final = 1
 """Version of a run's record and database; raised with every change after which older runs cannot be read."""
 
 ENDED: Final = ("completed", "failed")
-"""What the record of a run that has ended says."""
+"""The status of a run that has ended."""
 
 _RUN_ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}")
 
@@ -146,20 +146,20 @@ class Run:
         return record
 
     def fail(self, error: BaseException) -> None:
-        """Put on record that an error ended the run; that this cannot be written is only logged."""
+        """Record that an error ended the run; a failure to write the record is only logged."""
         try:
             self.update({"status": "failed", "error": f"{type(error).__name__}: {error}"[:2000]})
-        except Exception as second:  # whatever it is, the first error is the one to tell
+        except Exception as second:  # the first error is the one to report
             log.warning("Run %s failed, and its record does not say so: %s", self.id, second)
 
     @property
     def own(self) -> bool:
-        """Whether it is being made on this host, so that its files here are newer than the bucket's."""
+        """True while it is being made on this host, so that its files here are newer than the bucket's."""
         return (self.path / OWN).exists()
 
     @property
     def report(self) -> str:
-        """Where other people find the report: a path, or an address in the bucket."""
+        """Address of the report for other people: a path, or an address in the bucket."""
         page = self.results / "report.html"
         return self.remote.page(page) if self.remote else str(page)
 
@@ -199,7 +199,7 @@ class Store:
 
     @property
     def location(self) -> str:
-        """What :meth:`open` takes on any host that sees the store: its URL, or the path."""
+        """The store's URL or path, which :meth:`open` takes on any host that sees the store."""
         return self.remote.location if self.remote else str(self.root)
 
     def dataset(self, dataset: str) -> Path:
@@ -289,7 +289,7 @@ class Store:
             self.remote.mirror(run.unscored)
 
     def share_results(self, run: Run) -> None:
-        """Give a run's results and its database, which nobody writes any more, to the other hosts."""
+        """Give a run's results and its database, which are final by now, to the other hosts."""
         if self.remote:
             self.remote.push_folder(run.results)
             self.remote.push_changing(run.database)

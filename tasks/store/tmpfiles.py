@@ -1,6 +1,6 @@
-"""Temporary files and folders beside what they become, and those that killed processes left.
+"""Names of temporary files and folders, and deleting those of killed processes.
 
-A temporary name tells the host, as 8 hex digits, and the process, as its number and when it started:
+A temporary name has the host, as 8 hex digits, and the process, as its number and its start:
 ``.<name>.<host>.<number>-<start>.<token>.tmp``.
 """
 
@@ -29,7 +29,7 @@ _PLACES: Final = (
 """Folders of a store in which files and folders appear."""
 
 MONTH: Final = 30 * DAY
-"""What nobody touched for so long is nobody's, whatever host it is of."""
+"""Temporary files older than this are deleted, whichever host created them."""
 
 _NAME: Final = re.compile(r"\..+\.([0-9a-f]{8})\.([0-9]+)-([0-9A-Za-z?]+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
 

@@ -1,1 +1,1 @@
-"""What a run found: problems and insights, each a sentence with the numbers and rows behind it."""
+"""Findings of a run: problems and insights, each a sentence with its numbers and rows."""

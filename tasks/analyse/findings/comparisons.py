@@ -41,7 +41,7 @@ def best_and_worst(view: RunView) -> Iterator[Finding]:
     """Yield, for each evaluator, its best and its worst models and whether chance could have put them there.
 
     Of a pass/fail evaluator the primary metric counts, of others every metric; metrics with the same best models are
-    told together. Nothing is told of a single model, or where all have the same value.
+    merged. There is none for a single model, or where all have the same value.
     """
     leads = [
         lead for evaluator_id in view.evaluators for best in (True, False) for lead in _leads(view, evaluator_id, best)
@@ -148,7 +148,7 @@ def _comparison(view: RunView, lead: Lead, paired: Mapping[tuple[int, int, int],
 
 
 def _certainty(view: RunView, lead: Lead, alike: Sequence[int]) -> list[str]:
-    """Return the sentence that says from which models chance does not tell the leaders apart."""
+    """Return the sentence that names the models that cannot be distinguished from the leaders."""
     if len(alike) == len(lead.rest) > 1:
         return ["Not distinguishable from any other model at 95 %."]
     if alike:
@@ -157,7 +157,7 @@ def _certainty(view: RunView, lead: Lead, alike: Sequence[int]) -> list[str]:
 
 
 def _compared(view: RunView, lead: Lead, alike: Sequence[int]) -> dict[str, Any]:
-    """Return the attributes that tell the same to programs, and the values of all models, from this end."""
+    """Return the same as attributes for programs, with the values of all models, from this end."""
     metric_id = lead.metric["metric_id"]
     ranked = (*lead.models, *lead.rest)
     return {

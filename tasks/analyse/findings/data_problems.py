@@ -14,7 +14,7 @@ from leadline.tasks.db.tables import records
 
 
 class Missing(NamedTuple):
-    """How an input is called, and how bad it is when every row, or some rows, lack it."""
+    """The name of an input, and the severity when every row or some rows lack it."""
 
     name: str
     all: Severity
@@ -39,7 +39,7 @@ def missing_input_problems(view: RunView) -> Iterator[Finding]:
     """Yield a problem for each input that some evaluator of the run needs and rows lack.
 
     A model of which no row has a context is no RAG system and lacks none, unless all models are like that: then
-    evaluators of retrieval have nothing to do, which is told as a note.
+    evaluators of retrieval have nothing to do, which is a note of low severity.
     """
     for field, missing in FIELDS.items():
         needing = [id_ for id_ in view.evaluators if field in view.required(id_)]
@@ -62,8 +62,8 @@ def _missing(view: RunView, field: RowField, missing: Missing, needing: Sequence
     if not n:
         return None
     names = [view.evaluator_name(evaluator_id) for evaluator_id in needing]
-    whole = n == n_rows
-    if whole:
+    everywhere = n == n_rows
+    if everywhere:
         text = f"No row has {_article(missing.name)}: {listing(names)} had nothing to measure."
         severity = Severity.LOW if no_rag else missing.all
     else:
@@ -90,7 +90,7 @@ def _missing(view: RunView, field: RowField, missing: Missing, needing: Sequence
             n_rows=n_rows,
             avid="P0100",
         ),
-        row_ids=[] if whole else sorted(row for line in concerned for row in line["row_ids"])[:MOST_ROWS],
+        row_ids=[] if everywhere else sorted(row for line in concerned for row in line["row_ids"])[:MOST_ROWS],
     )
 
 

@@ -30,7 +30,7 @@ class Finding:
         description: What was found, in a sentence or two.
         actions: What to do about it.
         severity: How bad it is; ``None`` for an insight.
-        instrument: Whether the instrument or the data is at fault, not a model.
+        instrument: True if the instrument or the data is at fault, not a model.
         evaluator_id: The evaluator concerned, if it is one.
         metric_id: The metric concerned, if it is one.
         model_id: The model concerned, if it is one.
@@ -51,7 +51,7 @@ class Finding:
 
 
 def merge(findings: Iterable[Finding]) -> list[Finding]:
-    """Merge findings that say the same of the same model: their evaluators and rows are joined."""
+    """Merge findings with the same description of the same model: their evaluators and rows are joined."""
     groups: defaultdict[tuple[Any, ...], list[Finding]] = defaultdict(list)
     for found in findings:
         groups[found.type, found.severity, found.instrument, found.model_id, found.description].append(found)

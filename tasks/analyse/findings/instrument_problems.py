@@ -1,4 +1,4 @@
-"""Problems of the instrument: what could not be measured and why, and settings under which a score says nothing."""
+"""Problems of the instrument: what could not be measured and why, and settings that make a score meaningless."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ _REASONS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     Reason.WORKER_LOST: ("the process that was to score them was lost", "Run again: only these rows are computed."),
 }
-_NOT_THE_MODEL: Final = frozenset({"evaluation", "dataset"})  # types of flags that are nobody's bad score
+_NOT_THE_MODEL: Final = frozenset({"evaluation", "dataset"})  # types of flags that are not a model's fault
 _UNKNOWN: Final = ("no reason was given", "Run again; if it stays so, look at the run's log.")
 
 
 def unscored_problems(view: RunView) -> Iterator[Finding]:
-    """Yield a problem for each evaluator and reason that left rows unscored; what a host did is told of the data.
+    """Yield a problem for each evaluator and reason that left rows unscored; host errors are problems of the data.
 
     One model that is missing on this machine can stop several evaluators: that is one problem.
     """
@@ -209,11 +209,11 @@ def _unreachable(metric: Mapping[str, Any]) -> str | None:
 
 
 def flag_problems(view: RunView) -> Iterator[Finding]:
-    """Yield a problem for what an evaluator flagged of rows: by model, or of all models at once if none is at fault."""
+    """Yield a problem for the flags of each evaluator: by model, or for all models together if none is at fault."""
     groups: defaultdict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     for line in records(view.connection, sql("problems/flags").format(most=MOST_ROWS)):
         if line["type"] == RETRIEVAL and view.checks_contexts(line["evaluator_id"]):
-            continue  # retrieval_problems tells it, with the metric
+            continue  # retrieval_problems reports it, with the metric
         whose = None if line["type"] in _NOT_THE_MODEL else line["model_id"]
         groups[line["evaluator_id"], line["type"], line["severity"], whose].append(line)
     for (evaluator_id, type_, severity, model_id), lines in groups.items():

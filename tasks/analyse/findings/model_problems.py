@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 MOST_FLIPS: Final = 10
-"""Flipped cases of one evaluator and model that are told one by one; beyond them one problem tells the rest."""
-MOST_FLIPS_TOLD: Final = 200
-"""Flipped cases of the whole run that are told one by one, shared out among its evaluators and models."""
+"""Flipped cases of one evaluator and model with a problem of their own; the others share one problem."""
+MOST_FLIPS_IN_RUN: Final = 200
+"""Flipped cases of a run with a problem of their own, shared out among its evaluators and models."""
 
 _ACTIONS: Final = {
     "privacy": "Read the rows named: they show what leaked. Filter answers and contexts, or keep such data out of the "
@@ -70,8 +70,8 @@ def how_bad(value: float, metric: Mapping[str, Any]) -> Severity:
 
     For a metric in [0, 1] that is better when higher this is the reference's rule, ``medium`` only above half of the
     threshold; the same distance counts for one that is better when lower. Where the worst value is infinite, ``high``
-    begins at twice the threshold (for a threshold of 0, at any value that misses it). Nothing can be said of how far
-    a value is from an infinite threshold: ``medium``.
+    begins at twice the threshold (for a threshold of 0, at any value that misses it). The distance
+    to an infinite threshold is not defined: ``medium``.
     """
     threshold, higher = metric["threshold"], metric["higher_is_better"]
     worst = metric["low"] if higher else metric["high"]
@@ -169,7 +169,7 @@ def flip_problems(view: RunView) -> Iterator[Finding]:
     (boards,) = view.connection.execute(
         "SELECT count(DISTINCT (evaluator_id, model_id)) FROM flips JOIN metrics USING (metric_id)"
     ).fetchall()[0]
-    listed = max(1, min(MOST_FLIPS, MOST_FLIPS_TOLD // max(1, boards)))
+    listed = max(1, min(MOST_FLIPS, MOST_FLIPS_IN_RUN // max(1, boards)))
     for flip in records(view.connection, sql("problems/flipped_cases").format(listed=listed)):
         yield _flip_problem(view, flip)
     for totals in records(view.connection, sql("problems/flip_totals").format(listed=listed, most=MOST_ROWS)):

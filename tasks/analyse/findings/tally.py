@@ -1,4 +1,4 @@
-"""How many problems there are by severity: those of models apart from those of the instrument and the data."""
+"""Counting problems by severity, with those of models apart from those of the instrument and the data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 Tally: TypeAlias = dict[str, dict[str, int]]
-"""``{"model": {"high": 1, …}, "instrument": {"high": 0, …}}``: whose problems, by severity, worst first."""
+"""``{"model": {"high": 1, …}, "instrument": {"high": 0, …}}``: problems by severity, worst first."""
 
 _FAILING: Final[dict[str, tuple[str, ...]]] = {"never": ("high",), "high": ("high",), "medium": ("high", "medium")}
 
@@ -42,14 +42,14 @@ def in_words(counts: Mapping[str, int]) -> str:
 
 
 def tally_in_words(found: Mapping[str, Mapping[str, int]]) -> str:
-    """Return a line for people: whose problems there are, and that the instrument's do not count."""
+    """Return a line for people: the problems of models, and those of the instrument, which do not count."""
     instrument = in_words(found["instrument"])
     never = " (never counted by the gate)" if instrument != "none" else ""
     return f"of models: {in_words(found['model'])}; of the instrument or the data: {instrument}{never}"
 
 
 def what_counts(record: Mapping[str, Any]) -> str:
-    """Return in a few words what a run's gate counted, or ``""`` where its record does not say what was asked."""
+    """Return in a few words the problems that a run's gate counts, or ``""`` if that is not on record."""
     config = record.get("config")
     fail_on = str(config.get("fail_on")) if isinstance(config, Mapping) else ""
     if fail_on not in _FAILING:

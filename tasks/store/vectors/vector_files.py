@@ -113,13 +113,13 @@ def _in_groups(first: pa.Table, others: Iterator[pa.Table]) -> Iterator[pa.Table
     """Return the rows of tables in tables of :data:`ROW_GROUP` rows, the last one with the rest."""
     import pyarrow as pa
 
-    held = first
+    buffered = first
     for table in others:
-        held = pa.concat_tables([held, table])
-        while len(held) > ROW_GROUP:
-            yield held.slice(0, ROW_GROUP)
-            held = held.slice(ROW_GROUP)
-    yield held
+        buffered = pa.concat_tables([buffered, table])
+        while len(buffered) > ROW_GROUP:
+            yield buffered.slice(0, ROW_GROUP)
+            buffered = buffered.slice(ROW_GROUP)
+    yield buffered
 
 
 def _matrix(column: pa.ChunkedArray) -> npt.NDArray[np.float32]:

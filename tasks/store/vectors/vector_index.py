@@ -1,4 +1,4 @@
-"""Where each vector is: one index over all segments of a model, 24 bytes per vector.
+"""An index over all segments of a model: the place of each vector, in 24 bytes.
 
 The index is a few sorted arrays. Each new segment becomes one, and those of about equal length are merged, so that
 looking up takes few searches, and adding many segments one by one takes no time that grows with their square.

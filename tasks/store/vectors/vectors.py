@@ -4,7 +4,7 @@ Any number of processes may add segments at once, since each has a name of its o
 segment that cannot be read is ignored with a warning, and its vectors are computed again.
 
 Small segments are merged when there are many. The merged one appears before the small ones go, so that a process
-that misses one of those looks again and finds what it held. In a bucket they stay: a host that still has them
+that misses one of those looks again and finds its vectors. In a bucket they stay: a host that still has them
 would bring them back.
 """
 
@@ -35,7 +35,7 @@ log = logging.getLogger("leadline.store")
 
 MERGED_AT: Final = 64
 MOST_MERGED: Final = 256
-"""How many small segments are merged, at least and at most."""
+"""The least and the greatest number of small segments that are merged."""
 
 SMALL: Final = 256
 """Vectors below which a segment is small: reading them takes no longer than opening the file."""
@@ -44,7 +44,7 @@ _SETTLED_NS: Final = 2_000_000_000
 """A folder that was changed this recently may be changed again without another time of change."""
 
 _LOOKS: Final = 3
-"""How often a folder is listed at most while segments go that were just listed."""
+"""Listings of a folder at most while listed segments disappear."""
 
 
 class ParquetVectors:
@@ -95,7 +95,7 @@ class ParquetVectors:
                 folder.merge()
 
     def _folder(self, model: str) -> _Folder:
-        """Return what is known of a model's folder, with the segments of other hosts when it is first looked at."""
+        """Return the index of a model's folder, with the segments of other hosts when it is first looked at."""
         path = self._store.vectors(model)
         if model not in self._folders:
             self._folders[model] = _Folder(path)
@@ -107,7 +107,7 @@ class ParquetVectors:
 
 
 class _Folder:
-    """What this process knows of the segments of one model."""
+    """The index of this process over the segments of one model."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -116,23 +116,23 @@ class _Folder:
         self._sizes: dict[str, int] = {}
         """Number of vectors of each segment ever seen, 0 for one that is not used."""
         self._looked_at: int | None = None
-        """When the folder had been changed the last time that it was listed; ``None`` where that says nothing."""
+        """Time of the folder's last change when it was listed; ``None`` if too recent to be reliable."""
         self._merges = True
 
     def read(self, wanted: Sequence[bytes]) -> dict[bytes, npt.NDArray[np.float32]]:
         """Return the vectors of those digests that are here."""
         found: dict[bytes, npt.NDArray[np.float32]] = {}
-        whole = False
-        while wanted and not whole:
+        complete = False
+        while wanted and not complete:
             self._look()
-            whole = True
+            complete = True
             for number, places, rows in list(self._index.find(as_array(wanted))):
                 name = self._names[number]
                 try:
                     found.update(zip((wanted[at] for at in places), read_vectors(self._path / name, rows), strict=True))
                 except Exception as error:  # whatever a damaged file makes of its reader
                     self._lose(name, error)
-                    whole = False  # a digest may be in another segment as well
+                    complete = False  # a digest may be in another segment as well
             wanted = [text for text in wanted if text not in found]
         return found
 
@@ -163,12 +163,12 @@ class _Folder:
         if len(small) < MERGED_AT:
             return
         merged = _new_segment(self._path)
-        held: list[str] = []
-        write_vectors(merged, self._tables(small, held))
+        merged_names: list[str] = []
+        write_vectors(merged, self._tables(small, merged_names))
         self.add(merged.name, read_digests(merged))
         gone: list[str] = []
         try:
-            for name in held:
+            for name in merged_names:
                 (self._path / name).unlink(missing_ok=True)
                 gone.append(name)
         except OSError:
@@ -182,7 +182,7 @@ class _Folder:
     def _small(self) -> list[str]:
         return [name for name, size in self._sizes.items() if 0 < size < SMALL]
 
-    def _tables(self, names: Sequence[str], held: list[str]) -> Iterator[pa.Table]:
+    def _tables(self, names: Sequence[str], merged_names: list[str]) -> Iterator[pa.Table]:
         """Read segments one by one, and note which could be read."""
         for name in names:
             try:
@@ -191,7 +191,7 @@ class _Folder:
                 self._lose(name, error)
                 continue
             yield table
-            held.append(name)
+            merged_names.append(name)
 
     def _look(self) -> None:
         """Learn which segments appeared and which went since the last look."""

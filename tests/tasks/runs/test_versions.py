@@ -23,9 +23,9 @@ from leadline.tasks.runs.versions import (
     Subject,
     claim,
     file_name,
-    held,
     of_version,
     previous,
+    renewed,
     tag_of,
 )
 from leadline.tasks.store.store import Store
@@ -83,7 +83,7 @@ def test_another_version_suite_or_configuration_is_another_evaluation(store: Sto
 def test_what_failed_or_stayed_incomplete_is_tried_again(store: Store) -> None:
     taken = claim(store, subject(), owner=OWNER)
     assert isinstance(taken, Claim)
-    with pytest.raises(RuntimeError, match="no luck"), held(taken):
+    with pytest.raises(RuntimeError, match="no luck"), renewed(taken):
         raise RuntimeError("no luck")
     record = json.loads((subject().folder(store) / RECORD).read_text())
     assert (record["state"], record["error"]) == ("failed", "RuntimeError: no luck")
@@ -173,7 +173,7 @@ def test_a_beat_that_fails_is_tried_again(store: Store, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Claim, "beat", beat)
     deadline = time.monotonic() + 10
-    with held(taken):
+    with renewed(taken):
         while len(beats) < 3:
             assert time.monotonic() < deadline, "the thread died with the first failure"
             time.sleep(0.01)

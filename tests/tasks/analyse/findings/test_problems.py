@@ -163,7 +163,7 @@ def test_many_flips_are_summed_up(tmp_path: Path) -> None:
 
 
 def test_with_many_models_fewer_flips_are_told_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leadline.tasks.analyse.findings.model_problems.MOST_FLIPS_TOLD", 6)
+    monkeypatch.setattr("leadline.tasks.analyse.findings.model_problems.MOST_FLIPS_IN_RUN", 6)
     one = pair_run(5, before=1.0, after=0.7)
     made = {
         "rows": [row | {"model": model} for model in "abc" for row in one["rows"]],
