@@ -50,8 +50,8 @@ _log = logging.getLogger("leadline.webhook")
 class _Refused(Exception):
     """A delivery is answered with an error."""
 
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
+    def __init__(self, status: int, reason: str | LeadlineError) -> None:
+        super().__init__(f"[{reason.code}] {reason}" if isinstance(reason, LeadlineError) else reason)
         self.status = status
 
 
@@ -105,9 +105,9 @@ class Webhook:
             check_huggingface(self.secret, headers)
             return of_huggingface(_object(body), self.refs)
         except NotAuthentic as error:
-            raise _Refused(401, str(error)) from None
+            raise _Refused(401, error) from None
         except NotUnderstood as error:
-            raise _Refused(400, str(error)) from None
+            raise _Refused(400, error) from None
 
     async def _pass_on(self, registry: str, found: ModelVersion) -> JSONResponse:
         payload = self.choice.payload(found)
@@ -119,8 +119,10 @@ class Webhook:
             async with asyncio.timeout(SEND_S):
                 sent = await asyncio.to_thread(self.send, config)
         except UsageError as error:
-            raise _Refused(422, str(error)) from None
-        except (LeadlineError, TimeoutError) as error:
+            raise _Refused(422, error) from None
+        except LeadlineError as error:
+            raise _Refused(503, error) from None
+        except TimeoutError as error:
             raise _Refused(503, str(error) or "Prefect's server is too slow.") from None
         _log.info(
             "%s: %s %s, event %s%s", registry, config.model, config.version, sent.id, "" if sent.new else " (known)"

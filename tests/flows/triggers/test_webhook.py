@@ -203,6 +203,7 @@ def test_a_payload_that_does_not_fit_is_answered_with_the_fault() -> None:
     reply = client(Sending()).post("/mlflow", content=body, headers=signed(body))
     assert reply.status_code == 422
     assert "suite" in reply.json()["error"]
+    assert reply.json()["error"].startswith("[LL-EVENT-02] ")
 
 
 def test_an_event_that_does_not_arrive_is_asked_for_again() -> None:
