@@ -79,12 +79,13 @@ docs: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.all
 
-# The newest versions that satisfy pyproject.toml, written down; look at the difference before committing it.
+# The newest versions that satisfy pyproject.toml, written down; look at the difference before committing it. They are the
+# one lock of all installs. It has no hashes: PyTorch's wheels, and what they need, differ between its own index and PyPI.
 constraints: | $(VENV)/bin/python
 	$(BIN)/python -m pip install --upgrade --editable ".[$(EXTRAS),dev]"
 	(echo "# Exact versions of everything that Leadline installs, extras included. Renew with: make constraints"; \
 	  $(BIN)/python -m pip list --format=freeze --exclude-editable --exclude pip --exclude setuptools \
-	  | sed "s/^torch==.*/torch==2.13.0/" | sort -f) > constraints.txt
+	  | sed "s/^\(torch==[^+]*\)+.*/\1/" | sort -f) > constraints.txt
 
 clean:
 	rm -rf $(VENV) .leadline build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
