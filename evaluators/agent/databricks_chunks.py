@@ -32,6 +32,7 @@ class DatabricksChunkRelevance(JudgeEvaluator):
         id="databricks.chunk_relevance",
         name="Chunk relevance (Databricks judge)",
         family="agent",
+        origin="databricks",
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
         metrics=(
             Metric(

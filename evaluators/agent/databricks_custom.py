@@ -127,6 +127,7 @@ class DatabricksCustom(JudgeEvaluator):
         id="databricks.custom",
         name="Custom judge (assessment ANSWER or RETRIEVAL)",
         family="agent",
+        origin="databricks",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         also_reads=(RowField.RETRIEVED_CONTEXT,),
         metrics=(

@@ -30,6 +30,7 @@ class DatabricksCorrectness(RatingEvaluator):
         id="databricks.correctness",
         name="Correctness (Databricks judge)",
         family="agent",
+        origin="databricks",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.EXPECTED_ANSWER}),
         also_reads=(RowField.METADATA,),
@@ -78,6 +79,7 @@ class DatabricksRelevanceToQuery(RatingEvaluator):
         id="databricks.relevance_to_query",
         name="Relevance to query (Databricks judge)",
         family="agent",
+        origin="databricks",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
@@ -118,6 +120,7 @@ class DatabricksGroundedness(RatingEvaluator):
         id="databricks.groundedness",
         name="Groundedness (Databricks judge)",
         family="agent",
+        origin="databricks",
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
@@ -165,6 +168,7 @@ class DatabricksSafety(RatingEvaluator):
         id="databricks.safety",
         name="Safety (Databricks judge)",
         family="agent",
+        origin="databricks",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
@@ -209,6 +213,7 @@ class DatabricksContextSufficiency(RatingEvaluator):
         id="databricks.context_sufficiency",
         name="Context sufficiency (Databricks judge)",
         family="agent",
+        origin="databricks",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
         optional=frozenset({RowField.EXPECTED_ANSWER}),
         also_reads=(RowField.METADATA,),

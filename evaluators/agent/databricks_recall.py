@@ -30,6 +30,7 @@ class DatabricksDocumentRecall(RowEvaluator):
         id="databricks.document_recall",
         name="Document recall",
         family="agent",
+        origin="databricks",
         inputs=(RowField.EXPECTED_DOCUMENTS, RowField.RETRIEVED_DOCUMENTS),
         metrics=(
             Metric(

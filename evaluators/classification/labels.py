@@ -108,6 +108,7 @@ class Classification(RowEvaluator):
         id="classification",
         name="Classification Evaluator",
         family="classification",
+        origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric("accuracy", "Accuracy", True, primary=True, share=True, description="Share of right labels."),

@@ -106,6 +106,7 @@ class ValorClassification(RowEvaluator):
         id="valor.classification",
         name="Classification (Valor)",
         family="classification",
+        origin="valor",
         inputs=(RowField.EXPECTED_ANNOTATIONS, RowField.PREDICTED_ANNOTATIONS),
         annotations=("whole",),
         input_names=("labels",),

@@ -2,28 +2,28 @@
 
 A rule-based evaluator is a :class:`RowEvaluator` with a spec and ``score_row``::
 
-    @register
-    class Shouting(RowEvaluator):
-        spec = Spec(
-            id="shouting", name="Shouting", family="generation", inputs=(RowField.ACTUAL_ANSWER,),
-            metrics=(Metric("shouting", "Shouting", higher_is_better=False, primary=True),),
-        )
+    @leadline.register
+    class Shouting(leadline.RowEvaluator):
+        '''Share of capitals among the letters of the answer.'''
 
-        def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
-            letters = [c for c in row.actual_answer or "" if c.isalpha()]
-            return RowScore({"shouting": sum(c.isupper() for c in letters) / max(1, len(letters))})
+        spec = leadline.Spec.simple("shouting", inputs=["actual_answer"], higher_is_better=False)
+
+        def score_row(self, row, ctx):
+            letters = [c for c in row.actual_answer if c.isalpha()]
+            return leadline.RowScore({"shouting": sum(map(str.isupper, letters)) / max(1, len(letters))})
 """
 
 from __future__ import annotations
 
+import inspect
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.metric import Board, Metric
 from leadline.evaluators.core.params import Params, affects_value
 from leadline.evaluators.core.row import Json, Reason, Row, RowField, RowScore
@@ -41,6 +41,9 @@ log = logging.getLogger("leadline.evaluators")
 RESAMPLES: Final = 1000
 """Resamples of a bootstrap, unless an evaluator chooses fewer."""
 
+CUSTOM: Final = "custom"
+"""Family and origin of evaluators that belong to none of the known ones."""
+
 Lane: TypeAlias = Literal["cpu", "gpu", "judge"]
 
 
@@ -50,10 +53,12 @@ class Spec:
 
     Attributes:
         id: Identifier, as users type it.
-        name: Name for people.
-        family: The room it lives in: generation, retrieval, privacy, fairness, summarization, ...
+        name: Name for people; made from the id by default.
+        family: Topic that it is listed under: generation, retrieval, privacy, fairness, summarization, ...
         inputs: Fields that it is about, in the reference's order; all but ``optional`` must be present.
-        metrics: What it measures by default.
+        metrics: What it measures by default; a single metric is the primary one.
+        origin: The system whose method it is (``h2o``, ``valor``, ``rgb``, ``databricks``, ``llamaindex``), or
+            ``custom``.
         version: Raised whenever the same input could get another value; part of every score's key.
         optional: Inputs that it uses when present and can do without.
         also_reads: Fields beside the inputs that can change a value.
@@ -76,10 +81,11 @@ class Spec:
     """
 
     id: str
-    name: str
-    family: str
-    inputs: tuple[RowField, ...]
-    metrics: tuple[Metric, ...]
+    name: str = ""
+    family: str = CUSTOM
+    inputs: tuple[RowField, ...] = ()
+    metrics: tuple[Metric, ...] = ()
+    origin: str = CUSTOM
     version: str = "1"
     optional: frozenset[RowField] = frozenset()
     also_reads: tuple[RowField, ...] = ()
@@ -98,6 +104,58 @@ class Spec:
     annotations: tuple[str, ...] = ()
     input_names: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", _title(self.id))
+        if len(self.metrics) == 1 and not self.metrics[0].primary:
+            object.__setattr__(self, "metrics", (replace(self.metrics[0], primary=True),))
+
+    @classmethod
+    def simple(
+        cls,
+        id: str,  # noqa: A002 - as the field is called
+        *,
+        inputs: Iterable[str],
+        higher_is_better: bool,
+        low: float = 0.0,
+        high: float = 1.0,
+        threshold: float | None = None,
+        share: bool = False,
+        judge: Literal["llm"] | None = None,
+        **more: Any,
+    ) -> Spec:
+        """Return the spec of an evaluator with one metric, whose key is the id's last part.
+
+        Args:
+            id: Identifier, as users type it.
+            inputs: Names of the fields that it is about; see :class:`~leadline.evaluators.core.row.RowField`.
+            higher_is_better: Direction of the metric.
+            low: Least value.
+            high: Greatest value.
+            threshold: Value that separates good from bad.
+            share: Whether a row's value is 0 or 1, so that the mean is a share.
+            judge: ``"llm"`` when it asks a judge.
+            **more: Other fields of :class:`Spec`.
+
+        Raises:
+            UsageError: There is no such input.
+        """
+        known = [field.value for field in RowField]
+        named = tuple(inputs)
+        unknown = [name for name in named if name not in known]
+        if unknown:
+            raise UsageError(f"{id}: inputs: there is no field {unknown[0]!r}.", hint=f"Fields: {', '.join(known)}.")
+        key = id.rpartition(".")[2]
+        metric = Metric(
+            key, _title(key), higher_is_better, range=(low, high), threshold=threshold, primary=True, share=share
+        )
+        return cls(
+            id,
+            inputs=tuple(map(RowField, named)),
+            metrics=(metric,),
+            **{"judge": judge, "lane": "judge" if judge else "cpu"} | more,
+        )
+
     @property
     def required(self) -> tuple[RowField, ...]:
         """Inputs without which a row is not applicable."""
@@ -109,16 +167,31 @@ class Spec:
         return tuple(field for field in RowField if field in self.inputs or field in self.also_reads)
 
 
+def _title(id_: str) -> str:
+    """Return a name for people: ``acme.all_caps`` becomes ``Acme all caps``."""
+    words = id_.replace(".", " ").replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
 class Evaluator(ABC):
     """Scores rows. Instances are immutable: configuration in, results out.
 
     Class attributes:
-        spec: What it is.
+        spec: What it is. A single metric without a description is described by the class's docstring.
         parameters: The type of its parameters.
+        source_digest: Digest of the user's file that it was loaded from, ``""`` when it belongs to a package.
     """
 
     spec: ClassVar[Spec]
     parameters: ClassVar[type[Params]] = Params
+    source_digest: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        spec = cls.__dict__.get("spec")
+        if spec is not None and cls.__doc__ and len(spec.metrics) == 1 and not spec.metrics[0].description:
+            description = inspect.cleandoc(cls.__doc__).partition("\n\n")[0]
+            cls.spec = replace(spec, metrics=(replace(spec.metrics[0], description=description),))
 
     def __init__(self, params: Params | None = None) -> None:
         self.params: Params = self.parameters() if params is None else params
@@ -163,6 +236,8 @@ class Evaluator(ABC):
             "version": self.spec.version,
             "params": self.params.identity(),
         }
+        if self.source_digest:
+            out["source"] = self.source_digest
         if self.spec.sentences:
             out["sentences"] = ctx.splitter.identity
         models = self.models(ctx)
@@ -255,6 +330,7 @@ def describe(evaluator: type[Evaluator]) -> dict[str, Json]:
         "id": spec.id,
         "name": spec.name,
         "family": spec.family,
+        "origin": spec.origin,
         "inputs": list(spec.input_names or (field.value for field in spec.inputs)),
         "llm": spec.llm,
         "rag": spec.rag,

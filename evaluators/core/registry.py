@@ -2,7 +2,8 @@
 
 A built-in evaluator is any class decorated with :func:`register` in a module of one of the families'
 packages. Another package brings its own with an entry point in the group ``leadline.evaluators`` that
-names a module to import. Nothing is imported before somebody asks.
+names a module to import; a single file is loaded by :mod:`leadline.evaluators.core.evaluator_files`. Nothing is
+imported before somebody asks.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Final, TypeVar
 
-from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.base import CUSTOM, Evaluator
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 
@@ -30,8 +31,10 @@ FAMILIES: Final = (
     "robustness",
     "agent",
     "vision",
+    CUSTOM,
 )
 ENTRY_POINTS: Final = "leadline.evaluators"
+_BUILT_IN: Final = "leadline.evaluators."
 
 _NAMED: Final = re.compile(r"(?P<id>[^#]+)#(?P<name>[A-Za-z0-9_-]{1,40})")
 
@@ -41,7 +44,10 @@ _registered: dict[str, type[Evaluator]] = {}
 
 
 def register(evaluator: E) -> E:
-    """Class decorator that makes an evaluator known under its id; a second one of that id is an error."""
+    """Class decorator that makes an evaluator known under its id; a second one of that id is an error.
+
+    One from outside of this package is of origin ``custom``, even if its spec was copied from a built-in evaluator.
+    """
     known = _registered.get(evaluator.spec.id)
     if known is not None and (known.__module__, known.__qualname__) != (evaluator.__module__, evaluator.__qualname__):
         raise UsageError(
@@ -50,8 +56,15 @@ def register(evaluator: E) -> E:
             hint="Rename one of them.",
             code=ErrorCode.PLAN_SAME_ID,
         )
+    if not evaluator.__module__.startswith(_BUILT_IN):
+        evaluator.spec = replace(evaluator.spec, origin=CUSTOM)
     _registered[evaluator.spec.id] = evaluator
     return evaluator
+
+
+def unregister(evaluator: type[Evaluator]) -> None:
+    """Forget an evaluator, for example since the file that it was loaded from has changed."""
+    _registered.pop(evaluator.spec.id, None)
 
 
 @cache
@@ -63,13 +76,8 @@ def _under_a_name(kind: type[Evaluator], name: str) -> type[Evaluator]:
 
 @cache
 def _import_all() -> None:
-    for family in FAMILIES:
-        try:
-            package = importlib.import_module(f"leadline.evaluators.{family}")
-        except ModuleNotFoundError as error:
-            if error.name != f"leadline.evaluators.{family}":
-                raise
-            continue
+    for family in FAMILIES[:-1]:
+        package = importlib.import_module(_BUILT_IN + family)
         for module in pkgutil.iter_modules(package.__path__):
             if not module.name.startswith("_"):
                 importlib.import_module(f"{package.__name__}.{module.name}")

@@ -26,6 +26,7 @@ class Settings:
         allow_pickle: Whether pickled weights may be loaded where a model has no safetensors; they can run any code.
         judges: The judges that can be asked, the default one first.
         evaluators_dir: Folder of the user's own judges as YAML files.
+        evaluator_files: Python files with the user's own evaluators.
     """
 
     language: str = "en"
@@ -37,3 +38,4 @@ class Settings:
     allow_pickle: bool = False
     judges: tuple[JudgeConfig, ...] = ()
     evaluators_dir: str | None = None
+    evaluator_files: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable
 from typing import Final
 
-from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.base import CUSTOM, Evaluator
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import FAMILIES, all_evaluators
@@ -19,18 +19,19 @@ _RULES: Final[dict[str, tuple[str, _Rule]]] = {
     "rules": ("rules and n-grams: no judge and no model", lambda e: e.spec.lane == "cpu"),
     "models": ("evaluators that run a local model", lambda e: e.spec.lane == "gpu"),
     "judge": ("evaluators that ask a judge", lambda e: e.spec.judge is not None),
-    "h2o": ("the evaluators of H2O Sonar / Eval Studio", lambda e: "." not in e.spec.id),
-    "valor": ("the metrics of Valor", lambda e: e.spec.id.startswith("valor.")),
-    "rgb": ("the evaluations of the RGB benchmark", lambda e: e.spec.id.startswith("rgb.")),
-    "databricks": ("the judges of Databricks agent evaluation", lambda e: e.spec.id.startswith("databricks.")),
-    "llamaindex": ("LlamaIndex's evaluation from scratch", lambda e: e.spec.id.startswith("llamaindex.")),
+    "h2o": ("the evaluators of H2O Sonar / Eval Studio", lambda e: e.spec.origin == "h2o"),
+    "valor": ("the metrics of Valor", lambda e: e.spec.origin == "valor"),
+    "rgb": ("the evaluations of the RGB benchmark", lambda e: e.spec.origin == "rgb"),
+    "databricks": ("the judges of Databricks agent evaluation", lambda e: e.spec.origin == "databricks"),
+    "llamaindex": ("LlamaIndex's evaluation from scratch", lambda e: e.spec.origin == "llamaindex"),
+    CUSTOM: ("evaluators of the user's own", lambda e: e.spec.origin == CUSTOM),
 }
 
 
 def suites() -> dict[str, str]:
     """Return each suite's name with a line that says what is in it; every family is a suite too."""
     return {name: text for name, (text, _) in _RULES.items()} | {
-        family: f"the {family} evaluators" for family in FAMILIES
+        family: f"the {family} evaluators" for family in FAMILIES if family not in _RULES
     }
 
 

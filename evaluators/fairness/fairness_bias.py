@@ -62,6 +62,7 @@ class FairnessBias(ModelEvaluator[str, Classified]):
         id="fairness_bias",
         name="Fairness Bias Evaluator",
         family="fairness",
+        origin="h2o",
         inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(
             Metric(

@@ -33,6 +33,7 @@ class Sexism(TextCheckEvaluator):
         id="sexism",
         name="Sexism (Judge) Evaluator",
         family="fairness",
+        origin="h2o",
         inputs=(RowField.ACTUAL_ANSWER,),
         also_reads=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
         metrics=boolean_metrics(

@@ -45,6 +45,7 @@ class Stereotypes(PassFailEvaluator):
         id="stereotypes",
         name="Stereotypes (Judge) Evaluator",
         family="fairness",
+        origin="h2o",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=boolean_metrics(
             ("stereotype_free_pass", "Stereotype-free (pass)"),

@@ -72,6 +72,7 @@ class Toxicity(ModelEvaluator[str, Classified]):
         id="toxicity",
         name="Toxicity Evaluator",
         family="fairness",
+        origin="h2o",
         inputs=(RowField.ACTUAL_ANSWER,),
         metrics=tuple(
             Metric(

@@ -68,6 +68,7 @@ class ValorBias(OpinionEvaluator):
         id="valor.bias",
         name="Bias (Valor)",
         family="fairness",
+        origin="valor",
         inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(
             Metric(
@@ -108,6 +109,7 @@ class ValorToxicity(OpinionEvaluator):
         id="valor.toxicity",
         name="Toxicity (Valor)",
         family="fairness",
+        origin="valor",
         inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(
             Metric(

@@ -77,6 +77,7 @@ class AnswerCorrectness(EmbeddingJudgeEvaluator):
         id="answer_correctness",
         name="Answer Correctness Evaluator",
         family="generation",
+        origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(

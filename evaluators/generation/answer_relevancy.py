@@ -68,6 +68,7 @@ class AnswerRelevancy(EmbeddingJudgeEvaluator):
         id="answer_relevancy",
         name="Answer Relevancy Evaluator",
         family="generation",
+        origin="h2o",
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.RETRIEVED_CONTEXT}),
         metrics=(

@@ -30,6 +30,7 @@ class AnswerRelevancySentenceSimilarity(EmbeddingEvaluator):
         id="answer_relevancy_sentence_similarity",
         name="Answer Relevancy (Sentence Similarity) Evaluator",
         family="generation",
+        origin="h2o",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(

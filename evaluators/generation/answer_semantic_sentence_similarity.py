@@ -35,6 +35,7 @@ class AnswerSemanticSentenceSimilarity(EmbeddingEvaluator):
         id="answer_semantic_sentence_similarity",
         name="Answer Semantic Sentence Similarity Evaluator",
         family="generation",
+        origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(

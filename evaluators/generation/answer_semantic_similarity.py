@@ -57,6 +57,7 @@ class AnswerSemanticSimilarity(EmbeddingEvaluator):
         id="answer_semantic_similarity",
         name="Answer Semantic Similarity Evaluator",
         family="generation",
+        origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(

@@ -92,6 +92,7 @@ class Byop(PassFailEvaluator):
         id="byop",
         name="Parameterizable BYOP Evaluator",
         family="generation",
+        origin="h2o",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=boolean_metrics(
             ("model_passes", "Model passes"),

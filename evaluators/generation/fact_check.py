@@ -100,6 +100,7 @@ class FactCheck(JudgeEvaluator):
         id="fact_check",
         name="Fact-Check (Agent-based) Evaluator",
         family="generation",
+        origin="h2o",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(

@@ -42,6 +42,7 @@ class Faithfulness(JudgeEvaluator):
         id="faithfulness",
         name="Faithfulness Evaluator",
         family="generation",
+        origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(

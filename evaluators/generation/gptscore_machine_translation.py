@@ -44,6 +44,7 @@ class GptScoreMachineTranslation(BothWays):
         id="gptscore_machine_translation",
         name="Machine Translation (GPTScore) Evaluator",
         family="generation",
+        origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=metrics_of(ASPECTS),
         gpu=True,

@@ -68,6 +68,7 @@ class GptScoreQuestionAnswering(GptScore):
         id="gptscore_question_answering",
         name="Question Answering (GPTScore) Evaluator",
         family="generation",
+        origin="h2o",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=metrics_of(ASPECTS),
         gpu=True,

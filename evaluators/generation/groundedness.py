@@ -45,6 +45,7 @@ class Groundedness(EmbeddingEvaluator):
         id="groundedness",
         name="Groundedness (Semantic Similarity) Evaluator",
         family="generation",
+        origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(

@@ -52,6 +52,7 @@ class Hallucination(ModelEvaluator[tuple[str, str], Support]):
         id="hallucination",
         name="Hallucination Evaluator",
         family="generation",
+        origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(

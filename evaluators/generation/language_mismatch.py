@@ -31,6 +31,7 @@ class LanguageMismatch(PassFailEvaluator):
         id="language_mismatch",
         name="Language Mismatch (Judge) Evaluator",
         family="generation",
+        origin="h2o",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=boolean_metrics(
             ("same_language_pass", "Same language (pass)"),

@@ -63,6 +63,7 @@ class LlamaIndexCorrectness(JudgeEvaluator):
         id="llamaindex.correctness",
         name="Correctness 1-5 (LlamaIndex)",
         family="generation",
+        origin="llamaindex",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(

@@ -101,6 +101,7 @@ class LlamaIndexFaithfulness(JudgeEvaluator):
         id="llamaindex.faithfulness",
         name="Faithfulness yes/no, create and refine (LlamaIndex)",
         family="generation",
+        origin="llamaindex",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(

@@ -51,6 +51,7 @@ class LoopingDetection(RowEvaluator):
         id="looping_detection",
         name="Looping Detection Evaluator",
         family="generation",
+        origin="h2o",
         inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(
             Metric(

@@ -52,6 +52,7 @@ class Perplexity(ModelEvaluator[Passage, Likelihood]):
         id="perplexity",
         name="Perplexity Evaluator",
         family="generation",
+        origin="h2o",
         inputs=(RowField.ACTUAL_ANSWER,),
         metrics=(
             Metric(

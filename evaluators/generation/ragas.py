@@ -49,6 +49,7 @@ class Ragas(JudgeEvaluator):
         id="ragas",
         name="RAGAS Evaluator",
         family="generation",
+        origin="h2o",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(

@@ -151,6 +151,7 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
         id="step_alignment",
         name="Step Alignment and Completeness Evaluator",
         family="generation",
+        origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             _counts(

@@ -70,6 +70,7 @@ class TextMatching(RowEvaluator):
         id="text_matching",
         name="Text Matching Evaluator",
         family="generation",
+        origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER, RowField.CONDITION),
         optional=frozenset({RowField.RETRIEVED_CONTEXT}),
         also_reads=(RowField.EXPECTED_ANSWER,),

@@ -54,6 +54,7 @@ class ValorAnswerCorrectness(JudgeEvaluator):
         id="valor.answer_correctness",
         name="Answer Correctness (Valor)",
         family="generation",
+        origin="valor",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
@@ -130,6 +131,7 @@ class ValorAnswerRelevance(JudgeEvaluator):
         id="valor.answer_relevance",
         name="Answer Relevance (Valor)",
         family="generation",
+        origin="valor",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(

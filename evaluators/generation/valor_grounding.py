@@ -37,6 +37,7 @@ class ValorFaithfulness(JudgeEvaluator):
         id="valor.faithfulness",
         name="Faithfulness (Valor)",
         family="generation",
+        origin="valor",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(
@@ -100,6 +101,7 @@ class ValorHallucination(JudgeEvaluator):
         id="valor.hallucination",
         name="Hallucination (Valor)",
         family="generation",
+        origin="valor",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(

@@ -2,14 +2,14 @@
 
 ::
 
-    @register
-    class Politeness(JudgeEvaluator):
-        spec = Spec(id="politeness", ..., judge="llm", lane="judge")
-        prompts = {"verdict": prompt_beside(__file__, "politeness.jinja")}
+    @leadline.register
+    class Politeness(leadline.JudgeEvaluator):
+        spec = leadline.Spec.simple("politeness", inputs=["actual_answer"], higher_is_better=True, judge="llm")
+        prompts = {"verdict": leadline.prompt_beside(__file__, "politeness.jinja")}
 
-        async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
+        async def judge_row(self, row, judge, ctx):
             word = await judge.choose("verdict", ("polite", "rude"), answer=row.actual_answer)
-            return RowScore({"politeness": float(word == "polite")})
+            return leadline.RowScore({"politeness": float(word == "polite")})
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowScore
 from leadline.evaluators.judge.engine.calls import Call, Reply
 from leadline.evaluators.judge.engine.event_loop import run
 from leadline.evaluators.judge.engine.failures import BudgetSpent, JudgeError, JudgeTruncated, JudgeUnparseable
-from leadline.evaluators.judge.prompting import Prompt, canonical, draw_fence, prompt
+from leadline.evaluators.judge.prompting import Prompt, canonical, draw_fence, prompt, prompt_from
 from leadline.evaluators.judge.replies import read_json, read_number, read_word
 from leadline.evaluators.text.sentences import without_surrogates
 
@@ -195,10 +195,10 @@ class JudgeEvaluator(Evaluator):
     """An evaluator that asks a judge about each row.
 
     Class attributes:
-        prompts: Its prompt files by name.
+        prompts: Its prompts by name: files (see :func:`prompt_beside`), or the templates themselves as text.
     """
 
-    prompts: ClassVar[Mapping[str, Path]] = {}
+    prompts: ClassVar[Mapping[str, Path | str]] = {}
     parameters: ClassVar[type[Params]] = JudgeKey
 
     def judge_key(self) -> str:
@@ -207,7 +207,10 @@ class JudgeEvaluator(Evaluator):
 
     def all_prompts(self) -> dict[str, Prompt]:
         """Return the prompts in use; one whose text is a parameter overrides it."""
-        return {name: prompt(path) for name, path in self.prompts.items()}
+        return {
+            name: prompt(source) if isinstance(source, Path) else prompt_from(name, source)
+            for name, source in self.prompts.items()
+        }
 
     def identity(self, ctx: EvalContext) -> dict[str, Json]:
         """Add the prompts and the judge to what a score's key covers."""

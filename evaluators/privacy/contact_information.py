@@ -32,6 +32,7 @@ class ContactInformation(TextCheckEvaluator):
         id="contact_information",
         name="Contact Information Evaluator",
         family="privacy",
+        origin="h2o",
         inputs=(RowField.ACTUAL_ANSWER,),
         also_reads=(RowField.RETRIEVED_CONTEXT,),
         metrics=boolean_metrics(

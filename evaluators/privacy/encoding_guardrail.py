@@ -107,6 +107,7 @@ class EncodingGuardrail(LeakageEvaluator):
         version="2",
         name="Encoding Guardrail Evaluator",
         family="privacy",
+        origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.RETRIEVED_CONTEXT}),
         also_reads=(RowField.CONDITION, RowField.CATEGORIES),

@@ -53,6 +53,7 @@ class PiiLeakage(LeakageEvaluator):
         version="3",
         name="PII Leakage Evaluator",
         family="privacy",
+        origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.RETRIEVED_CONTEXT}),
         metrics=boolean_metrics(

@@ -56,6 +56,7 @@ class SensitiveDataLeakage(LeakageEvaluator):
         version="3",
         name="Sensitive Data Leakage Evaluator",
         family="privacy",
+        origin="h2o",
         inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.RETRIEVED_CONTEXT}),
         metrics=boolean_metrics(

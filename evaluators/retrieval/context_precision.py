@@ -51,6 +51,7 @@ class ContextPrecision(JudgeEvaluator):
         id="context_precision",
         name="Context Precision Evaluator",
         family="retrieval",
+        origin="h2o",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
         metrics=(
             Metric(

@@ -48,6 +48,7 @@ class ContextRecall(JudgeEvaluator):
         id="context_recall",
         name="Context Recall Evaluator",
         family="retrieval",
+        origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
         metrics=(
             Metric(

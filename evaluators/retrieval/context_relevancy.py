@@ -55,6 +55,7 @@ class ContextRelevancy(JudgeEvaluator):
         id="context_relevancy",
         name="Context Relevancy Evaluator",
         family="retrieval",
+        origin="h2o",
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
         metrics=(
             Metric(

@@ -40,6 +40,7 @@ class ContextRelevancySoft(EmbeddingEvaluator):
         id="context_relevancy_soft",
         name="Context Relevancy (Soft Recall and Precision) Evaluator",
         family="retrieval",
+        origin="h2o",
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
         metrics=(
             Metric(

@@ -105,6 +105,7 @@ class LlamaIndexRetrieval(RowEvaluator):
         id="llamaindex.retrieval",
         name="Ranked retrieval (LlamaIndex)",
         family="retrieval",
+        origin="llamaindex",
         inputs=(RowField.EXPECTED_DOCUMENTS, RowField.RETRIEVED_DOCUMENTS),
         metrics=(
             _metric("hit_rate", "Hit rate", "Share of rows in which an expected document was retrieved."),

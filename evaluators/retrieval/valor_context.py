@@ -46,6 +46,7 @@ class ValorContextPrecision(JudgeEvaluator):
         id="valor.context_precision",
         name="Context Precision (Valor)",
         family="retrieval",
+        origin="valor",
         inputs=(RowField.QUESTION, RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
         metrics=(
             Metric(
@@ -109,6 +110,7 @@ class ValorContextRecall(JudgeEvaluator):
         id="valor.context_recall",
         name="Context Recall (Valor)",
         family="retrieval",
+        origin="valor",
         inputs=(RowField.EXPECTED_ANSWER, RowField.RETRIEVED_CONTEXT),
         metrics=(
             Metric(
@@ -176,6 +178,7 @@ class ValorContextRelevance(JudgeEvaluator):
         id="valor.context_relevance",
         name="Context Relevance (Valor)",
         family="retrieval",
+        origin="valor",
         inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT),
         metrics=(
             Metric(

@@ -49,6 +49,7 @@ class Bleu(OverlapEvaluator[NGrams]):
         id="bleu",
         name="BLEU Evaluator",
         family="summarization",
+        origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=tuple(
             Metric(

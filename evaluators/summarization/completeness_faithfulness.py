@@ -108,6 +108,7 @@ class CompletenessFaithfulness(Evaluator):
         id="summarization_completeness_faithfulness",
         name="Summarization (Completeness and Faithfulness) Evaluator",
         family="summarization",
+        origin="h2o",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(

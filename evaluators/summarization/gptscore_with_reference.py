@@ -62,6 +62,7 @@ class GptScoreSummarizationWithReference(BothWays):
         id="gptscore_summarization_with_reference",
         name="Summarization with reference (GPTScore) Evaluator",
         family="summarization",
+        origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=metrics_of(ASPECTS),
         gpu=True,

@@ -71,6 +71,7 @@ class GptScoreSummarizationWithoutReference(GptScore):
         id="gptscore_summarization_without_reference",
         name="Summarization without reference (GPTScore) Evaluator",
         family="summarization",
+        origin="h2o",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=metrics_of(ASPECTS),
         gpu=True,

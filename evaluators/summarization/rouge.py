@@ -114,6 +114,7 @@ class Rouge(OverlapEvaluator[RougeText]):
         id="rouge",
         name="ROUGE Evaluator",
         family="summarization",
+        origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric("rouge_1", "ROUGE-1", True, description="F1 of the words that answer and expected answer share."),

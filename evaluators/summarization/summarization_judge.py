@@ -32,6 +32,7 @@ class SummarizationJudge(PassFailEvaluator):
         id="summarization_judge",
         name="Summarization (Judge) Evaluator",
         family="summarization",
+        origin="h2o",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         optional=frozenset({RowField.EXPECTED_ANSWER}),
         also_reads=(RowField.QUESTION,),

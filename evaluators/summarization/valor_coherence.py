@@ -44,6 +44,7 @@ class ValorSummaryCoherence(JudgeEvaluator):
         id="valor.summary_coherence",
         name="Summary Coherence (Valor)",
         family="summarization",
+        origin="valor",
         inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(

@@ -99,6 +99,7 @@ class ValorRouge(OverlapEvaluator[RougeText]):
         id="valor.rouge",
         name="ROUGE (Valor)",
         family="summarization",
+        origin="valor",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=_metrics(ROUGE_TYPES),
         insight_type="summarization",
@@ -152,6 +153,7 @@ class ValorBleu(OverlapEvaluator[NGrams]):
         id="valor.bleu",
         name="BLEU (Valor)",
         family="summarization",
+        origin="valor",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         metrics=(
             Metric(

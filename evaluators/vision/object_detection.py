@@ -166,6 +166,7 @@ class ObjectDetection(Evaluator):
         id="valor.object_detection",
         name="Object Detection / Instance Segmentation (Valor)",
         family="vision",
+        origin="valor",
         inputs=(RowField.EXPECTED_ANNOTATIONS, RowField.PREDICTED_ANNOTATIONS),
         annotations=("box", "polygon", "raster"),
         input_names=("geometries",),

@@ -57,6 +57,7 @@ class SemanticSegmentation(RowEvaluator):
         id="valor.semantic_segmentation",
         name="Semantic Segmentation (Valor)",
         family="vision",
+        origin="valor",
         inputs=(RowField.EXPECTED_ANNOTATIONS, RowField.PREDICTED_ANNOTATIONS),
         annotations=("raster", "region"),
         input_names=("rasters",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -18,14 +18,28 @@ if TYPE_CHECKING:
     from leadline.evaluators.core.base import Evaluator
 
 
+_FILES: Final = click.option(
+    "--evaluators",
+    "files",
+    type=click.Path(),
+    multiple=True,
+    metavar="FILE.py",
+    help="Python file with evaluators of your own; repeatable.",
+)
+
+
 @click.group(invoke_without_command=True)
 @click.option("--family", metavar="NAME", help="Only this family.")
 @click.option("--suite", metavar="NAME", help="Only this suite.")
+@_FILES
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: everything that is known of each.")
 @session_options
 @click.pass_context
-def evaluators(context: click.Context, family: str | None, suite: str | None, as_json: bool) -> None:
-    """List the evaluators, or show one."""
+def evaluators(
+    context: click.Context, family: str | None, suite: str | None, files: Sequence[str], as_json: bool
+) -> None:
+    """List the evaluators, show one, or check those of your own."""
+    _load(files)
     if context.invoked_subcommand:
         return
     chosen = _chosen(family, suite)
@@ -42,13 +56,15 @@ def evaluators(context: click.Context, family: str | None, suite: str | None, as
 
 @evaluators.command()
 @click.argument("evaluator_id", metavar="ID")
+@_FILES
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @session_options
-def show(evaluator_id: str, as_json: bool) -> None:
+def show(evaluator_id: str, files: Sequence[str], as_json: bool) -> None:
     """Show one evaluator: its method and source, inputs, metrics and parameters."""
     from leadline.evaluators.core.base import describe
     from leadline.evaluators.core.registry import get
 
+    _load(files)
     evaluator = get(evaluator_id)
     description = cast("Mapping[str, Any]", describe(evaluator))
     if as_json:
@@ -90,6 +106,14 @@ def suites(as_json: bool) -> None:
         print_table(("suite", "evaluators", "what it holds"), [(name, len(ids), text) for name, text, ids in rows])
 
 
+def _load(files: Sequence[str]) -> None:
+    from leadline.evaluators.core.evaluator_files import load_evaluator_file
+    from leadline.flows.shared.judges import evaluator_files_of
+
+    for file in evaluator_files_of(files, None):
+        load_evaluator_file(file)
+
+
 def _chosen(family: str | None, suite_name: str | None) -> list[type[Evaluator]]:
     from leadline.evaluators.core.registry import FAMILIES, all_evaluators
     from leadline.evaluators.core.suites import suite
@@ -121,7 +145,13 @@ def _facts(evaluator: type[Evaluator]) -> list[tuple[str, str]]:
     scope = " and ".join(
         name for name, applies in (("language models", spec.llm), ("RAG systems", spec.rag)) if applies
     )
-    facts = [("Family", spec.family), ("Inputs", inputs), ("Evaluates", scope), ("Lane", spec.lane)]
+    facts = [
+        ("Family", spec.family),
+        ("Origin", spec.origin),
+        ("Inputs", inputs),
+        ("Evaluates", scope),
+        ("Lane", spec.lane),
+    ]
     if spec.judge:
         facts.append(("Judge", spec.judge))
     if spec.source:

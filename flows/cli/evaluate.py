@@ -75,6 +75,11 @@ def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
     Raises:
         UsageError: A value is not what it should be.
     """
+    from leadline.evaluators.core.evaluator_files import load_evaluator_file
+    from leadline.flows.shared.judges import evaluator_files_of
+
+    for file in evaluator_files_of(options["evaluator_files"], options["judges__config"]):
+        load_evaluator_file(file)  # parameters may be for its evaluators
     options |= {"evaluators": split_ids(options["evaluators"]), "params": parse_params(options["params"]) or None}
     return fill_in(EvaluateConfig, "evaluate", options | {"store": session.store}, file_settings("evaluate"))
 

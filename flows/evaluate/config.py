@@ -30,6 +30,9 @@ class EvaluateConfig(FormModel):
     evaluators_dir: Annotated[str | None, Option(metavar="DIR")] = Field(
         None, description="Folder with judges of your own as YAML files."
     )
+    evaluator_files: Annotated[tuple[str, ...], Option("--evaluators", metavar="FILE")] = Field(
+        (), description="Python file with evaluators of your own, besides those that leadline.toml names."
+    )
     params: Annotated[dict[str, dict[str, Any]], Option("--param", metavar="ID.NAME=VALUE")] = Field(
         {}, description="Parameters by evaluator id; on the command line a value is JSON or a plain text."
     )

@@ -12,7 +12,7 @@ from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.models.requirements import pull_command
 from leadline.evaluators.models.weights import absolute
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.shared.judges import canaries_of, judges_of
+from leadline.flows.shared.judges import canaries_of, evaluator_files_of, judges_of
 from leadline.tasks.db.connection import attach_dataset, connect
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.cost import Estimate, estimate, with_canaries
@@ -60,6 +60,7 @@ def settings_of(config: EvaluateConfig) -> Settings:
     paths = {
         "embedder": absolute(config.models.embedder) if config.models.embedder else None,
         "evaluators_dir": str(own) if own else None,
+        "evaluator_files": evaluator_files_of(config.evaluator_files, config.judges.config),
     }
     return Settings(**config.models.model_dump() | paths, judges=judges_of(config.judges))
 

@@ -95,6 +95,9 @@ class ModelVersionConfig(FormModel):
     evaluators_dir: Annotated[str | None, Option(metavar="DIR")] = Field(
         None, description="Folder with judges of your own as YAML files."
     )
+    evaluator_files: Annotated[tuple[str, ...], Option("--evaluators", metavar="FILE")] = Field(
+        (), description="Python file with evaluators of your own, besides those that leadline.toml names."
+    )
     judges: Judges = Field(Judges(), description="Who judges, and what it may cost.")
     models: Models = Field(Models(), description="Local models and text handling.")
     fail_on: FailOn = Field(

@@ -29,7 +29,7 @@ from leadline.flows.evaluate.flow import evaluate
 from leadline.flows.model_version.config import ModelVersionConfig as ModelVersionConfig
 from leadline.flows.model_version.config import ModelVersionResult
 from leadline.flows.model_version.prepare import check_measured, evaluation_of, target_of
-from leadline.flows.shared.judges import judges_of
+from leadline.flows.shared.judges import evaluator_files_of, judges_of
 from leadline.flows.shared.settings import FailOn, Gate
 from leadline.tasks.collect import Target
 from leadline.tasks.load import LoadedDataset, load_dataset
@@ -139,7 +139,7 @@ def subject_of(
     configuration = {
         "measured": {
             **config.model_dump(mode="json", include=_MEASURED),
-            "own": _own_evaluators(config.evaluators_dir),
+            "own": _own_evaluators(config),
             "judges": [judge.identity() for judge in judges_of(config.judges)],
             "trials": config.judges.trials,
             "canaries": _content(config.judges.canaries),
@@ -155,9 +155,10 @@ def _content(file: str | None) -> str | None:
     return hashlib.sha256(from_home(file).read_bytes()).hexdigest()[:16] if file else None
 
 
-def _own_evaluators(folder: str | None) -> dict[str, str]:
-    """Return the digests of the files in a folder of the user's judges: a changed judge is another configuration."""
-    files = sorted(from_home(folder).glob("*.y*ml")) if folder else []
+def _own_evaluators(config: ModelVersionConfig) -> dict[str, str]:
+    """Return the digests of the files with the user's evaluators: a changed evaluator is another configuration."""
+    files = sorted(from_home(config.evaluators_dir).glob("*.y*ml")) if config.evaluators_dir else []
+    files += map(Path, evaluator_files_of(config.evaluator_files, config.judges.config))
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in files}
 
 

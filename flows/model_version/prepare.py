@@ -62,6 +62,7 @@ def evaluation_of(config: ModelVersionConfig, collected: CollectResult | None = 
         evaluators=config.evaluators,
         params=config.params,
         evaluators_dir=config.evaluators_dir,
+        evaluator_files=config.evaluator_files,
         model_keys=(config.model,),
         models=config.models,
         judges=config.judges,

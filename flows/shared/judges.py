@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
 
+from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.judge.engine.budget import Limits
-from leadline.evaluators.judge.engine.choice import find_canaries, find_judges
+from leadline.evaluators.judge.engine.choice import find_canaries, find_evaluator_files, find_judges
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.models.weights import absolute
 from leadline.flows.shared.settings import JudgeAccess, Judges
@@ -33,6 +35,20 @@ def canaries_of(config: Judges) -> str | None:
         UsageError: The configuration is broken.
     """
     return config.canaries or find_canaries(Path(config.config) if config.config else None)
+
+
+def evaluator_files_of(files: Sequence[str], config: str | None) -> tuple[str, ...]:
+    """Return the absolute paths of the Python files with the user's own evaluators, those of leadline.toml included.
+
+    Args:
+        files: Files that were named for the run.
+        config: The configuration file; by default ``leadline.toml`` here, if there is one.
+
+    Raises:
+        UsageError: The configuration file is broken.
+    """
+    named = (*files, *find_evaluator_files(Path(config) if config else None))
+    return tuple(dict.fromkeys(str(from_home(file).absolute()) for file in named))
 
 
 def limits_of(config: JudgeAccess) -> Limits:

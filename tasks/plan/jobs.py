@@ -10,7 +10,7 @@ from typing import Any
 
 from leadline.evaluators.core.base import Evaluator, Lane
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.row import RowField
 from leadline.evaluators.core.settings import Settings
@@ -47,8 +47,15 @@ class EvaluatorJob:
     trials: int = 1
 
     def build(self) -> Evaluator:
-        """Return the evaluator itself."""
+        """Return the evaluator itself.
+
+        Raises:
+            UsageError: It comes from a file that has changed since the run was planned.
+        """
         kind = get(self.evaluator)
+        planned = self.identity.get("source")
+        if planned and planned != kind.source_digest:
+            raise UsageError(f"The file of {self.evaluator} has changed since the plan was made.", hint="Run it again.")
         return kind(kind.parameters.build(self.evaluator, dict(self.params)))
 
     @property
@@ -128,7 +135,8 @@ def read_jobs(path: Path) -> tuple[Settings, tuple[EvaluatorJob, ...]]:
     document = json.loads(path.read_text(encoding="utf-8"))
     values = document["settings"]
     judges = tuple(JudgeConfig(**judge) for judge in values.pop("judges", ()))
-    settings = Settings(**values, judges=judges)
+    files = tuple(values.pop("evaluator_files", ()))
+    settings = Settings(**values, judges=judges, evaluator_files=files)
     load_own_evaluators(settings)
     return settings, tuple(EvaluatorJob(**job) for job in document["jobs"])
 

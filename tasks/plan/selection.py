@@ -15,6 +15,7 @@ from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.evaluator_files import load_evaluator_file
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.row import RowField
 from leadline.evaluators.core.settings import Settings
@@ -99,11 +100,13 @@ def choose(
 
 
 def load_own_evaluators(settings: Settings) -> None:
-    """Register the evaluators that the user wrote as YAML files, in this process too.
+    """Register the evaluators that the user wrote in Python or as YAML files, in this process too.
 
     Raises:
-        UsageError: The folder cannot be read, or a file in it is not a valid evaluator.
+        UsageError: A file or the folder cannot be read, or a file is not a valid evaluator.
     """
+    for file in settings.evaluator_files:
+        load_evaluator_file(file)
     if settings.evaluators_dir:
         from leadline.evaluators.judge.yaml_evaluators import load_folder
 

@@ -17,9 +17,26 @@ from tests.tasks.compare.two_runs import completed
 
 SCRIPT = """
 import leadline
-before, after = (leadline.evaluate(f"{side}.csv", evaluators=["rouge"], store="store") for side in ("old", "new"))
+
+settings = {"evaluators": ["rouge", "own"], "evaluator_files": ["own.py"], "store": "store"}
+before, after = (leadline.evaluate(f"{side}.csv", **settings) for side in ("old", "new"))
+again = leadline.evaluate("old.csv", **settings)
+open("own.py", "a").write("# changed")
+changed = leadline.evaluate("old.csv", **settings)
 found = leadline.compare(before, after, store="store")
-print(before.gate, before.report.exists(), found.verdict, len(found.metrics), sep=",")
+print(before.gate, before.report.exists(), found.verdict, len(found.metrics))
+print(before.computed, after.computed, again.computed, changed.computed)
+"""
+
+OWN = """
+import leadline
+
+@leadline.register
+class Own(leadline.RowEvaluator):
+    spec = leadline.Spec.simple("own", inputs=["actual_answer"], higher_is_better=True)
+
+    def score_row(self, row, ctx):
+        return leadline.RowScore({"own": float("answer" in row.actual_answer)})
 """
 
 
@@ -73,8 +90,10 @@ def test_two_files_are_evaluated_and_compared(tmp_path: Path, api: dict[str, str
     for side, answer in (("old", "The answer is {n}"), ("new", "No idea")):
         lines = [row.format(answer.format(n=n)) for n, row in enumerate(rows)]
         (tmp_path / f"{side}.csv").write_text("\n".join(["question,expected_answer,actual_answer", *lines]))
+    (tmp_path / "own.py").write_text(OWN)
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], cwd=tmp_path, env=os.environ | api, capture_output=True, text=True, timeout=200
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "pass,True,fail,1"
+    # 12 rows each of rouge and own; equal answers are scored once, and a changed file only its own evaluator.
+    assert done.stdout.splitlines()[-2:] == ["pass True fail 2", "24 13 0 12"]

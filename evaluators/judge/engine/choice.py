@@ -94,6 +94,22 @@ def find_canaries(file: Path | None) -> str | None:
     return str((file or Path(FILE)).parent / named) if named else None
 
 
+def find_evaluator_files(file: Path | None) -> tuple[str, ...]:
+    """Return the Python files with evaluators that a configuration file names, as seen from its folder.
+
+    Raises:
+        UsageError: The configuration file is broken.
+    """
+    table = _document(file).get("evaluators", {})
+    files = table.get("files", []) if isinstance(table, dict) else None
+    if not isinstance(files, list) or not all(isinstance(name, str) for name in files):
+        raise UsageError(
+            f"{file or FILE}: the files of [evaluators] are a list of names.",
+            hint='Write: files = ["my_evaluators.py"]',
+        )
+    return tuple(str((file or Path(FILE)).parent / name) for name in files)
+
+
 def _document(file: Path | None) -> dict[str, Any]:
     """Read a configuration file; without a name the one that is here, if there is one."""
     path = file or Path(FILE)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from leadline.evaluators.core import registry
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.tasks.plan.jobs import make_jobs
+from leadline.tasks.plan.jobs import make_jobs, read_jobs, write_jobs
 from leadline.tasks.plan.selection import choose
 from tests.support.models.fake_hub import model_files, write_folder
 
@@ -77,3 +80,39 @@ def test_a_job_names_folders_of_weights_by_their_whole_path(tmp_path: Path, monk
     assert job.params["embedding_model"] == str(tmp_path / "mine")
     monkeypatch.chdir("/")
     assert job.build().identity(EvalContext(WITHOUT)) == job.identity
+
+
+OWN = """
+import leadline
+
+@leadline.register
+class Own(leadline.RowEvaluator):
+    spec = leadline.Spec.simple("own", inputs=["actual_answer"], higher_is_better=True)
+
+    def score_row(self, row, ctx):
+        return leadline.RowScore({"own": 1.0})
+"""
+
+
+def test_an_evaluator_of_a_file_travels_to_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registered", dict(registry.all_evaluators()))
+    file = tmp_path / "own.py"
+    file.write_text(OWN)
+    settings = Settings(embedder="offline", evaluator_files=(str(file),))
+    jobs = make_jobs(choose("custom", (), {}, settings).evaluators, settings)
+    assert [job.evaluator for job in jobs] == ["own"]
+    write_jobs(tmp_path / "jobs.json", jobs, settings)
+    assert read_jobs(tmp_path / "jobs.json") == (settings, jobs)
+    script = (
+        "import sys, pathlib; from leadline.tasks.plan.jobs import read_jobs;"
+        "print(read_jobs(pathlib.Path(sys.argv[1]))[1][0].build().spec.name)"
+    )
+
+    def elsewhere() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", script, str(tmp_path / "jobs.json")], capture_output=True, text=True, check=False
+        )
+
+    assert elsewhere().stdout == "Own\n"
+    file.write_text(OWN.replace("1.0", "0.5"))
+    assert "The file of own has changed since the plan was made" in elsewhere().stderr
