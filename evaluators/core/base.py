@@ -144,7 +144,11 @@ class Spec:
         named = tuple(inputs)
         unknown = [name for name in named if name not in known]
         if unknown:
-            raise UsageError(f"{id}: inputs: there is no field {unknown[0]!r}.", hint=f"Fields: {', '.join(known)}.")
+            raise UsageError(
+                f"{id}: inputs: there is no field {unknown[0]!r}.",
+                hint=f"Fields: {', '.join(known)}.",
+                code=ErrorCode.CONFIG_CONTENT,
+            )
         key = id.rpartition(".")[2]
         metric = Metric(
             key, _title(key), higher_is_better, range=(low, high), threshold=threshold, primary=True, share=share

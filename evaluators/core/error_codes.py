@@ -245,6 +245,11 @@ class ErrorCode(Enum):
         "The language code is none, or the sentence splitter has no data for it.",
         "Give two letters of ISO 639-1, install the data that the message names, or use `--splitter rules`.",
     )
+    PLAN_FILE_CHANGED = (
+        "LL-PLAN-07",
+        "The file of an evaluator of your own changed while its run was under way.",
+        "Start the run again; what other evaluators have scored is reused.",
+    )
 
     JUDGE_CONFIG = (
         "LL-JUDGE-01",

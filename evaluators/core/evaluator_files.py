@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Final
 
 from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.core.registry import all_evaluators, unregister
@@ -43,7 +44,9 @@ def load_evaluator_file(path: str | Path) -> tuple[type[Evaluator], ...]:
         source = file.read_bytes()
     except OSError as error:
         raise UsageError(
-            f"{path} cannot be read: {error.strerror}.", hint="Name a Python file that registers evaluators."
+            f"{path} cannot be read: {error.strerror}.",
+            hint="Name a Python file that registers evaluators.",
+            code=ErrorCode.CONFIG_FILE,
         ) from None
     digest = hashlib.sha256(source).hexdigest()[:32]
     with _lock:
@@ -67,7 +70,11 @@ def _run(file: Path, source: bytes, digest: str) -> tuple[type[Evaluator], ...]:
         exec(compile(source, str(file), "exec"), module.__dict__)  # noqa: S102 - the user named the file to be run
         found = _registered_by(module)
         if not found:
-            raise UsageError("it registers no evaluator.", hint="Decorate the class with @leadline.register.")
+            raise UsageError(
+                "it registers no evaluator.",
+                hint="Decorate the class with @leadline.register.",
+                code=ErrorCode.CONFIG_CONTENT,
+            )
     except Exception as error:
         for evaluator in _registered_by(module):
             unregister(evaluator)
@@ -89,5 +96,6 @@ def _refusal(file: Path, error: Exception) -> UsageError:
         lines = [error.lineno]
     where = f"{file}, line {lines[-1]}" if lines else str(file)
     if isinstance(error, LeadlineError):
-        return UsageError(f"{where}: {error.message}", hint=error.hint)
-    return UsageError(f"{where}: {type(error).__name__}: {error}.", hint="Correct the file.")
+        return UsageError(f"{where}: {error.message}", hint=error.hint, code=error.code)
+    message = f"{where}: {type(error).__name__}: {error}."
+    return UsageError(message, hint="Correct the file.", code=ErrorCode.CONFIG_CONTENT)

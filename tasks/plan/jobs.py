@@ -10,6 +10,7 @@ from typing import Any
 
 from leadline.evaluators.core.base import Evaluator, Lane
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.row import RowField
@@ -55,7 +56,11 @@ class EvaluatorJob:
         kind = get(self.evaluator)
         planned = self.identity.get("source")
         if planned and planned != kind.source_digest:
-            raise UsageError(f"The file of {self.evaluator} has changed since the plan was made.", hint="Run it again.")
+            raise UsageError(
+                f"The file of {self.evaluator} has changed since the run was planned.",
+                hint="Start the run again.",
+                code=ErrorCode.PLAN_FILE_CHANGED,
+            )
         return kind(kind.parameters.build(self.evaluator, dict(self.params)))
 
     @property

@@ -106,6 +106,7 @@ def find_evaluator_files(file: Path | None) -> tuple[str, ...]:
         raise UsageError(
             f"{file or FILE}: the files of [evaluators] are a list of names.",
             hint='Write: files = ["my_evaluators.py"]',
+            code=ErrorCode.CONFIG_CONTENT,
         )
     return tuple(str((file or Path(FILE)).parent / name) for name in files)
 

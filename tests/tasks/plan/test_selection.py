@@ -115,4 +115,4 @@ def test_an_evaluator_of_a_file_travels_to_other_processes(tmp_path: Path, monke
 
     assert elsewhere().stdout == "Own\n"
     file.write_text(OWN.replace("1.0", "0.5"))
-    assert "The file of own has changed since the plan was made" in elsewhere().stderr
+    assert "The file of own has changed since the run was planned" in elsewhere().stderr
