@@ -40,7 +40,7 @@ def settings_of(config: GenerateConfig) -> Settings:
     judges = judges_of(config.judges)
     if not judges:
         raise UsageError(
-            "Nothing says who asks the questions.",
+            "Generating questions needs a judge, and none is named.",
             hint="Name a judge: --judge MODEL, or set LEADLINE_JUDGE.",
             code=ErrorCode.PLAN_NEEDS_JUDGE,
         )

@@ -157,7 +157,7 @@ def lasting_api() -> Iterator[Api]:
         api = Api(kept.api, "kept")
     else:
         raise UsageError(
-            "There is no Prefect server to talk to.",
+            "No Prefect server is running or configured.",
             hint="Set PREFECT_API_URL, or keep one on this machine: leadline server start",
             code=ErrorCode.SERVER_NONE,
         )

@@ -25,5 +25,5 @@ def output_file(given: str | None, default: str, *, sources: Sequence[str]) -> P
     if output.is_dir():
         raise UsageError(f"{output} is a folder.", hint="Name a file: -o FILE", code=ErrorCode.CONFIG_OUTPUT)
     if output.exists() and any(output.resolve() == from_home(name).resolve() for name in sources):
-        raise UsageError(f"{output} is what is read.", hint="Write elsewhere: -o FILE", code=ErrorCode.CONFIG_OUTPUT)
+        raise UsageError(f"{output} is the input file.", hint="Write elsewhere: -o FILE", code=ErrorCode.CONFIG_OUTPUT)
     return output

@@ -10,6 +10,10 @@ import pytest
 from docs.build import errors_page, pages, settings_page
 
 ROOT = Path(__file__).parents[2]
+MODULES = {
+    path.name for room in ("evaluators", "tasks", "flows", "deployments") for path in (ROOT / room).rglob("*.py")
+}
+OF_OTHERS = {"evalue.py"}  # RGB's own script
 MARKDOWN = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.md")])
 
 
@@ -39,3 +43,5 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     for named in re.findall(r"`((?:evaluators|tasks|flows|deployments|tests|benchmarks|examples)/[\w./-]*)`", text):
         assert (ROOT / named).exists(), f"{page.name} names {named}"
+    for named in re.findall(r"`(\w+\.py)`", text):
+        assert named in MODULES | OF_OTHERS, f"{page.name} names {named}"

@@ -121,7 +121,7 @@ def test_versions_lists_what_was_decided(tmp_path: Path, capsys: pytest.CaptureF
         (["collect", "SUITE"], "No model was named"),
         (["collect", "SUITE", "--targets", "none.toml"], "There is no file none.toml"),
         (["collect", "SUITE", "--model", "python:no.such:thing"], "cannot be imported"),
-        (["collect", "SUITE", "--model", "x", "-o", "SUITE"], "is what is read"),
+        (["collect", "SUITE", "--model", "x", "-o", "SUITE"], "is the input file"),
         (["collect", "SUITE", "--model", "x-{{ version }}"], "needs a version"),
         (["collect", "SUITE", "--model", "x", "--api-base", "ftp://h"], "must be an address"),
         (["collect", "SUITE", "--model", "x", "--model-version", "a b"], "version"),

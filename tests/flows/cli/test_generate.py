@@ -127,7 +127,7 @@ def test_a_dry_run_asks_nobody(handbook: Path, tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["DOCS"], "Nothing says who asks the questions"),
+        (["DOCS"], "needs a judge, and none is named"),
         (["none.md", "--judge", "m"], "none.md: there is no such file"),
         (["BAD", "--judge", "m"], "locked.pdf: it is encrypted"),
         (["BAD", "--judge", "m"], "The documents were refused: 2 faults."),
