@@ -271,7 +271,7 @@ def test_an_index_that_cannot_be_read_is_no_index(sample: tuple[Store, Run], wri
 def test_rows_written_by_other_code_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     room = tmp_path / "publish"
     shutil.copytree(Path(reuse.__file__).parent, room)
-    monkeypatch.setattr(reuse, "files", lambda name: room)
+    monkeypatch.setattr(reuse, "__file__", str(room / "reuse.py"))
     before = reuse._writer.__wrapped__()
     (room / module).write_text("# another version", encoding="utf-8")
     assert reuse._writer.__wrapped__() != before
