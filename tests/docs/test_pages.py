@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import leadline
 from docs.build import errors_page, pages, settings_page
 
 ROOT = Path(__file__).parents[2]
@@ -45,3 +46,8 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
         assert (ROOT / named).exists(), f"{page.name} names {named}"
     for named in re.findall(r"`(\w+\.py)`", text):
         assert named in MODULES | OF_OTHERS or (page.parent / named).exists(), f"{page.name} names {named}"
+
+
+def test_the_api_page_lists_all_that_leadline_exports() -> None:
+    listed = re.findall(r"`(\w+)`", (ROOT / "docs" / "api" / "leadline.md").read_text(encoding="utf-8"))
+    assert set(listed) - {"leadline"} == set(leadline.__all__) - {"__version__"}
