@@ -15,7 +15,7 @@ from typing import Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
-from leadline.flows.prefect_server.state import tail
+from leadline.flows.prefect_server.logs import tail
 
 PR_SET_PDEATHSIG: Final = 1
 STOP_S: Final = 20.0

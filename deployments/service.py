@@ -32,8 +32,8 @@ from leadline.deployments.processes import Processes, ServicePart
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.flows.prefect_server.background import answers
-from leadline.flows.prefect_server.ephemeral import PRIVATE, RECORDER
-from leadline.flows.prefect_server.state import tail
+from leadline.flows.prefect_server.logs import tail
+from leadline.flows.prefect_server.server_settings import BATCHED_WRITES, NO_TELEMETRY
 from leadline.tasks.store.locks import is_held, locked
 
 WORKERS: Final = {"flows": 1, "cpu": 2, "gpu": 1, "judge": 1}
@@ -148,7 +148,7 @@ class Service:
             "LEADLINE_LEDGER": ledger,
             "NO_PROXY": ",".join(filter(None, [os.environ.get("NO_PROXY", ""), "127.0.0.1", "localhost"])),
         }
-        return {**PRIVATE, **os.environ, **own, **self.environment}
+        return {**NO_TELEMETRY, **os.environ, **own, **self.environment}
 
     def _write_env(self, environment: Mapping[str, str]) -> None:
         names = ("PREFECT_API_URL", "PREFECT_HOME", "LEADLINE_STORE", "LEADLINE_LEDGER")
@@ -192,7 +192,7 @@ class Service:
 
 def server_environment(database: str, redis: str) -> dict[str, str]:
     """Return the settings of a Prefect server that keeps its state in PostgreSQL and its messages in Redis."""
-    return RECORDER | {
+    return BATCHED_WRITES | {
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
         "PREFECT_MESSAGING_BROKER": "prefect_redis.messaging",
         "PREFECT_MESSAGING_CACHE": "prefect_redis.messaging",

@@ -13,10 +13,8 @@ from leadline.evaluators.core.refusal import refusals_of
 from leadline.flows.compare.config import CompareConfig
 from leadline.flows.compare.prepare import run_comparison
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
-from leadline.flows.evaluate.prepare import settings_of
+from leadline.flows.evaluate.prepare import prepare
 from leadline.flows.prefect_server.resolve import ensure_api
-from leadline.tasks.load import load_dataset
-from leadline.tasks.plan.selection import choose
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ def evaluate(
         raise UsageError(
             f"evaluate takes either a config or settings such as {next(iter(settings))}.", code=ErrorCode.CONFIG_OPTION
         )
-    with ensure_api(first=lambda: _refuse_early(config)):
+    with ensure_api(first=lambda: prepare(config, check_key=True)):
         from leadline.flows.evaluate.flow import evaluate as flow
 
         result: EvaluateResult = flow(config)
@@ -91,15 +89,6 @@ def open_store(location: str | os.PathLike[str] | None = None) -> Store:
         location: A folder or an object store's URL; by default ``$LEADLINE_STORE`` or ``./.leadline``.
     """
     return Store.open(location)
-
-
-def _refuse_early(config: EvaluateConfig) -> None:
-    """Refuse what the flow would refuse, before a server starts; a dataset loaded here is not loaded again."""
-    settings = settings_of(config)
-    for judge in settings.judges[:1]:
-        judge.api_key()
-    choose(config.suite, config.evaluators, config.params, settings)
-    load_dataset(Store.open(config.store), config.dataset, format=config.format).require_models(config.model_keys)
 
 
 def _built(model: type[C], values: dict[str, Any]) -> C:

@@ -92,21 +92,13 @@ def _run(config: EvaluateConfig) -> EvaluateResult:
 
 
 def _check(config: EvaluateConfig) -> None:
-    """Refuse what the flow would refuse; a dataset that is loaded here is not loaded again."""
-    from leadline.flows.evaluate.prepare import settings_of
-    from leadline.tasks.load import load_dataset
-    from leadline.tasks.plan.selection import applicable_to, choose
-    from leadline.tasks.store.store import Store
+    """Refuse what the flow would refuse, before a server starts."""
+    from leadline.flows.evaluate.prepare import prepare
 
-    settings = settings_of(config)
-    if settings.judges:
+    prepared = prepare(config, check_key=True)
+    if prepared.settings.judges:
         warn_of_ledger(config.store)
-    for judge in settings.judges[:1]:
-        judge.api_key()  # said now, if its variable is not set, and not after minutes
-    choice = choose(config.suite, config.evaluators, config.params, settings)
-    loaded = load_dataset(Store.open(config.store), config.dataset, format=config.format)
-    say_left_out(applicable_to(choice, loaded.path).left_out)
-    loaded.require_models(config.model_keys)
+    say_left_out(prepared.applicable().left_out)
 
 
 def _import() -> None:

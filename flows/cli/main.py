@@ -160,7 +160,7 @@ def _own_error(error: Exception, session: Session) -> int:
     text = " ".join(f"{type(error).__name__}: {error}".split())[:500]
     where = ""
     try:
-        from leadline.flows.prefect_server.state import new_log
+        from leadline.flows.prefect_server.logs import new_log
 
         log = new_log("error")
         log.write_text(traceback.format_exc(), encoding="utf-8", errors="backslashreplace")

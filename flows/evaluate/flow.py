@@ -21,14 +21,13 @@ from leadline.flows.dispatch.lanes import Lanes
 from leadline.flows.dispatch.pools import served
 from leadline.flows.evaluate.artifacts import Progress, publish_artifacts
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
-from leadline.flows.evaluate.prepare import settings_of
+from leadline.flows.evaluate.prepare import prepare
 from leadline.flows.shared.judges import Retries, canaries_of, limits_of
 from leadline.flows.shared.reporting import report
 from leadline.tasks import pipeline
 from leadline.tasks.analyse.findings.tally import what_counts
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.chunks import Chunk
-from leadline.tasks.plan.selection import choose
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import default_processes, drive
 from leadline.tasks.store.store import Run, Store
@@ -72,18 +71,16 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
         The run, where its report is, and what the gate says.
     """
     started = time.monotonic()
-    settings = settings_of(config)
-    choice = choose(config.suite, config.evaluators, config.params, settings)
-    store = Store.open(config.store)
+    prepared = prepare(config, load=lambda *args, **options: _step("load", load_dataset, *args, **options))
+    settings, store = prepared.settings, prepared.store
     processes = config.processes or default_processes()
-    workers = served(config.dispatch, {evaluator.spec.lane for evaluator in choice.evaluators})
-    loaded = _step("load", load_dataset, store, config.dataset, format=config.format)
+    workers = served(config.dispatch, {evaluator.spec.lane for evaluator in prepared.choice.evaluators})
     planned = _step(
         "plan",
         pipeline.plan_run,
         store,
-        loaded,
-        choice,
+        prepared.loaded,
+        prepared.choice,
         settings,
         model_keys=config.model_keys,
         processes=processes,

@@ -1,8 +1,8 @@
-"""What an evaluation would do, without doing it: the plan, as a person reads it."""
+"""Checking the request of an evaluation, and previewing its plan, without scoring anything."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from leadline.evaluators.core.base import Evaluator
@@ -14,11 +14,11 @@ from leadline.evaluators.models.weights import absolute
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.judges import canaries_of, evaluator_files_of, judges_of
 from leadline.tasks.db.connection import attach_dataset, connect
-from leadline.tasks.load import load_dataset
+from leadline.tasks.load import LoadedDataset, load_dataset
 from leadline.tasks.plan.cost import Estimate, estimate, with_canaries
 from leadline.tasks.plan.jobs import make_jobs
 from leadline.tasks.plan.planner import Need, plan
-from leadline.tasks.plan.selection import applicable_to, choose, missing_weights
+from leadline.tasks.plan.selection import Choice, applicable_to, choose, missing_weights
 from leadline.tasks.score.canaries import load_canaries
 from leadline.tasks.store.store import Store
 
@@ -65,14 +65,69 @@ def settings_of(config: EvaluateConfig) -> Settings:
     return Settings(**config.models.model_dump() | paths, judges=judges_of(config.judges))
 
 
-def preview(config: EvaluateConfig) -> PlanPreview:
-    """Load the dataset, look what the store holds, and say what is left to compute."""
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An evaluation whose settings, evaluators, dataset and models were checked.
+
+    Attributes:
+        settings: The choices that evaluators see.
+        store: The store.
+        choice: The evaluators of the request.
+        loaded: The dataset.
+    """
+
+    settings: Settings
+    store: Store
+    choice: Choice
+    loaded: LoadedDataset
+
+    def applicable(self) -> Choice:
+        """Return the evaluators that apply to the dataset."""
+        return applicable_to(self.choice, self.loaded.path)
+
+
+def chosen(config: EvaluateConfig, *, check_key: bool = False) -> tuple[Settings, Choice]:
+    """Return the settings and the evaluators of a request.
+
+    Args:
+        config: The request.
+        check_key: Refuse a default judge whose API key is missing. Only where judges are asked by this process or its
+            children: workers have keys of their own.
+
+    Raises:
+        UsageError: There is no such evaluator, parameter or judge, or a key is missing.
+    """
     settings = settings_of(config)
-    choice = choose(config.suite, config.evaluators, config.params, settings)
+    for judge in settings.judges[:1] if check_key else ():
+        judge.api_key()
+    return settings, choose(config.suite, config.evaluators, config.params, settings)
+
+
+def prepare(
+    config: EvaluateConfig, *, check_key: bool = False, load: Callable[..., LoadedDataset] | None = None
+) -> Prepared:
+    """Check a request and load its dataset; a dataset that is in the store is not read again.
+
+    Args:
+        config: The request.
+        check_key: See :func:`chosen`.
+        load: Loads the dataset instead of :func:`load_dataset`; the flow makes a Prefect task of that.
+
+    Raises:
+        UsageError: There is no such evaluator, parameter, judge or model.
+        DatasetError: The dataset was refused.
+    """
+    settings, choice = chosen(config, check_key=check_key)
     store = Store.open(config.store)
-    loaded = load_dataset(store, config.dataset, format=config.format)
+    loaded = (load or load_dataset)(store, config.dataset, format=config.format)
     loaded.require_models(config.model_keys)
-    choice = applicable_to(choice, loaded.path)
+    return Prepared(settings, store, choice, loaded)
+
+
+def preview(config: EvaluateConfig) -> PlanPreview:
+    """Load the dataset and return what the store holds and what is left to compute."""
+    prepared = prepare(config)
+    settings, store, loaded, choice = prepared.settings, prepared.store, prepared.loaded, prepared.applicable()
     with connect() as connection:
         attach_dataset(connection, loaded.path)
         jobs = make_jobs(choice.evaluators, settings, trials=config.judges.trials)

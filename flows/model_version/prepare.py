@@ -10,10 +10,9 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.flows.collect.config import CollectResult
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.evaluate.prepare import settings_of
+from leadline.flows.evaluate.prepare import chosen
 from leadline.flows.model_version.config import ModelVersionConfig, TargetChoice
 from leadline.tasks.collect import Target, find_targets, read_targets
-from leadline.tasks.plan.selection import choose
 
 TARGETS_VARIABLE: Final = "LEADLINE_TARGETS"
 TARGETS_FILE: Final = "targets.toml"
@@ -82,10 +81,7 @@ def check_measured(config: ModelVersionConfig) -> None:
     Raises:
         UsageError: An evaluator, a parameter, a judge's key or a margin's evaluator is missing.
     """
-    settings = settings_of(evaluation_of(config))
-    choice = choose(config.evaluator_suite, config.evaluators, config.params, settings)
-    for judge in settings.judges[:1]:
-        judge.api_key()
+    _, choice = chosen(evaluation_of(config), check_key=True)
     running = {evaluator.spec.id for evaluator in choice.evaluators}
     for metric in config.margins:
         if not any(metric == name or metric.startswith(f"{name}.") for name in running):

@@ -1,8 +1,7 @@
-"""The Prefect server that ``leadline server start`` keeps on the loopback interface, with its UI.
+"""The Prefect server that ``leadline server start`` runs in the background on the loopback interface, with its UI.
 
-The server holds a lock for as long as it lives, which it inherits from the process that starts it. So whether it runs
-is a question to the kernel: a record of a server that died, or whose process number went to another program, misleads
-nobody.
+The server inherits a file lock from the process that starts it and keeps it until it ends. The lock, not the record,
+says whether the server runs, so a stale record or a reused process number does no harm.
 """
 
 from __future__ import annotations
@@ -27,15 +26,17 @@ from filelock import lock_descriptor
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.flows.prefect_server.ephemeral import PRIVATE, RECORDER, START_LOCK, START_TIMEOUT_S
-from leadline.flows.prefect_server.state import locked, new_log, state_folder, tail
+from leadline.flows.prefect_server.logs import new_log, tail
+from leadline.flows.prefect_server.server_settings import BATCHED_WRITES, NO_TELEMETRY, START_LOCK, START_TIMEOUT_S
+from leadline.tasks.store.locks import locked
+from leadline.tasks.store.user_folder import state_folder
 
 DEFAULT_PORT: Final = 4200
 STOP_TIMEOUT_S: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class KeptServer:
+class BackgroundServer:
     """A server that runs in the background.
 
     Attributes:
@@ -56,7 +57,12 @@ class KeptServer:
 
 
 def answers(api: str, timeout: float = 3.0) -> bool:
-    """Return whether a Prefect API answers at this URL, be it that it wants to know who asks."""
+    """Return whether a Prefect API responds at this URL; 401 and 403 count as a response.
+
+    Args:
+        api: URL of the API.
+        timeout: Longest wait in seconds.
+    """
     proxies: dict[str, str] | None = {} if is_loopback(api) else None
     opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies))
     try:
@@ -76,19 +82,19 @@ def is_loopback(url: str) -> bool:
         return False
 
 
-def running() -> KeptServer | None:
-    """Return the server that is kept, or ``None`` when there is none; it may still be starting."""
+def running() -> BackgroundServer | None:
+    """Return the server in the background, ``None`` when there is none or it is still starting."""
     with _lock_file() as file:
         if lock_descriptor(file.fileno(), blocking=False):
             _record_path().unlink(missing_ok=True)  # left by a server that died
             return None
     try:
-        return KeptServer(**json.loads(_record_path().read_text(encoding="utf-8")))
+        return BackgroundServer(**json.loads(_record_path().read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
-        return None  # somebody is just starting one
+        return None  # just starting
 
 
-def start(port: int | None = None) -> KeptServer:
+def start(port: int | None = None) -> BackgroundServer:
     """Start a server and wait until it answers.
 
     Args:
@@ -114,8 +120,8 @@ def start(port: int | None = None) -> KeptServer:
             return _launch(chosen, home, lock)
 
 
-def stop() -> KeptServer | None:
-    """End the server that is kept, by force if it does not listen; ``None`` when there is none."""
+def stop() -> BackgroundServer | None:
+    """End the server in the background, by force if it does not listen; return it, ``None`` when there was none."""
     kept = running()
     if kept is None:
         return None
@@ -134,10 +140,12 @@ def stop() -> KeptServer | None:
     )
 
 
-def _launch(port: int, home: Path, lock: IO[bytes]) -> KeptServer:
+def _launch(port: int, home: Path, lock: IO[bytes]) -> BackgroundServer:
     log = new_log("server")
     url = f"http://127.0.0.1:{port}"
-    environment = RECORDER | PRIVATE | os.environ | {"PREFECT_API_URL": f"{url}/api", "PREFECT_HOME": str(home)}
+    environment = (
+        BATCHED_WRITES | NO_TELEMETRY | os.environ | {"PREFECT_API_URL": f"{url}/api", "PREFECT_HOME": str(home)}
+    )
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 - Prefect's own command
             [sys.executable, "-P", "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)],
@@ -148,7 +156,7 @@ def _launch(port: int, home: Path, lock: IO[bytes]) -> KeptServer:
             pass_fds=(lock.fileno(),),
             start_new_session=True,
         )
-    kept = KeptServer(
+    kept = BackgroundServer(
         pid=process.pid,
         url=url,
         api=f"{url}/api",
@@ -170,7 +178,7 @@ def _launch(port: int, home: Path, lock: IO[bytes]) -> KeptServer:
     return kept
 
 
-def _wait_until_up(process: subprocess.Popen[bytes], kept: KeptServer) -> None:
+def _wait_until_up(process: subprocess.Popen[bytes], kept: BackgroundServer) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while not answers(kept.api, timeout=1.0):
         if process.poll() is not None:

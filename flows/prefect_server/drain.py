@@ -1,8 +1,8 @@
-"""Whether a Prefect server's database holds what the server has received.
+"""Counting what a Prefect server has received and not yet written to its database.
 
-Task runs and events arrive as messages that two of the server's services gather and write in batches; when the server
-ends, what they have not written is lost, without a word. The witness listens to the same messages and compares.
-Prefect shows no such thing from outside, so this goes by its internals; a test compares them with the database.
+Task runs and events arrive as messages that two of the server's services gather and write in batches; what they have
+not written when the server ends is lost silently. :class:`PendingWrites` listens to the same messages and compares
+them with the database. Prefect offers no public interface for that, so this uses its internals, which a test checks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A Prefect server for one run: it lives as long as the process that started it, and loses nothing of its history.
+"""A Prefect server for one run: it ends with the process that started it, after writing the whole history.
 
-Prefect can start an ephemeral server by itself, but when the process ends that one drops the task runs which its
-recorder has not written yet: of 1,000 quick ones some 50 reach the database. This one is told to stop by the end of
-its standard input, which also happens when its parent is killed. Then it first writes down what it has received.
+Prefect's own ephemeral server drops the task runs that its recorder has not written when the process ends: of 1,000
+quick ones some 50 reach the database. This server stops when its standard input ends, which also happens when its
+parent is killed, and first writes what it has received.
 """
 
 from __future__ import annotations
@@ -22,31 +22,15 @@ from typing import IO, TYPE_CHECKING, Final, Self, TextIO, cast
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.flows.prefect_server.drain import PendingWrites
-from leadline.flows.prefect_server.state import locked, new_log, tail
+from leadline.flows.prefect_server.logs import new_log, tail
+from leadline.flows.prefect_server.server_settings import BATCHED_WRITES, NO_TELEMETRY, START_LOCK, START_TIMEOUT_S
+from leadline.tasks.store.locks import locked
 
 if TYPE_CHECKING:
     import uvicorn
 
-START_TIMEOUT_S: Final = 90.0
-"""Prefect's own limit is 20 s, which a first start with its migrations reaches on a slow machine."""
-
 DRAIN_TIMEOUT_S: Final = 15.0
 READY: Final = "ready "
-START_LOCK: Final = "leadline-start.lock"
-"""Held in ``PREFECT_HOME`` while a server starts: two that make the same database at once break each other."""
-
-RECORDER: Final = {
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "200",
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
-    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "200",
-    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
-    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_FLUSH_INTERVAL": "1",
-}
-"""Settings with which the server writes task runs and events in batches: hundreds a second instead of some 30."""
-
-PRIVATE: Final = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
-"""Settings that keep Prefect from calling home."""
 
 
 class TemporaryServer:
@@ -62,7 +46,7 @@ class TemporaryServer:
         self._log = new_log("prefect")
         self._url = ""
         self._failed = False
-        defaults = RECORDER | PRIVATE
+        defaults = BATCHED_WRITES | NO_TELEMETRY
         with self._log.open("wb") as log:
             # -P: not the flows of the working directory. Its own session: Ctrl-C is for the run, and the server must
             # outlive it to write its history.
@@ -74,7 +58,7 @@ class TemporaryServer:
                 env=defaults | environment,
                 start_new_session=True,
             )
-        self._lifeline, self._answers = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+        self._stdin, self._stdout = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
 
     def __enter__(self) -> Self:
         return self
@@ -92,8 +76,8 @@ class TemporaryServer:
         """
         if self._url:
             return self._url
-        readable, _, _ = select.select([self._answers], [], [], timeout)
-        line = self._answers.readline().decode() if readable else ""
+        readable, _, _ = select.select([self._stdout], [], [], timeout)
+        line = self._stdout.readline().decode() if readable else ""
         if not line.startswith(READY):
             why = tail(self._log) or ("it ended" if readable else f"no answer in {timeout:.0f} s")
             self._failed = True
@@ -106,8 +90,8 @@ class TemporaryServer:
         return self._url
 
     def stop(self) -> bool:
-        """Let the server write down what it has received, end it, and return whether it did so in time."""
-        self._lifeline.close()
+        """Let the server write what it has received, end it, and return whether it finished in time."""
+        self._stdin.close()
         if not self._url:  # nothing ran on it
             self._process.kill()
         try:
@@ -115,7 +99,7 @@ class TemporaryServer:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._answers.close()
+        self._stdout.close()
         if not self._url and not self._failed:
             self._log.unlink(missing_ok=True)
         return self._process.returncode == 0
@@ -128,7 +112,7 @@ def main() -> None:
     os.environ |= {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
     if not asyncio.run(_serve(answers)):
         sys.exit(1)
-    Path(sys.argv[1]).unlink(missing_ok=True)  # a log of nothing but success; the parent may be gone
+    Path(sys.argv[1]).unlink(missing_ok=True)  # nothing failed; the parent may be gone
 
 
 async def _serve(answers: TextIO) -> bool:
@@ -146,10 +130,10 @@ async def _serve(answers: TextIO) -> bool:
         while not server.started and not serving.done():
             await asyncio.sleep(0.02)
     if server.started:
-        witness = PendingWrites()
+        pending = PendingWrites()
         print(f"{READY}http://127.0.0.1:{listener.getsockname()[1]}/api", file=answers, flush=True)
         await asyncio.wait({asyncio.create_task(orphaned.wait()), serving}, return_when=asyncio.FIRST_COMPLETED)
-        complete = await _settle(server, witness)
+        complete = await _drain(server, pending)
     server.should_exit = True
     await serving
     return complete
@@ -168,13 +152,13 @@ def _end_of_input() -> asyncio.Event:
     return ended
 
 
-async def _settle(server: uvicorn.Server, witness: PendingWrites) -> bool:
+async def _drain(server: uvicorn.Server, pending: PendingWrites) -> bool:
     """Wait until every request has ended and all that was received is in the database; False when time runs out."""
     deadline, quiet = time.monotonic() + DRAIN_TIMEOUT_S, 0
-    while quiet < 2:  # an event may be on its way from its socket to the witness
+    while quiet < 2:  # an event may still be on its way from its socket
         if time.monotonic() > deadline:
             return False
-        quiet = 0 if server.server_state.tasks or await witness.missing() else quiet + 1
+        quiet = 0 if server.server_state.tasks or await pending.missing() else quiet + 1
         await asyncio.sleep(0.05)
     return True
 

@@ -1,7 +1,7 @@
 """Which Prefect API a run talks to.
 
 In this order: the one that the user configured (``PREFECT_API_URL`` in the environment or in a Prefect profile), if
-it answers; the one that ``leadline server start`` keeps, if it is up; else a temporary one for this run alone.
+it answers; the one that ``leadline server start`` runs, if it is up; else a temporary one for this run alone.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from typing import Final, Literal, Self, TypeAlias
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.flows.prefect_server.background import KeptServer, answers, is_loopback, running
-from leadline.flows.prefect_server.ephemeral import PRIVATE, TemporaryServer
+from leadline.flows.prefect_server.background import BackgroundServer, answers, is_loopback, running
+from leadline.flows.prefect_server.ephemeral import TemporaryServer
+from leadline.flows.prefect_server.server_settings import NO_TELEMETRY
 
-Kind: TypeAlias = Literal["configured", "kept", "temporary"]
+Kind: TypeAlias = Literal["configured", "background", "temporary"]
 
 CLIENT_DRAIN_S: Final = 15.0
 
-PATIENCE_S: Final = 2.0
-"""How long a server is not started while what is asked for is looked at, which mostly takes less."""
+CHECK_FIRST_S: Final = 2.0
+"""Longest time for which the check of a request delays the start of a server; most checks take less."""
 
 _in_use: list[Api] = []
 
@@ -51,23 +52,23 @@ def _to_stderr(message: str) -> None:
 def ensure_api(
     say: Callable[[str], None] = _to_stderr,
     *,
-    first: Callable[[], None] = lambda: None,
+    first: Callable[[], object] = lambda: None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Iterator[Api]:
-    """Make a Prefect API answer for the block, and see to it that it has the whole history afterwards.
+    """Provide a Prefect API for the block, which has the whole history afterwards.
 
     Within the block ``PREFECT_API_URL`` names the API, for this process and for those that it starts.
 
     Args:
-        say: Told, in one line each, what takes long or is not as configured; perhaps by another thread.
-        first: Called before an API is looked for; what it raises ends the block, so that nobody waits for a server to
-            learn of a misspelt name. While it takes more than :data:`PATIENCE_S`, a temporary server starts beside it.
+        say: Receives messages of one line, possibly in another thread.
+        first: Checks the request before an API is looked for; what it raises ends the block. While it takes more than
+            :data:`CHECK_FIRST_S`, a temporary server starts beside it.
         meanwhile: Called while a temporary server starts, or at once when none has to. What it raises ends the block.
 
     Raises:
         LeadlineError: No server answers and none can be started.
     """
-    os.environ |= {name: os.environ.get(name, value) for name, value in PRIVATE.items()}
+    os.environ |= {name: os.environ.get(name, value) for name, value in NO_TELEMETRY.items()}
     with _Search(say) as search:
         first()
         found = search.result()
@@ -85,7 +86,7 @@ def ensure_api(
 
 
 class _Search(AbstractContextManager["_Search"]):
-    """Finds an API that answers or starts a server: when it is asked, or by itself after :data:`PATIENCE_S`.
+    """Finds an API that responds or starts a server: on request, or by itself after :data:`CHECK_FIRST_S`.
 
     A server that it started ends with the block.
 
@@ -97,7 +98,7 @@ class _Search(AbstractContextManager["_Search"]):
         self._say = say
         self._found: Api | TemporaryServer | None = None
         self._lock = threading.Lock()
-        self._timer = threading.Timer(PATIENCE_S, self._ahead)
+        self._timer = threading.Timer(CHECK_FIRST_S, self._ahead)
         self._timer.daemon = True
 
     def __enter__(self) -> Self:
@@ -121,7 +122,7 @@ class _Search(AbstractContextManager["_Search"]):
             return self._found
 
     def _ahead(self) -> None:
-        with suppress(LeadlineError, OSError):  # whoever asks for the result tries again, and is told
+        with suppress(LeadlineError, OSError):  # result() tries again and raises
             self.result()
 
 
@@ -131,37 +132,37 @@ def _api_or_server(say: Callable[[str], None]) -> Api | TemporaryServer:
         return Api(configured, "configured")
     if configured:
         say(f"Prefect's API at {configured} (PREFECT_API_URL) does not answer; this run will not be recorded there.")
-    kept = running()
-    if kept is not None and _shares_home(kept) and answers(kept.api):
-        return Api(kept.api, "kept")
-    say("Starting a temporary Prefect server (3 to 20 s; `leadline server start` keeps one)…")
+    background = running()
+    if background is not None and _shares_home(background) and answers(background.api):
+        return Api(background.api, "background")
+    say("Starting a temporary Prefect server (3 to 20 s; `leadline server start` starts a lasting one)…")
     return TemporaryServer(_server_environment())
 
 
 @contextmanager
 def lasting_api() -> Iterator[Api]:
-    """Use the configured or the kept Prefect API for the block, never a temporary one.
+    """Use the configured Prefect API, or that of the server in the background, for the block; never a temporary one.
 
     Raises:
         UsageError: There is none.
         LeadlineError: The configured one does not answer.
     """
-    configured, kept = _configured_url(), running()
+    configured, background = _configured_url(), running()
     if configured:
         if not answers(configured):
             raise LeadlineError(
                 f"Prefect's API at {configured} (PREFECT_API_URL) does not answer.", code=ErrorCode.SERVER_NONE
             )
         api = Api(configured, "configured")
-    elif kept is not None and _shares_home(kept) and answers(kept.api):
-        api = Api(kept.api, "kept")
+    elif background is not None and _shares_home(background) and answers(background.api):
+        api = Api(background.api, "background")
     else:
         raise UsageError(
             "No Prefect server is running or configured.",
-            hint="Set PREFECT_API_URL, or keep one on this machine: leadline server start",
+            hint="Set PREFECT_API_URL, or start one on this machine: leadline server start",
             code=ErrorCode.SERVER_NONE,
         )
-    os.environ |= {name: os.environ.get(name, value) for name, value in PRIVATE.items()}
+    os.environ |= {name: os.environ.get(name, value) for name, value in NO_TELEMETRY.items()}
     with _using(api):
         yield api
 
@@ -178,10 +179,10 @@ def _configured_url() -> str | None:
     return str(url) if url else None
 
 
-def _shares_home(kept: KeptServer) -> bool:
+def _shares_home(server: BackgroundServer) -> bool:
     from prefect.settings import PREFECT_HOME
 
-    return str(PREFECT_HOME.value()) == kept.prefect_home
+    return str(PREFECT_HOME.value()) == server.prefect_home
 
 
 def _server_environment() -> dict[str, str]:

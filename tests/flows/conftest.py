@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from leadline.flows.prefect_server.ephemeral import TemporaryServer
-from leadline.flows.prefect_server.state import locked
+from leadline.tasks.store.locks import locked
 
 
 @pytest.fixture(scope="session")

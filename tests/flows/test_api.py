@@ -60,7 +60,7 @@ def test_what_makes_no_sense_is_refused_before_a_server_starts(
     answers: str, settings: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("leadline.flows.prefect_server.resolve._api_or_server", lambda say: pytest.fail("a server"))
-    monkeypatch.setattr("leadline.flows.prefect_server.resolve.PATIENCE_S", 60.0)
+    monkeypatch.setattr("leadline.flows.prefect_server.resolve.CHECK_FIRST_S", 60.0)
     monkeypatch.setenv("LEADLINE_STORE", str(tmp_path / "store"))
     with pytest.raises(UsageError, match=message):
         leadline.evaluate(answers, **settings)

@@ -84,14 +84,15 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     for name, members in {
         "leadline.flows.evaluate.flow": {"evaluate": world.evaluate},
         "leadline.flows.prefect_server.resolve": {"ensure_api": world.ensure_api},
-        "leadline.tasks.load": {"load_dataset": lambda *args, **options: world.load(*args, **options)},
     }.items():
         module = ModuleType(name)
         module.__dict__.update(members)
         monkeypatch.setitem(sys.modules, name, module)
         package, _, last = name.rpartition(".")
         monkeypatch.setattr(sys.modules[package], last, module, raising=False)
-    monkeypatch.setattr("leadline.tasks.plan.selection.applicable_to", lambda choice, dataset: choice)
+    prepare = "leadline.flows.evaluate.prepare"
+    monkeypatch.setattr(f"{prepare}.load_dataset", lambda *args, **options: world.load(*args, **options))
+    monkeypatch.setattr(f"{prepare}.applicable_to", lambda choice, dataset: choice)
     monkeypatch.setenv("LEADLINE_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return world

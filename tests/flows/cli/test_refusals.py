@@ -86,7 +86,7 @@ def _away_from_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_what_makes_no_sense_is_refused_before_a_server_is_started(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resolve, "PATIENCE_S", 60.0)  # this machine may be slow
+    monkeypatch.setattr(resolve, "CHECK_FIRST_S", 60.0)  # this machine may be slow
     assert run(arguments) == 2
     streams = capsys.readouterr()
     assert said in streams.err
@@ -97,7 +97,7 @@ def test_what_makes_no_sense_is_refused_before_a_server_is_started(
 
 
 def test_a_server_starts_by_itself_beside_a_check_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolve, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(resolve, "CHECK_FIRST_S", 0.01)
     waiting = threading.Event()
     monkeypatch.setattr(resolve, "_server_environment", lambda: waiting.set() or {})
 
@@ -111,7 +111,7 @@ def test_a_server_starts_by_itself_beside_a_check_that_takes_long(monkeypatch: p
 
 
 def test_a_server_that_was_started_ends_when_the_check_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolve, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(resolve, "CHECK_FIRST_S", 0.01)
     waiting = threading.Event()
     monkeypatch.setattr(resolve, "_server_environment", lambda: waiting.set() or {})
 

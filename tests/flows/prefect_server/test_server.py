@@ -20,9 +20,11 @@ import pytest
 
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.flows.prefect_server import background
-from leadline.flows.prefect_server.background import KeptServer, answers, running
+from leadline.flows.prefect_server.background import BackgroundServer, answers, running
 from leadline.flows.prefect_server.ephemeral import TemporaryServer
-from leadline.flows.prefect_server.state import locked, new_log, state_folder, tail
+from leadline.flows.prefect_server.logs import new_log, tail
+from leadline.tasks.store.locks import locked
+from leadline.tasks.store.user_folder import state_folder
 
 
 @pytest.fixture(autouse=True)
@@ -109,11 +111,11 @@ def test_the_api_of_a_prefect_profile_counts_as_the_users_own(api: str, tmp_path
     assert python(CHOICE).stdout.split()[0] == "configured"
 
 
-def hold_lock(record: KeptServer | str | None) -> subprocess.Popen[str]:
+def hold_lock(record: BackgroundServer | str | None) -> subprocess.Popen[str]:
     """Hold the server's lock as a running server does, with this record beside it."""
     script = (
         "import fcntl, sys\n"
-        "from leadline.flows.prefect_server.state import state_folder\n"
+        "from leadline.tasks.store.user_folder import state_folder\n"
         "file = (state_folder() / 'server.lock').open('ab')\n"
         "fcntl.flock(file, fcntl.LOCK_EX)\n"
         "print('held', flush=True)\n"
@@ -128,19 +130,19 @@ def hold_lock(record: KeptServer | str | None) -> subprocess.Popen[str]:
     return process
 
 
-def kept_at(api: str, home: Path) -> KeptServer:
-    return KeptServer(1, api.removesuffix("/api"), api, str(home), "2026-01-01T00:00:00Z", "/dev/null")
+def kept_at(api: str, home: Path) -> BackgroundServer:
+    return BackgroundServer(1, api.removesuffix("/api"), api, str(home), "2026-01-01T00:00:00Z", "/dev/null")
 
 
 def test_the_kept_server_is_used_when_it_serves_the_same_home(api: str, tmp_path: Path) -> None:
     with hold_lock(kept_at(api, tmp_path / "prefect")) as holder:
-        assert python(CHOICE).stdout.split()[0] == "kept"
+        assert python(CHOICE).stdout.split()[0] == "background"
         holder.communicate("")
 
 
 def test_a_record_without_a_server_misleads_nobody(api: str, tmp_path: Path) -> None:
     record = state_folder() / "server.json"
-    record.write_text(json.dumps({f: getattr(kept_at(api, tmp_path), f) for f in KeptServer.__slots__}))
+    record.write_text(json.dumps({f: getattr(kept_at(api, tmp_path), f) for f in BackgroundServer.__slots__}))
     assert running() is None
     assert not record.exists()
 
@@ -308,7 +310,7 @@ def test_a_kept_server_starts_answers_and_stops(home: Path) -> None:
     again = ask("start")
     assert again.returncode == 2
     assert url in again.stderr
-    assert python(FLOW).stdout.split()[:2] == ["kept", "50"]
+    assert python(FLOW).stdout.split()[:2] == ["background", "50"]
     assert ask("stop").returncode == 0
     assert not answers(f"{url}/api")
     assert json.loads(ask("status", "--json").stdout) == {"running": False}
