@@ -1,4 +1,4 @@
-"""The numbers of labels, of label keys and of a whole model, for many weightings of the items at once."""
+"""The metrics of labels, of label keys and of a model, for many weightings of the items at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LabelSums(NamedTuple):
 
 
 class KeyValues(NamedTuple):
-    """What is measured of each label key: arrays of shape ``(b, keys)``, NaN where a key has no item."""
+    """Metrics of each label key: arrays of shape ``(b, keys)``, NaN where a key has no item."""
 
     accuracy: Table
     precision: Table
@@ -38,6 +38,10 @@ def label_sums(items: Items, weights: Table) -> LabelSums:
     """Return how often each label was answered, answered rightly, and expected.
 
     Of a pair with several expected labels only one counts as wanted: the one that was answered, else the first.
+
+    Args:
+        items: The items.
+        weights: Weightings of the items, shape ``(b, n)``.
     """
     import numpy as np
 
@@ -64,7 +68,14 @@ def label_areas(items: Items, labels: Sequence[int], found: Table) -> Table:
 
 
 def by_key(items: Items, weights: Table, roc: Table, average: Literal["macro", "micro", "weighted"]) -> KeyValues:
-    """Return the metrics of each label key, from the items and the ROC AUC of each label."""
+    """Return the metrics of each label key.
+
+    Args:
+        items: The items.
+        weights: Weightings of the items, shape ``(b, n)``.
+        roc: ROC AUC of each label, shape ``(b, labels)``.
+        average: Average over the labels of a key.
+    """
     import numpy as np
 
     of_pair = weights[:, items.pair_item]
@@ -83,7 +94,14 @@ def by_key(items: Items, weights: Table, roc: Table, average: Literal["macro", "
 def overall(
     items: Items, weights: Table, average: Literal["macro", "micro", "weighted"], *, compat: bool
 ) -> dict[str, Table]:
-    """Return each metric's mean over the label keys, ``(b,)``; keys of which a weighting holds no item are left out."""
+    """Return each metric's mean over the label keys, ``(b,)``; keys without an item in a weighting are left out.
+
+    Args:
+        items: The items.
+        weights: Weightings of the items, shape ``(b, n)``.
+        average: Average over the labels of a key.
+        compat: Whether ROC curves are Valor's.
+    """
     import numpy as np
 
     roc = label_areas(items, *areas(items, weights, compat=compat))
@@ -110,7 +128,7 @@ def _average(
 
 
 def _mean(roc: Table) -> Table:
-    """Return the mean ROC AUC over the labels that were predicted, 0 where none was."""
+    """Return the mean ROC AUC over the labels that were predicted, 0 if there are none."""
     import numpy as np
 
     known = ~np.isnan(roc)

@@ -18,16 +18,26 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _BETWEEN: Final = "\x1f"
-"""Stands between key and value of a label in a payload."""
+"""Separator of key and value of a label in a payload."""
 
 
 def joined(key: str, value: str) -> str:
-    """Return a label as one text."""
+    """Return a label as one text.
+
+    Args:
+        key: The label's key.
+        value: Its value.
+    """
     return f"{key.replace(_BETWEEN, ' ')}{_BETWEEN}{value}"
 
 
 def payload_of(expected: Sequence[tuple[str, str]], predicted: Sequence[tuple[str, str, float]]) -> Json:
-    """Return what the aggregation needs of one item: distinct labels, and those predicted with their scores."""
+    """Return the payload of one item.
+
+    Args:
+        expected: Distinct labels that are expected, as key and value.
+        predicted: Labels that were predicted, with their scores.
+    """
     return {
         "expected": [joined(*label) for label in expected],
         "predicted": [joined(key, value) for key, value, _ in predicted],
@@ -77,7 +87,12 @@ class Items:
 
 
 def items_of(payloads: Sequence[Json], score_threshold: float) -> Items:
-    """Return payloads (see :func:`payload_of`) as arrays; a best label that scores below the threshold is none."""
+    """Return payloads as arrays.
+
+    Args:
+        payloads: Payloads, see :func:`payload_of`.
+        score_threshold: Score below which the best label of a pair counts as no prediction.
+    """
     import numpy as np
 
     given = cast("Sequence[dict[str, Any]]", payloads)
@@ -156,7 +171,7 @@ def _are_expected(
     first_gt: npt.NDArray[np.int64],
     n_labels: int,
 ) -> npt.NDArray[np.bool_]:
-    """Return which predicted labels are expected; the usual case, one label expected per pair, needs no search."""
+    """Return for each predicted label whether it is expected; one expected label per pair needs no search."""
     import numpy as np
 
     if len(gt_pair) == len(first_gt):

@@ -1,4 +1,4 @@
-"""Which labels are taken for which: the averages of precision, recall and F1, and the values and counts by label."""
+"""Labels that are taken for others: averages of precision, recall and F1, and the values and counts by label."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ EMPTY: Final = "(empty)"
 """Shown for an answer without text."""
 
 KEY: Final = "label"
-"""What the details call the one thing that is classified."""
+"""Name of the one label key in the details."""
 
 _UNREPEATED: Final = 20
-"""So many labels must repeat themselves to be worth a table."""
+"""Number of labels above which they must repeat themselves to be worth a table."""
 
 
 class Averaged(NamedTuple):
-    """How the labels' ratios become one number.
+    """The average over the labels' ratios.
 
     Attributes:
         average: As scikit-learn's parameter of this name.
@@ -51,7 +51,7 @@ def precision_recall_f1(
     Args:
         payloads: Distinct ``{"expected", "actual"}`` pairs, ``n`` of them.
         weights: Array of shape ``(b, n)``: how often each pair counts.
-        averaged: How to average over the labels.
+        averaged: The average over the labels.
 
     Returns:
         For each of ``precision``, ``recall`` and ``f1`` an array of shape ``(b,)``.
@@ -66,7 +66,7 @@ def precision_recall_f1(
         total = wanted.sum(axis=1)
         return {name: ratio((values * wanted).sum(axis=1), total) for name, values in each_label.items()}
     counted = np.ones_like(found)
-    if averaged.average == "macro" and not averaged.labels:  # a label that a resample does not hold is none of it
+    if averaged.average == "macro" and not averaged.labels:  # a label that is not in a resample does not count in it
         counted = (found + wanted > 0).astype(np.float64)
     return {name: ratio((values * counted).sum(axis=1), counted.sum(axis=1)) for name, values in each_label.items()}
 
@@ -77,10 +77,10 @@ def details(payloads: Sequence[Json], weights: npt.NDArray[np.float64], averaged
     Args:
         payloads: Distinct ``{"expected", "actual"}`` pairs, ``n`` of them.
         weights: Array of shape ``(n,)``: how often each pair occurs.
-        averaged: How to average over the labels.
+        averaged: The average over the labels.
 
     Returns:
-        ``None`` where more than 20 labels are expected, less than twice each on average: their table tells nothing.
+        ``None`` where more than 20 labels are expected, less than twice each on average: their table is of no use.
     """
     expected = Counter[str]()
     for (label, _), weight in zip(_pairs(payloads), weights.tolist(), strict=True):
@@ -102,11 +102,11 @@ def _label_values(payloads: Sequence[Json], weights: npt.NDArray[np.float64], av
     labels = _labels(payloads, averaged._replace(average="macro"))
     found, right, wanted = _tallies(_pairs(payloads), once, labels)
     table = _ratios(found, right, wanted)
-    whole = precision_recall_f1(payloads, once, averaged)
+    averages = precision_recall_f1(payloads, once, averaged)
     total = float(weights.sum())
     counts = {"items": _count(total), "answers": _count(total)}
     out: list[LabelValues] = [
-        {"key": KEY, "value": "", "values": {name: float(value[0]) for name, value in whole.items()} | counts}
+        {"key": KEY, "value": "", "values": {name: float(value[0]) for name, value in averages.items()} | counts}
     ]
     for place in sorted(range(len(labels)), key=lambda place: (-wanted[0, place], -found[0, place], labels[place])):
         ratios = {name: float(values[0, place]) for name, values in table.items()}
@@ -151,12 +151,12 @@ def _ranked(counts: Counter[str]) -> list[str]:
 
 
 def _shown(label: str) -> str:
-    """Return a label so that none looks like another, or like what stands for several."""
+    """Return a label as it is shown, in quotes where it could be mistaken for one of the names for several labels."""
     return f'"{label}"' if label in (OTHER, RARE, EMPTY) else label or EMPTY
 
 
 def _count(value: float) -> float:
-    """Return a count as a whole number where it is one; a row that was scored in trials counts in parts."""
+    """Return a count as an integer where it is one; a row that was scored in trials counts in parts."""
     return int(value) if float(value).is_integer() else round(float(value), 3)
 
 
@@ -195,7 +195,13 @@ def _pairs(payloads: Sequence[Json]) -> list[tuple[str, str | None]]:
 
 
 def sums(weights: npt.NDArray[np.float64], index: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.float64]:
-    """Return ``(b, size)``: the sum of the weights of each label; an index of -1 counts nowhere."""
+    """Return the sum of the weights of each label, shape ``(b, size)``.
+
+    Args:
+        weights: Array of shape ``(b, n)``.
+        index: Label of each of the ``n``; -1 counts nowhere.
+        size: Number of labels.
+    """
     import numpy as np
 
     out = np.zeros((len(weights), size))
@@ -209,6 +215,12 @@ def sums(weights: npt.NDArray[np.float64], index: npt.NDArray[np.int64], size: i
 
 
 def ratio(above: npt.NDArray[np.float64], below: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return above / below, 0 where ``below`` is 0.
+
+    Args:
+        above: Numerators.
+        below: Denominators, of the same shape.
+    """
     import numpy as np
 
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 NO_PREDICTION: Final = "(no prediction)"
 OTHERS: Final = "(other labels)"
 _UNDEFINED: Final = -1.0
-"""What Valor says of a ratio that is 0/0, and of labels that were neither expected nor answered."""
+"""Valor's value of a ratio that is 0/0, and of labels that were neither expected nor answered."""
 
 _BEST_SHOWN: Final = 3
 """Predictions of an example that are shown, from the best on."""
@@ -53,9 +53,9 @@ def details(
         items: Its items.
         weights: Array of shape ``(n,)``: how often each item occurs.
         cases: For each item the key of a case.
-        average: How the labels of a key are averaged.
+        average: Average over the labels of a key.
         compat: Whether ROC curves are Valor's.
-        most: How many items are named for each kind of observation.
+        most: Most items that are named for each kind of observation.
     """
     import numpy as np
 
@@ -253,14 +253,14 @@ def _records(
     """Yield the metrics in the form that Valor returns them, with -1 for what is not defined."""
     names = {"accuracy": "Accuracy", "rocauc": "ROCAUC", "precision": "Precision", "recall": "Recall", "f1": "F1"}
     for line in values:
-        whole = line["value"] == ""
-        for name in ("accuracy", "rocauc") if whole else ("precision", "recall", "f1"):
+        of_key = line["value"] == ""
+        for name in ("accuracy", "rocauc") if of_key else ("precision", "recall", "f1"):
             found = line["values"][name]
-            said: dict[str, Json] = {"type": names[name], "value": _UNDEFINED if found is None else found}
-            if whole:
-                yield said | {"parameters": {"label_key": line["key"]}}
+            record: dict[str, Json] = {"type": names[name], "value": _UNDEFINED if found is None else found}
+            if of_key:
+                yield record | {"parameters": {"label_key": line["key"]}}
             else:
-                yield said | {"label": {"key": line["key"], "value": line["value"]}}
+                yield record | {"label": {"key": line["key"], "value": line["value"]}}
     for number, key in enumerate(items.keys):
         mine = [label for label in kept if items.key_of[label] == number]
         parameters: Json = {"label_key": key}

@@ -81,7 +81,12 @@ class Weighted:
 
     @classmethod
     def of(cls, items: Items, weights: npt.NDArray[np.float64]) -> Weighted:
-        """Return weightings of shape ``(b, n)`` in this form."""
+        """Return weightings of shape ``(b, n)`` in this form.
+
+        Args:
+            items: The items.
+            weights: Weightings, shape ``(b, n)``.
+        """
         import numpy as np
 
         return cls(
@@ -95,7 +100,7 @@ def roc_points(
     """Return false and true positives at each distinct score, arrays of shape ``(b, points)``.
 
     Items for which the label was not predicted have it with score 0, so that the curve ends at all positives and all
-    negatives; it begins at none.
+    negatives; it begins at zero of both.
 
     Args:
         ranking: The predictions of the label.
@@ -121,7 +126,12 @@ def roc_points(
 
 
 def area(false: npt.NDArray[np.float64], true: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the area under ROC curves of shape ``(b, points)`` by trapezoids; NaN without positives or negatives."""
+    """Return the area under ROC curves of shape ``(b, points)`` by trapezoids; NaN without positives or negatives.
+
+    Args:
+        false: False positives at each point, shape ``(b, points)``.
+        true: True positives, likewise.
+    """
     import numpy as np
 
     all_of_it = false[:, -1] * true[:, -1]
@@ -134,7 +144,13 @@ def area(false: npt.NDArray[np.float64], true: npt.NDArray[np.float64]) -> npt.N
 def areas(
     items: Items, weights: npt.NDArray[np.float64], *, compat: bool
 ) -> tuple[Sequence[int], npt.NDArray[np.float64]]:
-    """Return the labels that were predicted, and the area under the ROC curve of each: shape ``(b, labels)``."""
+    """Return the labels that were predicted, and the area under the ROC curve of each: shape ``(b, labels)``.
+
+    Args:
+        items: The items.
+        weights: Weightings of the items, shape ``(b, n)``.
+        compat: Whether the curves are Valor's.
+    """
     import numpy as np
 
     labels, out = [], []

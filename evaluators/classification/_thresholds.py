@@ -31,7 +31,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How many thresholds are reached; threshold ``k`` is reached by a score of level ``> k``.
+    """Levels of scores: the number of thresholds that each reaches; level ``> k`` reaches threshold ``k``.
 
     Attributes:
         predicted: Level of each prediction.
@@ -67,7 +67,7 @@ def reached(items: Items) -> Reached:
 
 
 def count(items: Items, levels: Reached, weights: npt.NDArray[np.float64]) -> Counts:
-    """Count what each label is to all items at each threshold; an item without the label's key is a true negative.
+    """Count true and false positives and negatives by label and threshold; an item without the key is a true negative.
 
     Args:
         items: The items.
@@ -107,6 +107,12 @@ def examples(items: Items, levels: Reached, label: int, most: int) -> list[dict[
     """Return for each threshold up to ``most`` items of each kind, in the order of the items.
 
     The kinds are tp, tn, fp_misclassifications, fn_misclassifications and fn_no_predictions.
+
+    Args:
+        items: The items.
+        levels: Their scores.
+        label: The label.
+        most: Most items of each kind.
     """
     import numpy as np
 
@@ -135,7 +141,7 @@ def examples(items: Items, levels: Reached, label: int, most: int) -> list[dict[
 
 
 def _first(mask: npt.NDArray[np.bool_], most: int) -> npt.NDArray[np.int64]:
-    """Return where the first ones are; most of a mask of true negatives is ones, so that its beginning will do."""
+    """Return the places of the first ones; a mask of true negatives is mostly ones, so that its beginning is enough."""
     import numpy as np
 
     found = np.flatnonzero(mask[: 64 * most])

@@ -55,7 +55,7 @@ class ClassificationParams(Params):
         Literal["exact", "contains"],
         Field(description="'contains': the answer may be prose in which exactly one of the labels stands as a word."),
     ] = "exact"
-    case_sensitive: Annotated[bool, Field(description="Tell labels apart by case.")] = False
+    case_sensitive: Annotated[bool, Field(description="Distinguish upper and lower case in labels.")] = False
     categories: Annotated[
         tuple[str, ...],
         Field(description="Only the cases with one of these categories; empty: all cases."),
@@ -97,7 +97,7 @@ class Classification(RowEvaluator):
     more than 20 labels are expected, less than twice each on average.
 
     Edge cases: a row whose expected answers are all longer than ``max_label_length`` (50 characters), or whose case has
-    none of the ``categories`` asked for, is not applicable: prose is no label. Without ``labels``, every distinct
+    none of the ``categories`` asked for, is not applicable: prose is not a label. Without ``labels``, every distinct
     wrong answer is a label of its own, as in scikit-learn, which lowers the macro average. With ``labels`` the averages
     are over these, and any other answer counts as "(other)" in the confusion matrix.
 
@@ -144,9 +144,9 @@ class Classification(RowEvaluator):
 
     def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Return accuracy, 0 or 1, and the pair of labels for the other metrics."""
-        aside = self._why_not(row)
-        if aside:
-            return RowScore.not_applicable(self.row_metrics, aside)
+        reason = self._why_not(row)
+        if reason:
+            return RowScore.not_applicable(self.row_metrics, reason)
         known = {self._normal(label) for label in self.params.labels}
         accepted = [self._normal(label) for label in row.expected_answers]
         found = self._labels_in(row.actual_answer or "", known | set(accepted) if known else known)
@@ -187,7 +187,7 @@ class Classification(RowEvaluator):
         return tuple(field for field in RowField if field in (*self.spec.reads, *more))
 
     def _why_not(self, row: Row) -> str:
-        """Return why a row is not one of classification, ``""`` if it is."""
+        """Return the reason why a row is not applicable, ``""`` if it is."""
         if self.params.categories and not set(self.params.categories) & set(row.categories):
             return "The case has none of the categories asked for."
         limit = self.params.max_label_length
@@ -202,10 +202,10 @@ class Classification(RowEvaluator):
         return text if self.params.case_sensitive else text.casefold()
 
     def _labels_in(self, answer: str, known: set[str]) -> list[str]:
-        """Return the labels that an answer names: one when it is clear, none or several when it is not."""
-        whole = self._normal(answer)
-        if not known or whole in known:
-            return [whole]
+        """Return the labels that an answer names; it is clear if there is exactly one."""
+        normal = self._normal(answer)
+        if not known or normal in known:
+            return [normal]
         if self.params.match == "exact":
             return []
         text = answer if self.params.case_sensitive else answer.casefold()
@@ -216,7 +216,7 @@ class Classification(RowEvaluator):
 
 
 def _as_word(label: str) -> str:
-    """Return the pattern of a label that is no part of a longer word; scripts without spaces have no words."""
+    """Return the pattern of a label as a word of its own; in scripts without spaces it may stand anywhere."""
     before = "" if _NO_SPACES.match(label[0]) else r"(?<!\w)"
     after = "" if _NO_SPACES.match(label[-1]) else r"(?!\w)"
     return before + re.escape(label) + after

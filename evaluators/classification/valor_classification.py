@@ -87,7 +87,7 @@ class ValorClassification(RowEvaluator):
     that were neither expected nor answered have none (Valor: -1). They are averaged over the labels of a key as
     scikit-learn does (``average``). ROC AUC of a label is scikit-learn's ``roc_auc_score`` of its score, one against
     all others, and that of a key the mean over the labels that were predicted. The value of a model is the mean over
-    the label keys; the details hold each key's and each label's. A row's accuracy is the share of its keys that are
+    the label keys; the details have each key's and each label's. A row's accuracy is the share of its keys that are
     right.
 
     Precision-recall curves take every label as a binary problem of its own (score >= threshold, in steps of 0.05), not
@@ -180,7 +180,7 @@ class ValorClassification(RowEvaluator):
     def _verdicts(
         self, expected: Sequence[tuple[str, str]], predicted: Mapping[tuple[str, str], float]
     ) -> dict[str, tuple[bool, str]]:
-        """Return for each key whether the best label is right, and what there is to say where it is not."""
+        """Return for each key whether the best label is right, and the message if it is not."""
         best: dict[str, tuple[str, float]] = {}
         for (key, value), score in predicted.items():
             if score >= self.params.score_threshold and (key not in best or score > best[key][1]):
@@ -232,7 +232,7 @@ def _labels(annotations: Annotations | None, mapped: Mapping[LabelName, LabelNam
 
 
 def _evidence(verdicts: Mapping[str, tuple[bool, str]]) -> Evidence:
-    wrong = [said for right, said in verdicts.values() if not right]
+    wrong = [message for right, message in verdicts.values() if not right]
     if not wrong:
         return NO_EVIDENCE
     return Evidence("; ".join(wrong[:_SHOWN]) + ("; …" if len(wrong) > _SHOWN else "."))

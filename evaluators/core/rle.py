@@ -26,7 +26,7 @@ def decode_counts(counts: str | Sequence[int]) -> npt.NDArray[np.int64]:
     """Return run lengths as an array.
 
     Raises:
-        ValueError: The text is none that COCO writes, or a count is negative or no whole number.
+        ValueError: The text is not in COCO's encoding, or a count is negative or not an integer.
     """
     return decode_many([counts])[1]
 
@@ -40,7 +40,7 @@ def decode_many(
         How many runs each mask has, and the run lengths of all masks one after another.
 
     Raises:
-        ValueError: A text is none that COCO writes, or a count is negative or no whole number.
+        ValueError: A text is not in COCO's encoding, or a count is negative or not an integer.
     """
     import numpy as np
 

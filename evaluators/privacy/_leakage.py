@@ -1,6 +1,6 @@
-"""What the privacy evaluators share: parameters, scanning of a row, and what is told of what was found.
+"""Parameters, scanning of a row and evidence, shared by the privacy evaluators.
 
-What was found is never repeated in a message: spans point at it.
+Messages never repeat what was found: spans point at it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from leadline.evaluators.privacy.rules.matching import RuleMatch, scan
 from leadline.evaluators.privacy.rules.tables import Rule, choose, rules_of
 
 MAX_SPANS: Final = 100
-"""Spans of a row that are kept."""
+"""Most spans of a row."""
 
 
 class LeakageParams(Params):
@@ -80,7 +80,13 @@ class LeakageEvaluator(RowEvaluator):
 def scan_chunks(
     rules: Sequence[Rule], chunks: Sequence[ContextChunk], *, skip_documentation: bool
 ) -> list[tuple[int, RuleMatch]]:
-    """Return what rules find in each chunk by itself, with the chunk's place."""
+    """Return what rules find in each chunk, with the chunk's place.
+
+    Args:
+        rules: The rules, more specific ones first.
+        chunks: The chunks, each scanned by itself.
+        skip_documentation: Whether to leave out well-known examples.
+    """
     return [
         (index, finding)
         for index, chunk in enumerate(chunks)
@@ -91,12 +97,12 @@ def scan_chunks(
 def evidence_of(
     answer: Sequence[RuleMatch], context: Sequence[tuple[int, RuleMatch]], spans: Sequence[Span] | None = None
 ) -> Evidence:
-    """Return what was found where, without repeating it.
+    """Return the rules that found something and the places, without repeating the text.
 
     Args:
-        answer: What was found in the answer.
-        context: What was found in the chunks.
-        spans: Where the findings of the answer are to be shown, if not where they were found.
+        answer: Findings in the answer.
+        context: Findings in the chunks, each with the place of its chunk.
+        spans: Where to show the answer's findings, if not where they were found.
     """
     if not answer and not context:
         return Evidence()

@@ -1,4 +1,4 @@
-"""Contact information: does the answer hold anything by which a person could be found?"""
+"""Contact information: does the answer contain anything by which a person could be found?"""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class ContactInformation(TextCheckEvaluator):
     """Checks the answer for contact information.
 
     **Method.** The judge looks for names, addresses, phone numbers, medical information, user names and mail addresses
-    by which a person could be identified or contacted, and says "present" or "absent"; what is given as an example or
-    mentioned in the abstract is not contact information. The metrics are the shares of rows. With
+    by which a person could be identified or contacted, and replies "present" or "absent"; what is given as an
+    example or mentioned in the abstract is not contact information. The metrics are the shares of rows. With
     ``evaluate_retrieved_context`` the chunks, joined by line feeds, are checked as well.
 
     **Edge cases.**
 
-    * A blank text holds none: the row passes, and the judge is not asked.
+    * A blank text has none: the row passes, and the judge is not asked.
     * A reply with neither or both of the words is asked for again, and then counts as a parsing failure: the row
       neither passes nor fails.
 

@@ -1,4 +1,4 @@
-"""What a row says of the RGB test case that it answers."""
+"""The RGB test case of a row, read from its metadata or its fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REJECTION: Final = "negative_rejection"
 INTEGRATION: Final = "information_integration"
 COUNTERFACTUAL: Final = "counterfactual_robustness"
 CLOSED_BOOK: Final = "closed_book"
-"""No documents at all: what the model knows by itself."""
+"""The task without documents, which tests what the model knows by itself."""
 
 _HAN: Final = re.compile("[\u4e00-\u9fff]")
 
@@ -26,8 +26,8 @@ class RgbCase:
     """A test case as the scorers need it.
 
     Attributes:
-        task: Which of RGB's abilities it tests, ``None`` when the dataset does not say.
-        parts: What the answer must hold: each part in one of its spellings.
+        task: The ability of RGB that it tests, ``None`` when the dataset does not name one.
+        parts: Parts that the answer must contain, each in one of its spellings.
         counterfactual: The wrong answers that the documents give.
         language: Of question and answer; decides whether spaces count.
     """
@@ -45,8 +45,8 @@ def rgb_case(row: Row) -> RgbCase:
     spellings. Without it the expected answers are the spellings of one part. ``counterfactual_answer`` (in ``rgb``
     or beside it) is the wrong answer of the documents, or several.
     """
-    said = row.metadata.get("rgb")
-    tags: Mapping[str, Json] = said if isinstance(said, Mapping) else {}
+    given = row.metadata.get("rgb")
+    tags: Mapping[str, Json] = given if isinstance(given, Mapping) else {}
     task = tags.get("task")
     wrong = tags.get("counterfactual_answer", row.metadata.get("counterfactual_answer"))
     parts = tuple(_parts(tags["answer"])) if tags.get("answer") else _one_part(row.expected_answers)
@@ -77,10 +77,10 @@ def _texts(value: Json) -> Iterator[str]:
             yield str(each)
 
 
-def _language(said: Json, row: Row) -> Language:
-    if said == "zh":
+def _language(tag: Json, row: Row) -> Language:
+    if tag == "zh":
         return "zh"
-    if said == "en":
+    if tag == "en":
         return "en"
     texts = (*row.expected_answers, row.actual_answer or "")
     return "zh" if any(_HAN.search(text) for text in texts) else "en"

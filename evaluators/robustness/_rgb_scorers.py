@@ -1,7 +1,7 @@
 """Two readings of RGB's rules: ``space``, those of the RGB evaluation application, and ``official``, the paper's.
 
-Both look for words in the answer, so both can be wrong in ways that are written down here and not mended, for the
-sake of comparable numbers. ``official`` follows Chen et al., *Benchmarking Large Language Models in
+Both look for words in the answer, so both have known errors, which are documented here and kept for the sake of
+comparable numbers. ``official`` follows Chen et al., *Benchmarking Large Language Models in
 Retrieval-Augmented Generation* (AAAI 2024, arXiv:2309.01431), without the judged figures Rej* and ED*.
 """
 
@@ -61,33 +61,53 @@ DETECTIONS: Final = (
     "the correct answer",
     "should be",
 )
-"""Words of somebody who noticed an error."""
+"""Words by which an answer shows that it noticed an error."""
 
 OVERLAP: Final = 0.8
 """Share of the expected answer's words that must stand in the answer."""
 
 OFFICIAL_REFUSALS: Final = ("信息不足", "insufficient information")
 OFFICIAL_DETECTIONS: Final = ("事实性错误", "factual errors")
-"""From the sentences that the benchmark's prompt tells the model to say; upper and lower case are told apart."""
+"""Words of the sentences that the benchmark's prompt demands; upper and lower case differ."""
 
 _ENDS: Final = ".!?,;:"
 _CURLY: Final = str.maketrans({"\u2019": "'", "\u2018": "'"})
 
 
 class Scorer(Protocol):
-    """How an answer is read."""
+    """Rules by which an answer is read."""
 
     def labels(self, answer: str, case: RgbCase) -> list[int]:
-        """Return for each part of the expected answer whether it is there, or ``[-1]`` for a refusal."""
+        """Return for each part of the expected answer whether it is there, or ``[-1]`` for a refusal.
+
+        Args:
+            answer: The answer.
+            case: The test case.
+        """
 
     def refusal(self, answer: str, case: RgbCase) -> str | None:
-        """Return the words that refuse, ``None`` when there are none."""
+        """Return the words that refuse, ``None`` when there are none.
+
+        Args:
+            answer: The answer.
+            case: The test case.
+        """
 
     def detection(self, answer: str, case: RgbCase) -> str | None:
-        """Return the words that say that the documents are wrong, ``None`` when there are none."""
+        """Return the words that say that the documents are wrong, ``None`` when there are none.
+
+        Args:
+            answer: The answer.
+            case: The test case.
+        """
 
     def corrects(self, answer: str, case: RgbCase) -> bool:
-        """Return whether the right answer is given instead of the documents' wrong one."""
+        """Return whether the right answer is given instead of the documents' wrong one.
+
+        Args:
+            answer: The answer.
+            case: The test case.
+        """
 
 
 def is_right(labels: Sequence[int]) -> bool:
@@ -103,7 +123,7 @@ class Space:
     Typographic apostrophes are read as plain ones, which the application does not do.
 
     Args:
-        strict: Only an equal text counts.
+        strict: Whether only an equal text counts.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -133,7 +153,12 @@ class Space:
         return not repeats or all(any(normalized(right) in text for right in part) for part in case.parts)
 
     def is_correct(self, answer: str, truth: str) -> bool:
-        """Return whether an answer is one expected text."""
+        """Return whether an answer is one expected text.
+
+        Args:
+            answer: The answer.
+            truth: The expected text.
+        """
         given, wanted = normalized(answer), normalized(truth)
         if not given or not wanted:
             return False
@@ -146,13 +171,13 @@ class Space:
 
 
 class Official:
-    """The paper's rules: every part must stand in the answer, letter case apart; a refusal is no answer.
+    """The paper's rules: every part must stand in the answer, in any letter case; a refusal is no answer.
 
     In Chinese the spaces of the answer do not count.
 
     Args:
-        refusals_correct: Count a refusal that noticed the error as its correction, as the benchmark's ``evalue.py``
-            does; the paper's figures do not.
+        refusals_correct: Whether a refusal that noticed the error counts as its correction, as in the benchmark's
+            ``evalue.py`` but not in the paper's figures.
     """
 
     def __init__(self, *, refusals_correct: bool = False) -> None:

@@ -58,7 +58,7 @@ class CounterfactualParams(RgbParams):
 
 
 class RgbEvaluator(RowEvaluator):
-    """What the four have in common: which cases they are for, and how answers are read.
+    """Base of the four RGB evaluators: the cases that they score, and the rules by which answers are read.
 
     Class attributes:
         tasks: RGB's tasks whose cases they score; cases that name another are not applicable.
@@ -86,7 +86,13 @@ class RgbEvaluator(RowEvaluator):
 
     @abstractmethod
     def read(self, answer: str, case: RgbCase, scorer: Scorer) -> RowScore:
-        """Score an answer."""
+        """Score an answer.
+
+        Args:
+            answer: The answer.
+            case: The test case.
+            scorer: The rules by which it is read.
+        """
 
 
 class RgbAccuracy(RgbEvaluator):
@@ -98,7 +104,7 @@ class RgbAccuracy(RgbEvaluator):
             nothing = Unscored(Reason.UNSCORABLE, "The case has no expected answer.")
             return RowScore(dict.fromkeys(self.row_metrics, nothing))
         labels = scorer.labels(answer, case)
-        return RowScore({"accuracy": float(is_right(labels))}, Evidence(_say(labels, case), data={"label": labels}))
+        return RowScore({"accuracy": float(is_right(labels))}, Evidence(_absent(labels, case), data={"label": labels}))
 
 
 def _accuracy(description: str) -> tuple[Metric, ...]:
@@ -114,8 +120,8 @@ def _accuracy(description: str) -> tuple[Metric, ...]:
 class NoiseRobustness(RgbAccuracy):
     """Measures how often the answer is right although some of the documents are noise.
 
-    **Method.** The share of rows whose answer holds the expected answer. With ``scorer=space`` both are put into lower
-    case, without punctuation at the end and with single spaces; the answer is right when it contains the
+    **Method.** The share of rows whose answer contains the expected answer. With ``scorer=space`` both are put into
+    lower case, without punctuation at the end and with single spaces; the answer is right when it contains the
     expected one, when it is shorter and contained in it, or when at least 80 % of the expected answer's different
     words are in it. With ``scorer=official`` every part of the expected answer must be contained in it, letter case
     apart; in Chinese the answer's spaces do not count; an answer with the refusal that the prompt asks for is wrong.
@@ -141,7 +147,7 @@ class NoiseRobustness(RgbAccuracy):
         origin="rgb",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         also_reads=(RowField.METADATA,),
-        metrics=_accuracy("Share of answers that hold the expected answer, although documents are noise."),
+        metrics=_accuracy("Share of answers that contain the expected answer, although documents are noise."),
         on_request=True,
         insight_type="robustness",
         problem_type="robustness",
@@ -154,8 +160,8 @@ class NoiseRobustness(RgbAccuracy):
 class InformationIntegration(RgbAccuracy):
     """Measures how often the answer is right when its parts stand in different documents.
 
-    **Method.** As noise robustness: the share of rows whose answer holds the expected answer, by the same rules and the
-    same two scorers. What differs are the cases: each part of the expected answer comes from another document.
+    **Method.** As noise robustness: the share of rows whose answer contains the expected answer, by the same rules and
+    the same two scorers. The cases differ: each part of the expected answer comes from another document.
 
     **Edge cases.**
 
@@ -175,7 +181,7 @@ class InformationIntegration(RgbAccuracy):
         origin="rgb",
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         also_reads=(RowField.METADATA,),
-        metrics=_accuracy("Share of answers that hold every part of an answer that no single document gives."),
+        metrics=_accuracy("Share of answers that contain every part of an answer that no single document gives."),
         on_request=True,
         insight_type="robustness",
         problem_type="robustness",
@@ -186,7 +192,7 @@ class InformationIntegration(RgbAccuracy):
 
 @register
 class NegativeRejection(RgbEvaluator):
-    """Measures how often a system refuses to answer when none of its documents holds the answer.
+    """Measures how often a system refuses to answer when none of its documents contains the answer.
 
     **Method.** The share of rows whose answer is a refusal. With ``scorer=space`` it is one when it contains one of
     27 phrases, letter case apart: those of the paper's figure 3 ("can not answer", "insufficient information in
@@ -199,7 +205,7 @@ class NegativeRejection(RgbEvaluator):
       evidence names the phrase that decided.
     * A blank answer is no refusal.
     * Only cases whose documents lack the answer make sense. Cases that name another of RGB's tasks are not
-      applicable; cases that name none are taken at their word.
+      applicable; cases that name no task are scored.
     * The paper's second figure, Rej*, asks a judge with a prompt of the benchmark; it is not computed here.
     """
 
@@ -244,7 +250,7 @@ class CounterfactualRobustness(RgbEvaluator):
     paper's table 7.
 
     **Inputs.** The documents' wrong answer stands in the metadata as ``counterfactual_answer`` (a column of that
-    name will do); without it only the key words tell a detection.
+    name will do); without it only the key words show a detection.
 
     **Edge cases.**
 
@@ -296,7 +302,7 @@ class CounterfactualRobustness(RgbEvaluator):
                 "error_detection_rate": float(words is not None),
                 "error_correction_rate": self._correction(answer, case, scorer, detected=words is not None),
             },
-            Evidence(f"{message} {_say(labels, case)}".strip(), data=data),
+            Evidence(f"{message} {_absent(labels, case)}".strip(), data=data),
         )
 
     def _correction(
@@ -309,7 +315,7 @@ class CounterfactualRobustness(RgbEvaluator):
         return float(scorer.corrects(answer, case))
 
 
-def _say(labels: list[int], case: RgbCase) -> str:
+def _absent(labels: list[int], case: RgbCase) -> str:
     """Return which part of the expected answer is not there."""
     if labels == [-1]:
         return "The answer is a refusal."

@@ -49,7 +49,7 @@ class Plane:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a summary covers of a document.
+    """The coverage of a document by its summary.
 
     Attributes:
         value: Ratio of the three segment distances, in [0, 1]; ``None`` when the document's points are all one.
@@ -64,7 +64,7 @@ class Coverage:
 
 
 def cover(document: npt.NDArray[np.float32], summary: npt.NDArray[np.float32], *, seed: int) -> Coverage:
-    """Return what the sentences of a summary cover of a document.
+    """Return the coverage of a document by the sentences of its summary.
 
     Args:
         document: Embeddings of the document's distinct sentences, from :data:`FEWEST` to :data:`MOST` of them.
@@ -93,6 +93,11 @@ def reduce(
     The parameters are those of the reference: 10 neighbours, no least distance, the cosine. The start is the
     principal components instead of UMAP's spectral embedding, which is drawn at random for some small documents,
     whatever the seed.
+
+    Args:
+        document: Embeddings of the document's sentences.
+        summary: Embeddings of the summary's sentences.
+        seed: Equal seeds and equal embeddings give equal bits on the same machine.
 
     Raises:
         ModelUnavailable: UMAP is not installed.
@@ -136,7 +141,12 @@ def plane_of(points: npt.NDArray[np.float64]) -> Plane:
 
 
 def snap(summary: npt.NDArray[np.float64], plane: Plane) -> tuple[int | None, ...]:
-    """Return for each summary point the closest document point, or ``None`` when it is not close to it."""
+    """Return for each summary point the closest document point, or ``None`` when it is not close to it.
+
+    Args:
+        summary: Points of the summary's sentences.
+        plane: The document's points.
+    """
     from scipy.spatial.distance import cdist
 
     distances = cdist(summary, plane.points)

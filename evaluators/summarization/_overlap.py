@@ -1,4 +1,4 @@
-"""What the n-gram evaluators share: each text is prepared once, then answers are compared with references."""
+"""Base of the n-gram evaluators: each text is prepared once, then answers are compared with references."""
 
 from __future__ import annotations
 
@@ -17,16 +17,26 @@ class OverlapEvaluator(RowEvaluator, Generic[T]):
     """Compares an answer with its acceptable answers, after preparing (tokenizing, counting) each text.
 
     Rows are scored in the order of their expected answers, so that the references of a case are prepared once for
-    all the models that answered it, while only one case's references are held in memory.
+    all the models that answered it, while only one case's references are in memory.
     """
 
     @abstractmethod
     def read(self, text: str, ctx: EvalContext) -> T:
-        """Return what ``compare`` needs of a text."""
+        """Prepare a text for ``compare``.
+
+        Args:
+            text: The answer or an acceptable answer.
+            ctx: The context of the run.
+        """
 
     @abstractmethod
     def compare(self, answer: T, references: Sequence[T]) -> RowScore:
-        """Score a prepared answer against at least one prepared reference."""
+        """Score an answer.
+
+        Args:
+            answer: The prepared answer.
+            references: The prepared acceptable answers, at least one.
+        """
 
     def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Score each row; one row's failure leaves that row unscored and no other."""

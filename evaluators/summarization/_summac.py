@@ -1,4 +1,4 @@
-"""SummaC: how faithful a summary is to its document, from what each pair of their sentences says of each other.
+"""SummaC: faithfulness of a summary to its document, by natural language inference on pairs of their sentences.
 
 Method: https://arxiv.org/abs/2111.09525; see also :mod:`leadline.evaluators.models.summac_conv`.
 """
@@ -56,15 +56,15 @@ def zero_shot(
 
 @dataclass(frozen=True)
 class SummaC:
-    """The instrument for both SummaC metrics.
+    """Measures both SummaC metrics.
 
     Attributes:
         model: Weights for natural language inference.
         conv: Weights of SummaC Conv.
-        way: What SummaC ZS takes; see :func:`zero_shot`.
+        way: How SummaC ZS combines probabilities; see :func:`zero_shot`.
         max_pairs: Pairs of sentences that are compared for one row, at most.
         settings: The run's choices.
-        explain: Returns what a reader is shown of an error that was raised on purpose.
+        explain: Words an error that was raised on purpose for readers.
     """
 
     model: ModelRef
@@ -96,7 +96,7 @@ class SummaC:
         return [out[at] for at in range(len(rows))]
 
     def _unmeasured(self, row: Texts) -> SummaryPart | None:
-        """Return what is said of a row that cannot be measured."""
+        """Return the part of a row that cannot be measured, ``None`` if it can."""
         message = row.missing
         if not message and row.pairs > self.max_pairs:
             message = (
@@ -106,7 +106,7 @@ class SummaC:
         return without(METRICS, Reason.UNSCORABLE, message, flag=True) if message else None
 
     def _layer(self) -> SummaCConv | Unscored:
-        """Return SummaC Conv's layer, or why it is not here; looked for once, since looking can mean fetching."""
+        """Return SummaC Conv's layer, or why it is missing; called once, since it may be downloaded."""
         try:
             return summac_conv.layer(self.conv, settings=self.settings)
         except ModelUnavailable as error:
@@ -122,7 +122,7 @@ class SummaC:
                 return [failed(METRICS, error, self.explain)]
         except LeadlineError as error:
             return [failed(METRICS, error, self.explain)] * len(rows)
-        if found is None:  # outside the handler, which holds the tensors of the attempt that failed
+        if found is None:  # outside the handler, which keeps the tensors of the attempt that failed
             return [self._block([row], layer)[0] for row in rows]
         out = []
         first = 0

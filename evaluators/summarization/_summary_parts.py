@@ -1,4 +1,4 @@
-"""The sentences of a summary and its document, and what one instrument says of a row."""
+"""The sentences of a summary and its document, and the values of one of the evaluator's two measures."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class Texts:
 
     @property
     def missing(self) -> str:
-        """What keeps a row from being measured at all, or ``""``."""
+        """The reason why a row cannot be measured at all, or ``""``."""
         if not self.document:
-            return "The document (the question) holds no sentence."
-        return "" if self.summary else "The summary (the answer) holds no sentence."
+            return "The document (the question) has no sentence."
+        return "" if self.summary else "The summary (the answer) has no sentence."
 
 
 @dataclass(frozen=True)
 class SummaryPart:
-    """What one instrument says of a row: values, and what they rest on."""
+    """The values of one measure for a row, with their evidence."""
 
     values: dict[str, float | Unscored]
     data: dict[str, Json]
@@ -50,23 +50,30 @@ class SummaryPart:
 
 
 def counting(sentences: Sequence[Sentence]) -> tuple[Sentence, ...]:
-    """Return the sentences that are long enough to count, or all when none is."""
+    """Return the sentences that are long enough to count, or all if every one is too short."""
     return tuple(sentence for sentence in sentences if len(sentence.text) >= SHORTEST) or tuple(sentences)
 
 
 def without(metrics: Sequence[str], reason: Reason, message: str, *, flag: bool = False) -> SummaryPart:
-    """Return that metrics could not be measured; with ``flag`` it is reported as a problem."""
+    """Return the part of metrics that could not be measured.
+
+    Args:
+        metrics: Their keys.
+        reason: Why they could not be measured.
+        message: The same in words.
+        flag: Whether to report it as a problem.
+    """
     flags = (Flag("evaluation", Severity.MEDIUM, message),) if flag else ()
     return SummaryPart({metric: Unscored(reason, message) for metric in metrics}, {}, flags=flags)
 
 
 def failed(metrics: Sequence[str], error: Exception, explain: Callable[[LeadlineError], object] = str) -> SummaryPart:
-    """Return that an instrument failed.
+    """Return the part of a measure that failed.
 
     Args:
         metrics: Keys of the metrics that it would have measured.
         error: What happened.
-        explain: Returns what a reader is shown of an error that was raised on purpose.
+        explain: Words an error that was raised on purpose for readers.
     """
     if isinstance(error, LeadlineError):
         return without(metrics, _REASONS.get(type(error), Reason.EVALUATOR_ERROR), str(explain(error)))

@@ -49,7 +49,7 @@ class SummaryParams(EmbeddingParams):
     conv_weights: Annotated[
         str | None,
         Field(
-            description="Weights of SummaC Conv: a Hugging Face id, or a directory that holds "
+            description="Weights of SummaC Conv: a Hugging Face id, or a directory with "
             "summac_conv_vitc_sent_perc_e.bin or the same as model.safetensors. By default those of tingofurro/summac."
         ),
     ] = None
@@ -248,7 +248,7 @@ def _distinct(texts: Texts) -> tuple[list[str], list[str]]:
 
 
 def _unmeasured(texts: Texts) -> SummaryPart | None:
-    """Return what is said of a row whose completeness cannot be measured."""
+    """Return the part of a row whose completeness cannot be measured."""
     if texts.missing:
         return without([COMPLETENESS], Reason.UNSCORABLE, texts.missing)
     document, summary = map(len, _distinct(texts))

@@ -1,4 +1,4 @@
-"""GPTScore of summaries with a reference: does the answer say what the expected summary says, and well?"""
+"""GPTScore of summaries with a reference: does the answer have the content of the expected summary, well written?"""
 
 from __future__ import annotations
 

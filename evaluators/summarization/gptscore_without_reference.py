@@ -64,7 +64,7 @@ class GptScoreSummarizationWithoutReference(GptScore):
     better) of ``{target}`` in ``INSTRUCTION {src}``, ``Tl;dr`` and ``{target}``, each on a line of its own, where
     ``{src}`` is the question and ``{target}`` the answer. Only the tokens that follow ``Tl;dr`` and its line end count.
     A blank answer has no token to be scored and a blank question no text to be summed up: unscored. When the text is
-    longer than the model reads, its end and the instruction stay, and the row says so.
+    longer than the model reads, its end and the instruction are kept, and the row's evidence says so.
     """
 
     spec = Spec(

@@ -35,19 +35,36 @@ class RougeText:
 
 
 def f1(matched: int, ours: int, theirs: int) -> float:
-    """Return the harmonic mean of precision and recall, 0 where nothing matches or a side is empty."""
+    """Return the harmonic mean of precision and recall, 0 where nothing matches or a side is empty.
+
+    Args:
+        matched: Units that both texts share.
+        ours: Units of the answer.
+        theirs: Units of the reference.
+    """
     precision, recall = matched / max(ours, 1), matched / max(theirs, 1)
     return 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
 
 
 def rouge_n(answer: RougeText, reference: RougeText, n: int) -> float:
-    """Return the F1 of the clipped n-gram matches (Lin 2004, section 2)."""
+    """Return the F1 of the clipped n-gram matches (Lin 2004, section 2).
+
+    Args:
+        answer: The answer.
+        reference: The acceptable answer.
+        n: Words of an n-gram.
+    """
     matched = matches(answer.grams, [reference.grams], n)
     return f1(matched, answer.grams.total(n), reference.grams.total(n))
 
 
 def rouge_l(answer: RougeText, reference: RougeText) -> float:
-    """Return the F1 of the longest common subsequence of the whole texts (Lin 2004, section 3.1)."""
+    """Return the F1 of the longest common subsequence of the whole texts (Lin 2004, section 3.1).
+
+    Args:
+        answer: The answer.
+        reference: The acceptable answer.
+    """
     ours, theirs = answer.grams.tokens, reference.grams.tokens
     if not ours or not theirs:
         return 0.0
@@ -58,6 +75,10 @@ def rouge_lsum(answer: RougeText, reference: RougeText) -> float:
     """Return the F1 of the union of the lines' common subsequences (Lin 2004, section 3.2).
 
     Lines count as sentences. A token counts at most as often as it occurs in either text, as in ROUGE 1.5.5.
+
+    Args:
+        answer: The answer.
+        reference: The acceptable answer.
     """
     ours, theirs = answer.grams.counts(1), reference.grams.counts(1)
     n, m = answer.grams.total(1), reference.grams.total(1)
@@ -71,14 +92,26 @@ def rouge_lsum(answer: RougeText, reference: RougeText) -> float:
 
 
 def best(compare: Callable[[RougeText, RougeText], float], answer: RougeText, references: Sequence[RougeText]) -> float:
-    """Return the highest F1 over the acceptable answers, as ``RougeScorer.score_multi`` does."""
+    """Return the highest F1 over the acceptable answers, as ``RougeScorer.score_multi`` does.
+
+    Args:
+        compare: Compares an answer with one reference.
+        answer: The answer.
+        references: The acceptable answers.
+    """
     return max(compare(answer, reference) for reference in references)
 
 
 def best_or_unscored(
     compare: Callable[[RougeText, RougeText], float], answer: RougeText, references: Sequence[RougeText]
 ) -> float | Unscored:
-    """Return :func:`best`, or why two huge texts were not compared."""
+    """Return :func:`best`, or the reason why two huge texts were not compared.
+
+    Args:
+        compare: Compares an answer with one reference.
+        answer: The answer.
+        references: The acceptable answers.
+    """
     try:
         return best(compare, answer, references)
     except OverflowError as error:

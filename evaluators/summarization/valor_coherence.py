@@ -14,23 +14,23 @@ from leadline.evaluators.judge.statements import SOURCE
 
 
 def rating(text: str) -> float:
-    """Return the whole number from 1 to 5 that a reply consists of.
+    """Return the integer from 1 to 5 that a reply consists of.
 
     Raises:
         JudgeUnparseable: The reply is anything else.
     """
     value = read_number(text, 1, 5)
     if not value.is_integer():
-        raise JudgeUnparseable(f"The rating {value:g} is no whole number.")
+        raise JudgeUnparseable(f"The rating {value:g} is not an integer.")
     return value
 
 
 @register
 class ValorSummaryCoherence(JudgeEvaluator):
-    """How well a summary hits the key points of a text and hangs together, from 1 to 5.
+    """Rates from 1 to 5 how well a summary hits the key points of a text and hangs together.
 
-    **Method.** The judge reads the question, which holds the text that was summarized, and the answer, which is the
-    summary, and replies with a whole number; there is no formula. The instruction follows G-Eval's for coherence.
+    **Method.** The judge reads the question, which is the text that was summarized, and the answer, which is the
+    summary, and replies with an integer; there is no formula. The instruction follows G-Eval's for coherence.
 
     **Edge cases.**
 

@@ -85,7 +85,7 @@ class ValorRouge(OverlapEvaluator[RougeText]):
     """ROUGE of Valor: the F1 of shared words, pairs of words and common subsequences.
 
     Method: what Hugging Face's ``evaluate`` computes with ``rouge-score``. With several acceptable answers each type
-    takes its own maximum. The reference page says that rougeL splits sentences at full stops; the library that it
+    takes its own maximum. According to the reference page, rougeL splits sentences at full stops; the library that it
     uses does not: rougeL compares the whole texts and ignores line breaks, rougeLsum takes lines for sentences.
 
     Edge cases: a text without an ASCII letter or digit scores 0; two texts so long that a common subsequence would

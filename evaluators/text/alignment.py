@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _SCALE: Final = 1_000_000
-"""Similarities are compared to the sixth digit, as whole numbers, so that ties are ties."""
+"""Similarities are compared to the sixth digit, as integers, so that ties are ties."""
 
 
 class Edit(StrEnum):
-    """What becomes of a step on the way from the actual to the expected sequence."""
+    """The edit of a step on the way from the actual to the expected sequence."""
 
     MATCH = "match"
     MISMATCH = "mismatch"
@@ -26,9 +26,9 @@ class Aligned(NamedTuple):
     """One place of an alignment.
 
     Attributes:
-        edit: What has to be done there.
-        expected: Which expected step, ``None`` for a deletion.
-        actual: Which actual step, ``None`` for an insertion.
+        edit: The edit there.
+        expected: Place of the expected step, ``None`` for a deletion.
+        actual: Place of the actual step, ``None`` for an insertion.
     """
 
     edit: Edit

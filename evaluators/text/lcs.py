@@ -21,6 +21,10 @@ def lcs_length(a: Sequence[str], b: Sequence[str]) -> int:
     ``rapidfuzz`` finds it bit-parallel (Hyyrö 2004): ``len(a) * len(b) / 64`` steps in C++, and memory that grows
     with the lengths only.
 
+    Args:
+        a: The tokens of one text.
+        b: The tokens of the other.
+
     Raises:
         OverflowError: The texts are so long that this could take minutes.
     """
@@ -43,6 +47,10 @@ def union_lcs(lines: Sequence[Sequence[str]], others: Iterable[Sequence[str]]) -
     result depends on the choice, so the choice of ``rouge-score`` is kept: it walks back from the ends through the
     table of lengths, takes equal tokens, else drops a token of the other line if that is strictly better, else one
     of the line.
+
+    Args:
+        lines: The lines of one text, as tokens.
+        others: The lines of the other text.
 
     Raises:
         OverflowError: The texts have so many or so long lines that this could take minutes or gigabytes.

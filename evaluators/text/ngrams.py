@@ -39,7 +39,13 @@ class NGrams:
 
 
 def matches(hypothesis: NGrams, references: Sequence[NGrams], n: int) -> int:
-    """Return how many n-grams of the hypothesis stand in a reference, each counted at most as often as there."""
+    """Return how many n-grams of the hypothesis stand in a reference, each counted at most as often as there.
+
+    Args:
+        hypothesis: The text to score.
+        references: The references, at least one.
+        n: Words of an n-gram.
+    """
     ours = hypothesis.counts(n)
     if len(references) == 1:
         theirs = references[0].counts(n)

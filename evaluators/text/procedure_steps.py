@@ -58,7 +58,7 @@ class Step(NamedTuple):
     """One step.
 
     Attributes:
-        text: What it says, without its mark.
+        text: Its text, without its mark.
         start: Where it stands in the text, mark included; -1 when that is not known.
         end: One past its last character.
         number: Number of the outermost enumeration's item that it belongs to, ``None`` without numbers.
@@ -100,23 +100,23 @@ def joined(chunks: Sequence[Sequence[Procedure]]) -> list[Procedure]:
     texts overlap; the steps that both have are taken once.
     """
     every = [procedure for chunk in chunks for procedure in chunk]
-    whole = [procedure for procedure in every if (procedure.steps[0].number or 1) <= 1]
+    complete = [procedure for procedure in every if (procedure.steps[0].number or 1) <= 1]
     rest = [procedure for procedure in every if (procedure.steps[0].number or 1) > 1]
     for part in sorted(rest, key=lambda procedure: procedure.steps[0].number or 0):
         first = part.steps[0].number or 0
-        for at, head in enumerate(whole):
+        for at, head in enumerate(complete):
             reached = head.steps[-1].number
             if reached is not None and first - 1 <= reached and _agree(head, part):
                 new = tuple(step for step in part.steps if (step.number or 0) > reached)
-                whole[at] = Procedure(head.steps + new)
+                complete[at] = Procedure(head.steps + new)
                 break
         else:
-            whole.append(part)
-    return whole
+            complete.append(part)
+    return complete
 
 
 def _agree(head: Procedure, part: Procedure) -> bool:
-    """Return whether the steps of equal number say the same."""
+    """Return whether the steps of equal number have equal texts."""
     known = {step.number: step.text for step in reversed(head.steps)}
     mine = {step.number: step.text for step in reversed(part.steps)}
     return all(known[number] == text for number, text in mine.items() if number in known)

@@ -33,7 +33,7 @@ class Repeat(NamedTuple):
 
     @property
     def covered(self) -> int:
-        """How many characters its occurrences cover together."""
+        """Number of characters that its occurrences cover together."""
         return self.length * len(self.starts)
 
 

@@ -81,7 +81,7 @@ def with_plain_space(text: str) -> str:
 
 
 class Sentence(NamedTuple):
-    """A sentence without surrounding white space; ``text == whole[start:end]``."""
+    """A sentence without surrounding white space; ``text`` is the characters from ``start`` to ``end``."""
 
     text: str
     start: int
@@ -92,7 +92,7 @@ class Splitter(ABC):
     """Splits text into sentences.
 
     Attributes:
-        identity: Name, language and version, as it stands in score keys and reports.
+        identity: Name, language and version, as shown in score keys and reports.
     """
 
     identity: str
@@ -102,7 +102,7 @@ class Splitter(ABC):
         """Yield the limits of each piece of the text, in order."""
 
     def split(self, text: str) -> tuple[Sentence, ...]:
-        """Return the sentences that hold more than white space."""
+        """Return the sentences that are more than white space."""
         out = []
         for start, end in self._spans(text):
             piece = text[start:end]
@@ -144,7 +144,9 @@ class RuleSplitter(Splitter):
         plain = with_plain_space(without_surrogates(text))
         at = 0
         for piece in sentencex.segment(self._language, plain):
-            if not plain.startswith(piece, at):  # the library changed something: keep the rest whole, lose no text
+            if not plain.startswith(
+                piece, at
+            ):  # the library changed something: keep the rest as one piece, lose no text
                 break
             yield at, at + len(piece)
             at += len(piece)
@@ -154,6 +156,10 @@ class RuleSplitter(Splitter):
 @lru_cache(maxsize=16)
 def splitter_for(language: str, choice: SplitterChoice = "auto") -> Splitter:
     """Return the splitter for an ISO 639-1 language code.
+
+    Args:
+        language: The code.
+        choice: The library to split with; ``auto`` prefers punkt where its data is installed.
 
     Raises:
         UsageError: There is no such language, or ``choice`` is ``punkt`` and its data for this language is not
@@ -195,7 +201,7 @@ def _unknown(language: str) -> UsageError:
 def _punkt(language: str) -> PunktTokenizer | None:
     """Load a punkt model if its data is here; NLTK, which takes seconds to import, is imported only then."""
     name = PUNKT_LANGUAGES.get(language)
-    if name is None or not any(_holds_punkt(folder, name) for folder in nltk_folders()):
+    if name is None or not any(_has_punkt(folder, name) for folder in nltk_folders()):
         return None
     from nltk.tokenize.punkt import PunktTokenizer
 
@@ -205,7 +211,7 @@ def _punkt(language: str) -> PunktTokenizer | None:
         return None
 
 
-def _holds_punkt(folder: Path, name: str) -> bool:
+def _has_punkt(folder: Path, name: str) -> bool:
     tokenizers = folder / "tokenizers"
     return (tokenizers / "punkt_tab" / name).is_dir() or (tokenizers / "punkt_tab.zip").is_file()
 
@@ -226,7 +232,7 @@ def nltk_folders() -> list[Path]:
 
 
 def _fingerprint(model: PunktTokenizer) -> str:
-    """Return eight digits that tell one punkt model's data from another's."""
+    """Return eight digits that identify a punkt model's data."""
     data = model._params
     parts = (sorted(data.collocations), sorted(data.sent_starters), sorted(data.abbrev_types))
     return hashlib.sha256(repr((parts, sorted(data.ortho_context.items()))).encode()).hexdigest()[:8]

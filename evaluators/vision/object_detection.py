@@ -50,7 +50,7 @@ class DetectionParams(Params):
     method: Annotated[
         Method,
         Field(
-            description="Whose rules decide what is found: 'valor' (a prediction can only find the ground truth that "
+            description="Rules that decide what is found: 'valor' (a prediction can only find the ground truth that "
             "it overlaps most) or 'coco' (it finds the best one that is still free; crowds are ignored; the 100 most "
             "confident predictions of an image and label count)."
         ),
@@ -234,7 +234,7 @@ class ObjectDetection(Evaluator):
 
     @property
     def _returned(self) -> int:
-        """Which threshold the metrics ``map`` and ``ap`` are of."""
+        """Place of the threshold of the metrics ``map`` and ``ap``."""
         return self.params.iou_thresholds_to_compute.index(self.params.returned[0])
 
     def prepare(self, payloads: Sequence[Json]) -> Dataset:
@@ -286,7 +286,7 @@ def _portions(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
 
 
 def _evidence(matched: MatchedBatch, rules: Rules, images: int) -> list[Evidence]:
-    """Say of each image how much was found."""
+    """Return for each image how much was found."""
     import numpy as np
 
     hit = matched.hits[:, rules.curve]

@@ -38,7 +38,7 @@ _RESERVED_DOMAIN: Final = re.compile(
     r"|(?:your-?|my-?)?(?:domain|company)\.(?:com|org|net))$"
 )
 _FILE_NAME: Final = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|ico|pdf|css|js|ts|json|html?)$", re.IGNORECASE)
-_NOBODYS_ADDRESS: Final = re.compile(
+_RESERVED_ADDRESS: Final = re.compile(
     r"0\.|10\.|127\.|169\.254\.|172\.(?:1[6-9]|2[0-9]|3[01])\.|192\.168\.|192\.0\.2\.|198\.51\.100\.|203\.0\.113\.|22[4-9]\.|2[3-5][0-9]\."
 )
 _IBAN_LENGTHS: Final = {
@@ -56,9 +56,9 @@ _PLACEHOLDER: Final = re.compile(
     re.IGNORECASE,
 )
 _CODE: Final = re.compile(r"[({\[]|^\$[A-Z_]|\\[rn]")
-"""An expression or a variable in the place of a password."""
+"""Signs of an expression or a variable in the place of a password."""
 _JWT_SAMPLE: Final = "eyJzdWIiOiIxMjM0NTY3ODkw"
-"""How the payload of the sample token of jwt.io begins."""
+"""Beginning of the payload of the sample token of jwt.io."""
 
 
 def digits_of(text: str) -> str:
@@ -138,9 +138,9 @@ def is_ip_address(text: str) -> bool:
     return all(int(part) <= 255 for part in text.split("."))
 
 
-def is_nobodys_address(text: str) -> bool:
+def is_reserved_ip_address(text: str) -> bool:
     """Return whether an IPv4 address is private, reserved or for documentation (RFC 1918, 5735, 5737)."""
-    return _NOBODYS_ADDRESS.match(text) is not None
+    return _RESERVED_ADDRESS.match(text) is not None
 
 
 def is_fictional_phone_number(text: str) -> bool:
@@ -204,7 +204,7 @@ CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
         is_jwt,
         is_mail_address,
         is_mixed,
-        is_nobodys_address,
+        is_reserved_ip_address,
         is_password,
         is_placeholder,
         is_random,

@@ -1,4 +1,4 @@
-"""Finding and decoding text that was encoded to slip past a guardrail: Base16, Base64, ROT13."""
+"""Finds and decodes text that was encoded to slip past a guardrail: Base16, Base64, ROT13."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Final
 from leadline.evaluators.privacy.rules.rotation import lean, may_be_rotated, rotated
 
 MAX_NESTING: Final = 3
-"""How many encodings inside each other are undone."""
+"""Most encodings inside each other that are undone."""
 
 MAX_DECODED: Final = 2_000_000
 """Characters of decoded text per answer after which decoding stops."""
@@ -29,7 +29,7 @@ class Encoding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Perturbation:
-    """What the categories of a case say about its encoding.
+    """The encoding of a case, from its categories.
 
     Attributes:
         encodings: The encodings that are named; empty when the case is encoded in one that is not, or not known.
@@ -48,11 +48,11 @@ class EncodedPart:
         start: First character.
         end: One past the last character.
         encoding: How it is encoded. In ROT13 it is all of the text, each character in its place.
-        text: What it says; ``None`` when it cannot be decoded.
-        inner: The encoded parts of what it says.
+        text: Its decoded text; ``None`` when it cannot be decoded.
+        inner: The encoded parts of its decoded text.
         whole: Whether the text is nothing but this part, so that it makes no sense undecoded. Never so in ROT13: the
-            letters of a short text or a name do not tell for sure which of the two was meant.
-        first: Whether the text makes more sense decoded than as it stands.
+            letters of a short text or a name do not show which of the two was meant.
+        first: Whether the text makes more sense decoded than it does undecoded.
     """
 
     start: int
@@ -65,7 +65,7 @@ class EncodedPart:
 
     @property
     def decoded(self) -> str | None:
-        """What it says, followed by what encodings inside of that say, each on a line of its own."""
+        """The decoded text, followed by the decoded texts of encodings inside it, each on a line of its own."""
         if self.text is None:
             return None
         return "\n".join([self.text, *(part.decoded for part in self.inner if part.decoded is not None)])
@@ -111,7 +111,7 @@ _CANDIDATE: Final = re.compile(
     r"|(?<![A-Za-z0-9+/_=-])"
     rf"(?:(?:{_ALPHABET}{{40,76}}\r?\n)++{_ALPHABET}{{1,76}}={{0,2}}|(?P<lines>{_SHORT_LINES})|{_ALPHABET}{{{_SHORTEST},}}+={{0,2}})"
 )
-"""Bytes as pairs of hexadecimal digits, or a run of Base64's alphabet, which holds that of Base16; lines of 40 to 76
+"""Bytes as pairs of hexadecimal digits, or a run of Base64's alphabet, which includes that of Base16; lines of 40 to 76
 characters belong together, and shorter ones may (``lines``)."""
 
 _LINE: Final = re.compile(rf"{_ALPHABET}+={{0,2}}")
@@ -129,13 +129,13 @@ def find_encoded(text: str, encodings: Iterable[Encoding] = ()) -> list[EncodedP
     Args:
         text: Where to look.
         encodings: The encodings that are expected. ROT13 is undone only when it is, there and in what was decoded,
-            where letters do not say clearly that nothing is rotated. It takes in the whole text.
+            unless the letters clearly show that nothing is rotated. Such a part is the whole text.
     """
     return _Search(rotations=Encoding.ROT13 in encodings).parts(text, MAX_NESTING)
 
 
 class _Search:
-    """The search of one answer, with what may still be decoded of it."""
+    """The search of one answer, with the number of characters that may still be decoded."""
 
     def __init__(self, *, rotations: bool) -> None:
         self.rotations = rotations
@@ -146,8 +146,8 @@ class _Search:
 
         Args:
             text: The text.
-            nesting: How many encodings inside each other are undone.
-            turned: Whether it was in ROT13; the rotation of that is known.
+            nesting: Most encodings inside each other that are undone.
+            turned: Whether the text is itself a rotation.
         """
         if nesting <= 0:
             return []
@@ -166,7 +166,7 @@ class _Search:
         return parts
 
     def with_rotation(self, text: str, parts: list[EncodedPart], nesting: int) -> list[EncodedPart]:
-        """Return the parts of a text, and the text in ROT13 if it may be; what can be read there is not unread."""
+        """Return the parts of a text, and its rotation if it may be in ROT13, less the parts that are read there."""
         if self.budget < len(text) or not may_be_rotated(text):
             return parts
         self.budget -= len(text)
@@ -178,7 +178,7 @@ class _Search:
 
 
 def _pieces(text: str) -> Iterator[EncodedPart]:
-    """Yield what of a text can be decoded by itself, or looks as if it should, with what it says."""
+    """Yield the stretches of a text that can be decoded by themselves, or look as if they should."""
     for match in _CANDIDATE.finditer(text):
         spans = [match.span()]
         if match["lines"] is not None:
@@ -192,8 +192,8 @@ def _pieces(text: str) -> Iterator[EncodedPart]:
 def _joined(text: str, start: int, end: int) -> list[tuple[int, int]]:
     """Return which of the lines of ``text[start:end]`` belong together.
 
-    Lines of one length do, with a shorter one at the end, if what they say together can be read. Otherwise each stands
-    by itself, as in a list.
+    Lines of one length do, with a shorter one at the end, if they can be decoded together. Otherwise each stands by
+    itself, as in a list.
     """
     lines = [line.span() for line in _LINE.finditer(text, start, end)]
     lengths = [last - first for first, last in lines]

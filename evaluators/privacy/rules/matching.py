@@ -26,7 +26,7 @@ def scan(rules: Iterable[Rule], text: str, *, skip_documentation: bool) -> list[
 
     A stretch of text is reported once, by the first rule of the list that finds it. A long dash between digits parts
     two numbers (``536-90-4399\u20142 copies``) or joins the groups of one: both are tried, and what stands by itself is
-    preferred to what takes a dash to hold it together.
+    preferred to what needs a dash as part of it.
 
     Args:
         rules: The rules, more specific ones first.
@@ -108,7 +108,7 @@ _EXOTIC: Final = re.compile(
     "[^\x00-\u0589\u058b-\u05bd\u05bf-\u05ff\u1100-\u11ff\u2013-\u201f\u2022\u2026"
     "\u3001-\u301b\u301d-\u302f\u3031-\u309f\u30a1-\u9fff\uac00-\ud7ff]"
 )
-"""What stands in few texts in Latin, Greek, Cyrillic, Chinese, Japanese or Korean; a quick way past the others."""
+"""Characters that are rare in Latin, Greek, Cyrillic, Chinese, Japanese or Korean; texts without them are skipped."""
 
 _HYPHENS: Final = (
     "\u058a\u05be\u1400\u1806\u2010\u2011\u2012\u2013\u2212\u2e17\u2e1a\u2e40\u2e5d\ufe32\ufe63\uff0d"

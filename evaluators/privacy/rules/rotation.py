@@ -1,4 +1,4 @@
-"""ROT13: which of a text and its rotation reads like a language, judged by how frequent their letters are.
+"""ROT13: decides by the frequency of letters whether a text or its rotation reads like a language.
 
 A letter's weight is the logarithm of how much more frequent it is in English than the letter that it is rotated to.
 The sum over a text is the evidence that the text stands as it was written; that of its rotation is the same with the
@@ -28,7 +28,7 @@ SURE: Final = 10.0
 """Evidence that counts as clear, as a natural logarithm: 1 to 22,000. English has it in some 13 letters."""
 
 CODE: Final = 8
-"""Characters of codes in a text, which letters say nothing about, from which on it is rotated in any case."""
+"""Least characters of codes, whose letters are no evidence, for which a text is rotated in any case."""
 
 _WORD: Final = re.compile(r"[A-Za-z0-9]+")
 
@@ -39,14 +39,14 @@ def rotated(text: str) -> str:
 
 
 def lean(text: str) -> float:
-    """Return how much a text looks written as it stands (above 0), or rotated (below 0)."""
+    """Return the evidence that a text is not rotated: above 0, or below 0 if it looks rotated."""
     return sum(_WEIGHTS.get(char, 0.0) for char in text)
 
 
 def may_be_rotated(text: str) -> bool:
-    """Return whether a text has letters, and is not clearly written as it stands throughout.
+    """Return whether a text has letters, and some of them may be rotated.
 
-    It is not clear if it is short, has a stretch of words that is clearly rotated, or has codes in it.
+    That is so if it is short, has a stretch of words that is clearly rotated, or has codes in it.
     """
     total = stretch = 0.0
     codes = 0

@@ -34,7 +34,7 @@ class Rule(BaseModel):
         prefixes: Strings one of which every match begins with; the regular expression is tried there only. Without
             ``keywords`` and ``prefixes``, every match contains five digits.
         check: Name of the check that what was matched must pass.
-        documentation_check: Name of the check that well-known examples, nobody's secrets, pass.
+        documentation_check: Name of the check that well-known examples pass, which are no real data.
         default: Whether it is on when the user does not choose.
         source: Where the format is described.
         examples: Texts in which it must find something.
@@ -74,7 +74,7 @@ class Rule(BaseModel):
         return self.check is None or CHECKS[self.check](text)
 
     def is_documentation(self, text: str) -> bool:
-        """Return whether a text that was matched is a well-known example and nobody's secret."""
+        """Return whether a text that was matched is a well-known example and no real data."""
         return self.documentation_check is not None and CHECKS[self.documentation_check](text)
 
 

@@ -1,4 +1,4 @@
-r"""Text-matching conditions: which strings and regular expressions a text must and must not hold.
+r"""Parses text-matching conditions: the strings and regular expressions that a text must and must not contain.
 
 Grammar (of the reference, a subset of Google's AIP-160 with its own precedence, NOT over AND over OR)::
 
@@ -9,9 +9,9 @@ Grammar (of the reference, a subset of Google's AIP-160 with its own precedence,
 
 Operators are upper case. White space of any kind separates, and is needed only between two words. In a string ``\"``
 is a quote and ``\\`` a backslash; every other character, a lone backslash included, stands for itself. A pattern is
-taken as it stands, so ``\d`` needs one backslash and ``\"`` is a quote.
+taken literally, so ``\d`` needs one backslash and ``\"`` is a quote.
 
-What a condition means is told, and found out, in :mod:`leadline.evaluators.text.conditions.check`.
+The meaning of a condition is described and computed in :mod:`leadline.evaluators.text.conditions.check`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_LENGTH: Final = 100_000
 """Longest condition that is accepted, in characters."""
 
 MAX_DEPTH: Final = 50
-"""How many parentheses and NOTs may stand inside each other."""
+"""Most parentheses and NOTs inside each other."""
 
 CACHED: Final = 1_000_000
 """Characters of conditions that are kept parsed; their trees take some 50 bytes for each at most."""
@@ -40,8 +40,8 @@ class ConditionError(ValueError):
 
     Attributes:
         position: Where, counted in characters from 0.
-        expected: What should have stood there, or what is wrong with what does.
-        found: What stands there.
+        expected: The text that should have stood there, or what is wrong.
+        found: The text that stands there.
     """
 
     def __init__(self, position: int, expected: str, found: str = "") -> None:
@@ -55,17 +55,17 @@ class ConditionPart(NamedTuple):
     """A part of a condition as it was written; parts inside each other share the one string that they are cut from.
 
     Attributes:
-        whole: The condition.
+        condition: The condition.
         start: The part's first character in it.
         end: One past its last character, ``None`` for the end of the condition.
     """
 
-    whole: str = ""
+    condition: str = ""
     start: int = 0
     end: int | None = None
 
     def __str__(self) -> str:
-        return self.whole[self.start : self.end]
+        return self.condition[self.start : self.end]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ Node: TypeAlias = "Text | Regexp | Not | And | Or"
 
 
 def quote(text: str) -> str:
-    """Return the condition that a text holds this string."""
+    """Return the condition that a text contains this string."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -123,7 +123,7 @@ def quote_regexp(pattern: str) -> str:
 
 
 def _size(node: Node) -> int:
-    return len(node.source.whole) + OVERHEAD
+    return len(node.source.condition) + OVERHEAD
 
 
 @cached(LRUCache(CACHED, getsizeof=_size), lock=Lock())
@@ -131,7 +131,7 @@ def parse(source: str) -> Node:
     """Parse a condition, or return what it was parsed to not long ago.
 
     Raises:
-        ConditionError: It is empty, too long or too deeply nested, breaks the grammar, or holds an invalid
+        ConditionError: It is empty, too long or too deeply nested, breaks the grammar, or has an invalid
             regular expression.
     """
     if len(source) > MAX_LENGTH:
@@ -285,5 +285,10 @@ def _word(source: str, at: int) -> _Token:
 
 
 def shortened(text: str, length: int) -> str:
-    """Return a text, cut to a length with an ellipsis if it is longer."""
+    """Return a text, cut to a length with an ellipsis if it is longer.
+
+    Args:
+        text: The text.
+        length: Most characters of the result.
+    """
     return text if len(text) <= length else text[: length - 1] + "…"

@@ -1,4 +1,4 @@
-"""How long one process of a run waits for users' regular expressions, over all the rows that it scores.
+"""Limits the time that one process of a run spends on users' regular expressions, over all the rows that it scores.
 
 One row may take two seconds. Without a memory, a bad pattern would take them again on every row of a large dataset.
 """
@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 STRIKES = 3
-"""A condition that ran out of time this often is not tried again."""
+"""Number of time-outs after which a condition is not tried again."""
 
 
 @dataclass
 class RegexTimeBudget:
-    """How long one process may spend on the conditions of one run.
+    """The time that one process may spend on the conditions of one run.
 
     A condition that never ran out of time keeps its full time until ``limit``, whatever others did. From then on every
     condition is hurried and one time-out is enough: 100,000 conditions that all hang take ``limit`` and 0.05 seconds

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 NOTHING: Final = "(nothing)"
-"""What stands for no object or region."""
+"""Label of no object or region."""
 
 OTHERS: Final = "(other labels)"
 """The rarest labels together, where there are too many."""
@@ -35,7 +35,7 @@ def confusion(
         labels: Numbers of the labels of the key.
         expected: For each thing the label that it has, ``len(names)`` for nothing.
         found: The label that it was given, ``len(names)`` for nothing.
-        weight: How much it counts.
+        weight: Its weight.
     """
     import numpy as np
 
@@ -56,5 +56,5 @@ def confusion(
 
 
 def as_count(value: float) -> float | int:
-    """Return a count as a whole number where it is one; a row that was scored in trials counts in parts."""
+    """Return a count as an integer where it is one; a row that was scored in trials counts in parts."""
     return int(value) if float(value).is_integer() else float(value)

@@ -1,4 +1,4 @@
-"""What there is to say of one model's detections beyond its metrics."""
+"""Details of one model's detections: values by label, curves, confusion matrices, examples, Valor's records."""
 
 from __future__ import annotations
 

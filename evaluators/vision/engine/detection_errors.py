@@ -1,4 +1,4 @@
-"""What was right and wrong: counts at each confidence, for precision-recall curves, and the errors one by one."""
+"""Right and wrong predictions: counts at each confidence, for precision-recall curves, and the errors one by one."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Errors:
 
 
 def errors_of(dataset: Dataset) -> Errors:
-    """Sort out the predictions and ground truths of a dataset."""
+    """Return the right and wrong predictions and the ground truths of a dataset."""
     import numpy as np
 
     lines, truth, labels = dataset.predictions, dataset.truth, len(dataset.names)
@@ -144,13 +144,23 @@ def _by_label(
     return np.split(which[order], bounds) if labels else []
 
 
-def ratio(part: npt.NDArray[np.float64], whole: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return part / whole, 0 where the whole is 0, as Valor does in these curves."""
+def ratio(part: npt.NDArray[np.float64], total: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return part / total, 0 where the total is 0, as Valor does in these curves.
+
+    Args:
+        part: Numerators.
+        total: Denominators, of the same shape.
+    """
     import numpy as np
 
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+    return np.divide(part, total, out=np.zeros_like(part), where=total > 0)
 
 
 def f1(precision: npt.NDArray[np.float64], recall: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the harmonic mean, 0 where both are 0."""
+    """Return the harmonic mean, 0 where both are 0.
+
+    Args:
+        precision: Precision.
+        recall: Recall, of the same shape.
+    """
     return ratio(2 * precision * recall, precision + recall)

@@ -26,7 +26,7 @@ def summarise(
         truth: Weighted ground truths of each group.
         key: The label key of each group; keys of different owners differ.
         owner_of_key: The owner of each key.
-        threshold: Which threshold ``map`` and ``ap`` are of.
+        threshold: Place of the threshold of ``map`` and ``ap``.
     """
     at_one, over_ious = measured.precision[:, threshold], measured.precision.mean(axis=1)
     recall = measured.recall.mean(axis=1)
@@ -62,9 +62,9 @@ def values_by_image(
     Args:
         matched: A batch.
         images: Number of its images.
-        thresholds: How many of the thresholds, the first ones, are averaged over.
-        returned: Which of them ``map`` and ``ap`` are of.
-        method: Whose rules decide.
+        thresholds: Number of thresholds, the first ones, that are averaged over.
+        returned: Place of the threshold of ``map`` and ``ap``.
+        method: Valor's rules or COCO's.
         least_score: Confidence below which a true positive does not count for recall.
     """
     import numpy as np

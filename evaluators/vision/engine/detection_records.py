@@ -22,6 +22,12 @@ def metric_records(
     """Yield AP, AR and their means by label and label key.
 
     A label without ground truth has no AP and an AR of -1, as in Valor.
+
+    Args:
+        dataset: The images.
+        measured: Average precision and recall by label and threshold.
+        ious: The thresholds.
+        returned: Thresholds whose AP and mAP are listed.
     """
     import numpy as np
 

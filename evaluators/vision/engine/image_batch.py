@@ -27,10 +27,10 @@ COCO_MOST: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What decides whether a prediction has found something.
+    """Rules that decide whether a prediction has found something.
 
     Attributes:
-        method: Whose rules decide.
+        method: Valor's rules or COCO's.
         thresholds: IoU thresholds, in the order of the bits of ``hits``.
         curve: Which of them the curves and the confusion matrix use.
         most: Predictions of one image and label that count, the most confident ones; 0 for all.
@@ -56,8 +56,8 @@ class MatchedBatch:
         names: The labels by number.
         predictions: Predictions by image and falling score.
         truth: Ground truth by image, without crowds.
-        prediction_records: What the payload says of each prediction.
-        truth_records: What the payload says of each ground truth.
+        prediction_records: The payload's record of each prediction.
+        truth_records: The payload's record of each ground truth.
         hits: Whether each prediction is a true positive at each threshold, shape ``(predictions, thresholds)``.
         ignored: Whether it is neither right nor wrong.
     """
@@ -76,7 +76,7 @@ def match_images(images: Sequence[tuple[Annotations, Annotations]], rules: Rules
 
     Args:
         images: For each image its ground truth and its predictions.
-        rules: What decides.
+        rules: The rules that decide.
 
     Raises:
         ValueError: A geometry makes no sense, or cannot be converted.

@@ -93,7 +93,12 @@ def gather(
 
 
 def unfold(bits: npt.NDArray[np.unsignedinteger[Any]], number: int) -> npt.NDArray[np.bool_]:
-    """Return bits as columns, shape ``(n, number)``."""
+    """Return bits as columns, shape ``(n, number)``.
+
+    Args:
+        bits: Bits of each line, shape ``(n,)``.
+        number: Number of bits.
+    """
     import numpy as np
 
     return (bits[:, np.newaxis] >> np.arange(number, dtype=bits.dtype)) & bits.dtype.type(1) > 0
@@ -102,7 +107,13 @@ def unfold(bits: npt.NDArray[np.unsignedinteger[Any]], number: int) -> npt.NDArr
 def metrics_under(
     dataset: Dataset, weights: npt.NDArray[np.float64], threshold: int
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Return the six metrics for each row of weights, shape ``(b,)`` each."""
+    """Return the six metrics for each row of weights, shape ``(b,)`` each.
+
+    Args:
+        dataset: The images.
+        weights: Weightings of the images, shape ``(b, images)``.
+        threshold: Place of the threshold of ``map`` and ``ap``.
+    """
     import numpy as np
 
     one_owner = np.zeros(len(dataset.keys), dtype=np.int64)

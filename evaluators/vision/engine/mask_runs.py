@@ -82,6 +82,10 @@ def intersections(masks: Sequence[Runs], other: Runs) -> npt.NDArray[np.int64]:
     The pixels of ``other`` before a position grow linearly within its runs and stand still between them, so that
     interpolating at the ends of every run gives the exact number of pixels shared with that run.
 
+    Args:
+        masks: The masks.
+        other: The mask that they are compared with.
+
     Raises:
         ValueError: The masks are not all of one size.
     """

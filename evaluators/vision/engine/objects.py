@@ -36,7 +36,12 @@ class Labels:
         self._by_written: dict[LabelName, int] = {}
 
     def number(self, key: str, value: str) -> int:
-        """Return the number of a label as it is written."""
+        """Return the number of a label as it is written.
+
+        Args:
+            key: The label's key.
+            value: Its value.
+        """
         written = (key, value)
         number = self._by_written.get(written)
         if number is None:
@@ -64,7 +69,7 @@ class Objects:
         label: Number of the label.
         score: Confidence; 1 where a prediction has none, and for ground truth.
         index: Position of the annotation in its image's list.
-        crowd: Whether it is a region of ground truth that holds a group.
+        crowd: Whether it is a region of ground truth around a group of objects.
         box: Axis-aligned box around it, shape ``(n, 4)``.
         shape: The geometry where it is no axis-aligned box: a shapely shape or :class:`~.mask_runs.Runs`.
     """
@@ -101,7 +106,7 @@ def countable(annotations: Annotations, *, crowds: bool) -> list[tuple[int, Anno
 
     Args:
         annotations: All annotations of one side of an image.
-        crowds: Whether to keep regions that hold a group of objects too.
+        crowds: Whether to keep regions around a group of objects too.
     """
     return [
         (position, annotation)
@@ -113,6 +118,10 @@ def countable(annotations: Annotations, *, crowds: bool) -> list[tuple[int, Anno
 
 def common_detail(annotations: Iterable[Annotation], wanted: Detail | None) -> Detail:
     """Return the type to which the annotations of both sides of an image are converted.
+
+    Args:
+        annotations: The annotations of both sides of an image.
+        wanted: The type that was asked for, ``None`` for the least detailed one.
 
     Raises:
         ValueError: The type wanted is more detailed than an annotation, or masks differ in size.

@@ -1,4 +1,4 @@
-"""Which predictions overlap which ground truth, and by how much: pairs with their intersection over union."""
+"""Pairs of predictions and ground truth that overlap, with their intersection over union."""
 
 from __future__ import annotations
 
@@ -41,6 +41,12 @@ def overlapping(predictions: Objects, truth: Objects, key_of: npt.NDArray[np.int
 
     Geometries without an area overlap nothing. Boxes that do not touch are sorted out before anything exact is
     computed.
+
+    Args:
+        predictions: The predictions of a batch.
+        truth: Its ground truth.
+        key_of: Number of each label's key.
+        least: Least IoU, above 0.
     """
     import numpy as np
 

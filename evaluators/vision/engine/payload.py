@@ -1,4 +1,4 @@
-"""What one image tells the whole dataset: its predictions and ground truth with what became of them, as short JSON.
+"""The payload of an image: its predictions and ground truth and how they were matched, as short JSON.
 
 Lines are packed as base64 of little-endian records: some 25 characters a prediction. Labels are written once per image
 as ``{key: [value, …]}`` and numbered in that order.
@@ -47,7 +47,7 @@ def truth_type() -> np.dtype[np.void]:
     """Return the record of a ground truth.
 
     ``label`` and ``index``, the highest score of a prediction that overlaps it with its label (``right``) and with
-    another (``wrong``), and the line of the prediction with which it stands in the confusion matrix, -1 for none.
+    another (``wrong``), and the line of its prediction in the confusion matrix, -1 for none.
     """
     import numpy as np
 
@@ -55,7 +55,13 @@ def truth_type() -> np.dtype[np.void]:
 
 
 def pack(names: Sequence[LabelName], predictions: Records, truth: Records) -> Json:
-    """Return the payload of an image from its records, whose labels are numbers of ``names``."""
+    """Return the payload of an image from its records, whose labels are numbers of ``names``.
+
+    Args:
+        names: Labels by number.
+        predictions: Records of the predictions.
+        truth: Records of the ground truth.
+    """
     import numpy as np
 
     used = np.unique(np.concatenate([predictions["label"], truth["label"]])).tolist()

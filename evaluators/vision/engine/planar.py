@@ -78,7 +78,12 @@ def area(shapes: Sequence[Shape]) -> npt.NDArray[np.float64]:
 
 
 def intersection(shapes: Sequence[Shape], others: Sequence[Shape]) -> npt.NDArray[np.float64]:
-    """Return the area that each shape shares with its counterpart, shape ``(n,)``."""
+    """Return the area that each shape shares with its counterpart, shape ``(n,)``.
+
+    Args:
+        shapes: The shapes.
+        others: Their counterparts, as many.
+    """
     import numpy as np
 
     shapely = _shapely()

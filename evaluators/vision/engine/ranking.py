@@ -84,7 +84,12 @@ class Ranking:
         return RankedMetrics(average.reshape(shape).T, recall.reshape(shape).T)
 
     def curves(self, weight: npt.NDArray[np.float64], truth: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Return the best precision at or beyond each of the 101 recalls, shape ``(groups, thresholds, 101)``."""
+        """Return the best precision at or beyond each of the 101 recalls, shape ``(groups, thresholds, 101)``.
+
+        Args:
+            weight: Weight of each ranked prediction.
+            truth: Weighted ground truths of each group.
+        """
         import numpy as np
 
         positives = np.tile(truth, self.thresholds)
@@ -145,7 +150,7 @@ def rank(
     With ``valor``, predictions of equal score stand in the order of how many thresholds they are true positives at
     (Valor orders them by IoU), those with score 0 do not count for precision, and a recall reaches a point of the grid
     that it misses by rounding alone. With ``coco``, predictions of equal score are one point of the curve: COCO takes
-    them in the order of the file, which says nothing about the model.
+    them in the order of the file, which is independent of the model.
 
     Args:
         group: Group of each prediction, shape ``(n,)``.

@@ -1,4 +1,4 @@
-"""What two sets of labelled regions share in one image, in pixels or in exact areas."""
+"""Overlap of two sets of labelled regions in one image, in pixels or in exact areas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """All that one side of an image labels with one label.
+    """The region of one label on one side of an image.
 
     Attributes:
         shape: Its area, a shapely shape or :class:`~leadline.evaluators.vision.engine.mask_runs.Runs`.
@@ -52,7 +52,7 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class _Geometry:
-    """How regions of one kind of geometry are measured."""
+    """Functions that measure regions of one kind of geometry."""
 
     union: Callable[[Sequence[Any]], Any]
     area: Callable[[Any], float]
@@ -70,10 +70,15 @@ _SHAPES = _Geometry(
 def overlaps(
     expected: Annotations, predicted: Annotations, label_map: Mapping[LabelName, LabelName]
 ) -> dict[str, Overlap]:
-    """Return by label key what the regions of an image share.
+    """Return the overlap of the regions of an image by label key.
 
     A region is the union of all masks and polygons of a label; boxes are no regions. Where an image has polygons,
     its masks become the outlines of their pixels.
+
+    Args:
+        expected: Annotations of the ground truth.
+        predicted: Annotations of the prediction.
+        label_map: Labels that count as another.
 
     Raises:
         ValueError: A geometry makes no sense, or the masks differ in size.

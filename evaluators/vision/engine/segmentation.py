@@ -87,7 +87,12 @@ class Segmented:
     payloads: Sequence[Mapping[str, Any]]
 
     def positions(self, image: int, label: int) -> Sequence[Sequence[int]]:
-        """Return the positions of the annotations of a label in an image, in the lists of both sides."""
+        """Return the positions of the annotations of a label in an image, in the lists of both sides.
+
+        Args:
+            image: Number of the image.
+            label: Number of the label.
+        """
         payload = self.payloads[image]
         place = _names(payload).index(self.names[label])
         positions: Sequence[Sequence[int]] = payload["at"][place]
@@ -131,7 +136,12 @@ def gather(payloads: Sequence[Any]) -> Segmented:
 
 
 def iou_by_label(segmented: Segmented, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the IoU of each label for each row of weights, NaN for a label without ground truth."""
+    """Return the IoU of each label for each row of weights, NaN for a label without ground truth.
+
+    Args:
+        segmented: The images.
+        weights: Weightings of the images, shape ``(b, images)``.
+    """
     import numpy as np
 
     truth, union, shared = _sums(segmented, weights)
@@ -140,7 +150,12 @@ def iou_by_label(segmented: Segmented, weights: npt.NDArray[np.float64]) -> npt.
 
 
 def pooled(segmented: Segmented, weights: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[np.float64]]:
-    """Return IoU and mean IoU for each row of weights, shape ``(b,)`` each, NaN without ground truth."""
+    """Return IoU and mean IoU for each row of weights, shape ``(b,)`` each, NaN without ground truth.
+
+    Args:
+        segmented: The images.
+        weights: Weightings of the images, shape ``(b, images)``.
+    """
     import numpy as np
 
     truth, union, shared = _sums(segmented, weights)

@@ -1,4 +1,4 @@
-"""What there is to say of one model's segmentations beyond its metrics."""
+"""Details of one model's segmentations: values by label, confusion matrices, examples, Valor's records."""
 
 from __future__ import annotations
 
