@@ -122,8 +122,9 @@ class Bucket:
 
     @property
     def identity(self) -> list[str]:
-        """The values that distinguish its objects from all others."""
-        return [self.scheme, self.endpoint, self.account, self.bucket, self.prefix]
+        """The values that distinguish its objects from all others; working copies are named after them."""
+        provider = [] if self.scheme == "s3" else [self.scheme, self.account]
+        return [*provider, self.endpoint, self.bucket, self.prefix]
 
     def url(self, name: str) -> str:
         """Return an object's address for people."""

@@ -1,9 +1,9 @@
 """A store on many hosts: each has a working copy in a folder, and what is finished lies in a bucket.
 
-Nearly all files of a store are immutable or written by one process, so keeping up takes no protocol: what a process
-finished it pushes, after the rename that made it whole, and what it needs it fetches if it is not there. A folder is
-complete once its last file is there. What lies in the working copy and never reached the bucket, since the process was
-killed in between, is pushed by whoever looks at that folder next.
+Nearly all files of a store are immutable or written by one process, so no protocol is needed. A process pushes each
+file after the rename that completes it, and fetches what it needs and does not have. A folder is complete once its last
+file is there. A file that never reached the bucket, since its process was killed before pushing it, is pushed by the
+next process that synchronizes its folder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """What connects a working copy with its bucket; paths are local ones.
+    """The connection of a working copy with its bucket; paths are local ones.
 
     Attributes:
         root: The working copy.
@@ -73,11 +73,11 @@ class Remote:
         _each(paths, lambda path: self.bucket.put(path, self._name(path)))
 
     def push_folder(self, folder: Path, last: str = "") -> None:
-        """Make a folder in the bucket what the local one is.
+        """Make a folder in the bucket equal to the local one.
 
         Args:
             folder: The folder.
-            last: The file that says that the folder is complete; it is uploaded when all others are.
+            last: The file whose presence marks the folder as complete; it is uploaded last.
         """
         files = [path for path in _files(folder) if path.name != last]
         self.push(files)
@@ -92,9 +92,9 @@ class Remote:
             self.push_folder(folder, last)
 
     def sync(self, folders: Sequence[Path]) -> None:
-        """Bring the immutable files of folders to where they are not: here or there.
+        """Copy the immutable files of folders to the side that lacks them.
 
-        A file that is on both sides in different sizes is the bucket's: a worker scored its chunk again.
+        Of a file with different sizes on both sides the bucket's is taken: a worker scored its chunk again.
         """
         there: dict[str, int] = {}
         for listed in _each(folders, lambda folder: self.bucket.objects(self._name(folder))):
@@ -104,7 +104,7 @@ class Remote:
         self.push(self.root / name for name in here if name not in there)
 
     def mirror(self, folder: Path) -> None:
-        """Make a local folder what it is in the bucket, whatever is here."""
+        """Make a local folder equal to the one in the bucket."""
         there = self.bucket.objects(self._name(folder))
         _each(there, self._get)
         for path in _files(folder):
@@ -129,12 +129,12 @@ class Remote:
         _each(paths, lambda path: self._get(self._name(path)))
 
     def push_changing(self, path: Path) -> None:
-        """Upload a file of which there may be another one later."""
+        """Upload a file that may be replaced later, and note its version."""
         self.push([path])
         self._note(path, self.bucket.version(self._name(path)))
 
     def fetch_changed(self, path: Path) -> None:
-        """Download a file if the bucket's is another one than what was transferred last."""
+        """Download a file if its version in the bucket is not the one transferred last."""
         name, noted = self._name(path), _note_of(path)
         if path.exists() and noted.exists() and noted.read_text(encoding="utf-8") == self.bucket.version(name):
             return
@@ -149,7 +149,7 @@ class Remote:
         """Download a complete, immutable folder that is not here; returns whether it is here now.
 
         Args:
-            folder: The folder; it appears whole or not at all.
+            folder: The folder; it appears complete or not at all.
             last: The file without which it is not complete.
         """
         if folder.exists():

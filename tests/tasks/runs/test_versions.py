@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ from leadline.tasks.runs.versions import (
     tag_of,
 )
 from leadline.tasks.store.store import Store
-from tests.support.stores.s3 import S3
+from tests.support.stores.object_server import serving_objects
+from tests.support.stores.s3 import use
 
 OWNER = {"flow_run": "f-1"}
 
@@ -215,14 +217,25 @@ def test_names_of_tags_and_files_are_made_of_what_is_allowed_in_them() -> None:
     assert file_name("") == "answers.jsonl"
 
 
+@pytest.fixture(params=["s3", "gs", "az"])
+def bucket(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of a store in an empty bucket of each provider."""
+    if request.param == "s3":
+        yield request.getfixturevalue("s3").url
+        return
+    with serving_objects(request.param) as server:
+        use(monkeypatch, server.environment)
+        yield server.url
+
+
 @pytest.mark.slow
 def test_in_a_bucket_too_one_of_two_hosts_gets_the_claim_and_both_see_the_outcome(
-    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stores = []
     for name in ("here", "there"):
         monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / name))
-        stores.append(Store.open(s3.url))
+        stores.append(Store.open(bucket))
     with ThreadPoolExecutor(2) as threads:
         found = list(threads.map(lambda store: claim(store, subject(), owner=OWNER), stores))
     (taken,) = [each for each in found if isinstance(each, Claim)]

@@ -135,6 +135,10 @@ def test_a_bucket_of_google_or_azure_that_does_not_exist_is_said_at_once(server:
     assert "no bucket 'not-there'" in failing(f"{server.scheme}://not-there/store")
 
 
+def test_the_working_copy_of_a_bucket_stays_where_it_was(s3: S3) -> None:
+    assert Bucket.at(s3.url).identity == [s3.endpoint, s3.bucket, "a/store"]
+
+
 def test_abfs_is_another_name_of_az(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "teama")
     assert Bucket.at("abfs://container/store").identity == Bucket.at("az://container/store").identity
