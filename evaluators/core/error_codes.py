@@ -368,6 +368,11 @@ class ErrorCode(Enum):
         "The run is ending, so this part of it was not scored.",
         "Run again: only what is missing is computed.",
     )
+    RUN_UNEXPECTED = (
+        "LL-RUN-04",
+        "Leadline hit an error of its own.",
+        "Its log, which the message names, has the traceback. Please report it.",
+    )
 
     WORKER_NONE = (
         "LL-WORKER-01",

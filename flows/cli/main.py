@@ -16,6 +16,7 @@ from typing import Final
 
 import click
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.flows.cli.session import Session, say, session_options
 
@@ -136,7 +137,7 @@ def run(arguments: Sequence[str]) -> int:
             traceback.print_exc()
         wrong_usage = error.ctx if isinstance(error, click.UsageError) else None
         hint = f" See: {wrong_usage.command_path} --help" if wrong_usage else ""
-        say(f"Error: {' '.join(error.format_message().split())}{hint}", always=True)
+        say(f"Error [{ErrorCode.CONFIG_OPTION}]: {' '.join(error.format_message().split())}{hint}", always=True)
         return error.exit_code
     except LeadlineError as error:
         if session.debug:
@@ -167,7 +168,7 @@ def _own_error(error: Exception, session: Session) -> int:
         where = f", see {log}"
     except OSError as failure:
         where = f" (no log could be written: {failure.strerror})"
-    say(f"leadline hit an error of its own: {text}{where}", always=True)
+    say(f"Error [{ErrorCode.RUN_UNEXPECTED}]: leadline hit an error of its own: {text}{where}", always=True)
     return FAILED
 
 

@@ -137,7 +137,7 @@ def test_an_error_of_its_own_is_one_line_that_names_a_log_with_the_traceback(
 ) -> None:
     assert run_raising(monkeypatch, ZeroDivisionError("odd\nthing")) == 3
     error = capsys.readouterr().err
-    assert error.startswith("leadline hit an error of its own: ZeroDivisionError: odd thing, see ")
+    assert error.startswith("Error [LL-RUN-04]: leadline hit an error of its own: ZeroDivisionError: odd thing, see ")
     assert len(error.splitlines()) == 1
     log = Path(error.split("see ")[1].strip())
     assert tmp_path in log.parents
