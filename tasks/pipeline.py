@@ -165,7 +165,12 @@ def _record(
 
 
 def gather_scores(store: Store, run: Run) -> int:
-    """Collect the run's scores in its database, and return their number."""
+    """Collect the run's scores in its database, and return their number.
+
+    Args:
+        store: The store.
+        run: The run.
+    """
     _, jobs = read_jobs(run.plan / JOBS)
     store.fetch_unscored(run)
     with open_run(store, run) as connection:
@@ -173,7 +178,12 @@ def gather_scores(store: Store, run: Run) -> int:
 
 
 def aggregate_scores(store: Store, run: Run) -> int:
-    """Compute means, intervals and verdicts, and return the number of aggregates."""
+    """Compute means, intervals and verdicts, and return the number of aggregates.
+
+    Args:
+        store: The store.
+        run: The run.
+    """
     with open_run(store, run) as connection:
         lines = aggregate(connection)
         measure_trials(connection)
@@ -181,13 +191,23 @@ def aggregate_scores(store: Store, run: Run) -> int:
 
 
 def detect_flips(store: Store, run: Run) -> int:
-    """Find the perturbed rows that stand on the other side of a threshold, and return their number."""
+    """Find the perturbed rows that stand on the other side of a threshold, and return their number.
+
+    Args:
+        store: The store.
+        run: The run.
+    """
     with open_run(store, run) as connection:
         return find_flips(connection)
 
 
 def detect_problems(store: Store, run: Run) -> dict[str, int]:
-    """Find problems, record how many are the models' and how many the instrument's, and return them by severity."""
+    """Find problems, record how many are the models' and how many the instrument's, and return them by severity.
+
+    Args:
+        store: The store.
+        run: The run.
+    """
     with open_run(store, run) as connection:
         found = find_problems(connection)
         run.update({"problems_by_fault": tally_run(connection)})
@@ -195,7 +215,12 @@ def detect_problems(store: Store, run: Run) -> dict[str, int]:
 
 
 def derive_insights(store: Store, run: Run) -> int:
-    """Find insights, and return their number."""
+    """Find insights, and return their number.
+
+    Args:
+        store: The store.
+        run: The run.
+    """
     with open_run(store, run) as connection:
         return find_insights(connection)
 
@@ -232,12 +257,22 @@ def publish_results(store: Store, run: Run, output: Path | None) -> Published:
 
 
 def report_location(run: Run, published: Published) -> str:
-    """Return the address of the report: the folder that was asked for, or else the store, which may be a bucket."""
+    """Return the address of the report: the folder that was asked for, or else the store, which may be a bucket.
+
+    Args:
+        run: The run.
+        published: The published results.
+    """
     return run.report if published.folder == run.results else str(published.report)
 
 
 def count_scores(store: Store, run: Run) -> dict[str, int]:
-    """Count the scores by status, and record the counts."""
+    """Count the scores by status, and record the counts.
+
+    Args:
+        store: The store.
+        run: The run.
+    """
     with open_run(store, run, read_only=True) as connection:
         counted = dict(connection.execute("SELECT status, count(*) FROM scores GROUP BY status").fetchall())
     counts = {status: int(counted.get(status, 0)) for status in ("scored", "unscored", "not_applicable")}
@@ -246,7 +281,12 @@ def count_scores(store: Store, run: Run) -> dict[str, int]:
 
 
 def count_judge_calls(store: Store, run: Run) -> dict[str, Any]:
-    """Sum up the run's judge calls, and record the sums if there were any."""
+    """Sum up the run's judge calls, and record the sums if there were any.
+
+    Args:
+        store: The store.
+        run: The run.
+    """
     ledger = read_ledger(store)
     parts = ledger.totals(run.id)
     total = {name: value for name, value in asdict(add_up(run.id, parts)).items() if name not in ("run", "evaluator")}

@@ -118,7 +118,14 @@ def _guarded(
 def resample(
     evaluator: Evaluator, prepared: Any, weights: npt.NDArray[np.float64], size: int
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Aggregate the true weights, then multinomial resamples of ``size`` rows, in blocks."""
+    """Aggregate the true weights, then multinomial resamples of ``size`` rows, in blocks.
+
+    Args:
+        evaluator: The evaluator.
+        prepared: Its prepared payloads.
+        weights: Number of rows by payload.
+        size: Rows in a resample.
+    """
     import numpy as np
 
     random = np.random.default_rng(SEED)

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 
 def register_jobs(connection: DuckDBPyConnection, needs: Sequence[Need]) -> None:
-    """Fill the tables ``evaluators`` and ``metrics``."""
+    """Fill the tables ``evaluators`` and ``metrics``.
+
+    Args:
+        connection: The run's database.
+        needs: The jobs with their needs.
+    """
     connection.execute("BEGIN")
     number = 0
     for need in needs:
@@ -43,7 +48,12 @@ def register_jobs(connection: DuckDBPyConnection, needs: Sequence[Need]) -> None
 
 
 def run_threshold(evaluator: Evaluator, metric: Metric) -> float | None:
-    """Return the threshold of a metric in this run: the parameter's, or the metric's default."""
+    """Return the threshold of a metric in this run: the parameter's, or the metric's default.
+
+    Args:
+        evaluator: The evaluator.
+        metric: The metric.
+    """
     given = evaluator.params.metric_threshold
     if isinstance(given, Mapping):
         return given.get(metric.key, metric.threshold)
@@ -54,6 +64,12 @@ def gather(connection: DuckDBPyConnection, store: Store, run: Run, jobs: Sequenc
     """Fill the tables ``scores`` and ``evidence`` and return the number of scores.
 
     Every planned row ends with exactly one line per metric: scored, unscored with a reason, or not applicable.
+
+    Args:
+        connection: The run's database.
+        store: The store.
+        run: The run.
+        jobs: The evaluators of the run.
     """
     connection.execute("BEGIN")
     connection.execute("DELETE FROM scores")

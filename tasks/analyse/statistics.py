@@ -151,6 +151,13 @@ def rule_of_three(
     population differed from ``value``, ``n`` equal observations would have probability ``(1 - q)^n``; with 95 %
     confidence ``q <= 1 - 0.05^(1/n)`` (about 3/n: the rule of three). The mean then lies between what it would be if
     that share were all at the lowest, and all at the highest value of the range.
+
+    Args:
+        value: The value of all observations.
+        n: Number of observations.
+        low: Least value of the range.
+        high: Greatest value of the range.
+        confidence: Two-sided confidence.
     """
     differing = 1 - (1 - confidence) ** (1 / n)
     return value - differing * (value - low), value + differing * (high - value)
@@ -187,6 +194,10 @@ def differ(pairs: Differences, *, comparisons: int = 1) -> bool:
     A paired comparison: the interval of the mean difference, with cluster-robust variance and Student's t (Cameron and
     Miller), excludes 0. The confidence is raised to 1 - 0.05 / comparisons (Bonferroni). Differences that are all equal
     are bounded by the rule of three.
+
+    Args:
+        pairs: The differences, in sums.
+        comparisons: Number of such questions asked together.
     """
     if pairs.clusters < 2:
         return False
@@ -228,6 +239,13 @@ def bounds(
     """Return the mean if every unscored row had the worst value of the range, and if it had the best.
 
     A bound is ``None`` where rows are missing and that end of the range is infinite, or nothing was to be scored.
+
+    Args:
+        value: Mean of the scored rows.
+        scored: Number of scored rows.
+        unscored: Number of unscored rows.
+        worst: Worst value of the range.
+        best: Best value of the range.
     """
     if unscored == 0:
         return value, value
@@ -266,6 +284,11 @@ def verdict(judged: Judged, threshold: float | None, *, higher_is_better: bool) 
     unscored rows were worst; ``fail`` needs all of the interval on the bad side and the value still bad if all unscored
     rows were best. Everything else is ``inconclusive``. An infinite mean has no interval and needs none: no number of
     further rows would make it finite.
+
+    Args:
+        judged: The value with its interval, bounds and coverage.
+        threshold: The threshold, if there is one.
+        higher_is_better: The metric's direction.
     """
     if threshold is None:
         return None

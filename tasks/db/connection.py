@@ -25,7 +25,13 @@ def literal(path: Path) -> str:
 
 
 def connect(database: Path | None = None, *, read_only: bool = False, threads: int | None = None) -> DuckDBPyConnection:
-    """Open a database, in memory without a path, as a program does: with no progress bar on standard output."""
+    """Open a database, in memory without a path, as a program does: with no progress bar on standard output.
+
+    Args:
+        database: The file; ``None`` for one in memory.
+        read_only: Open for reading.
+        threads: Threads at most.
+    """
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {} if threads is None else {"threads": threads}
@@ -35,7 +41,12 @@ def connect(database: Path | None = None, *, read_only: bool = False, threads: i
 
 
 def attach_dataset(connection: DuckDBPyConnection, dataset: Path) -> None:
-    """Show a loaded dataset's Parquet files as the views of ``dataset.sql``."""
+    """Show a loaded dataset's Parquet files as the views of ``dataset.sql``.
+
+    Args:
+        connection: Gets the views.
+        dataset: Folder of the loaded dataset.
+    """
     for table in DATASET_TABLES:
         connection.execute(
             f"CREATE OR REPLACE TEMP VIEW {table} AS "

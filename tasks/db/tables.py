@@ -32,7 +32,13 @@ def show_targets(connection: DuckDBPyConnection) -> None:
 
 
 def records(connection: DuckDBPyConnection, statement: str, params: object = None) -> list[dict[str, Any]]:
-    """Run a query and return its lines by column name."""
+    """Run a query and return its lines by column name.
+
+    Args:
+        connection: The database.
+        statement: The query.
+        params: Its parameters.
+    """
     cursor = connection.execute(statement, params) if params is not None else connection.execute(statement)
     names = [column[0] for column in cursor.description or ()]
     return [dict(zip(names, line, strict=True)) for line in cursor.fetchall()]

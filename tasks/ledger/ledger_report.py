@@ -133,6 +133,11 @@ def _is_lost(line: Mapping[str, Any]) -> bool:
 
 
 def add_up(run: str, parts: Sequence[Totals]) -> Totals:
-    """Return the sum over a run's evaluators."""
+    """Return the sum over a run's evaluators.
+
+    Args:
+        run: Id of the run.
+        parts: The sums by evaluator.
+    """
     names = [name for name in Totals.__slots__ if name not in ("run", "evaluator")]
     return Totals(run, "", **{name: sum(getattr(part, name) for part in parts) for name in names})

@@ -53,7 +53,13 @@ def open_ledger(store: Store, run: str, limits: Limits | None = None) -> Databas
 
 
 def ledger_at(place: Path | str, run: str, limits: Limits | None = None) -> DatabaseLedger:
-    """Open the ledger in a file or at an address, as :func:`open_ledger` does."""
+    """Open the ledger in a file or at an address, as :func:`open_ledger` does.
+
+    Args:
+        place: The file or the address.
+        run: Id of the run.
+        limits: What the run may spend, in all processes that work on it together.
+    """
     return DatabaseLedger(_access(place), run, limits)
 
 

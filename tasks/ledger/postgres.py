@@ -208,6 +208,11 @@ async def _drive(connection: AsyncConnection[tuple[Any, ...]], operations: list[
 def read(url: str, statement: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of a query with ``:name`` parameters; where no tables were made yet, there are none.
 
+    Args:
+        url: Address of the database.
+        statement: The query.
+        values: Its parameters by name.
+
     Raises:
         UsageError: The address is none, or psycopg is not installed.
         StoreError: The database cannot be read.
@@ -234,7 +239,13 @@ def shown(url: str) -> str:
 
 
 def unusable(url: str, error: BaseException, operation: Operation | None = None) -> StoreError:
-    """Return the error for a ledger that cannot be used, or that refused one operation; without its credentials."""
+    """Return the error for a ledger that cannot be used, or that refused one operation; without its credentials.
+
+    Args:
+        url: Address of the database.
+        error: The error.
+        operation: The operation, if only one was refused.
+    """
     reason = str(error) or type(error).__name__
     try:
         parts = _psycopg().conninfo.conninfo_to_dict(url)

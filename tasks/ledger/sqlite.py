@@ -205,6 +205,11 @@ def _deliver(batch: list[_Work], outcomes: _Outcomes) -> None:
 def read(path: Path, statement: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of a query while other processes write; none if there is no database or it has no tables yet.
 
+    Args:
+        path: The database.
+        statement: The query.
+        values: Its parameters by name.
+
     Raises:
         StoreError: The database cannot be read.
     """
@@ -259,7 +264,13 @@ def _prepare(connection: sqlite3.Connection, schema: str) -> None:
 
 
 def unusable(path: Path, error: Exception, operation: Operation | None = None) -> StoreError:
-    """Return the error for a ledger that cannot be used, or that refused one operation."""
+    """Return the error for a ledger that cannot be used, or that refused one operation.
+
+    Args:
+        path: The database.
+        error: The error.
+        operation: The operation, if only one was refused.
+    """
     if operation is not None:
         return StoreError(
             f"The ledger {path} cannot hold {described(operation)}: {error}.", code=ErrorCode.LEDGER_FAILED

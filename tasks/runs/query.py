@@ -71,7 +71,12 @@ class Archive:
 
     @contextmanager
     def arrow(self, statement: str, batch: int) -> Iterator[pa.RecordBatchReader]:
-        """Run one query as :meth:`query` does; its rows come in Arrow batches."""
+        """Run one query as :meth:`query` does; its rows come in Arrow batches.
+
+        Args:
+            statement: The query.
+            batch: Rows in a batch.
+        """
         with _reporting(self.connection, statement):
             yield self.connection.sql(statement).to_arrow_reader(batch)
 

@@ -32,6 +32,10 @@ def all_tags(store: Store) -> dict[str, tuple[Run, str]]:
 def find_tagged(store: Store, name: str) -> Run:
     """Return the run that has a tag.
 
+    Args:
+        store: The store.
+        name: The tag.
+
     Raises:
         UsageError: None has it.
     """
@@ -46,6 +50,11 @@ def set_tag(store: Store, run: Run, name: str) -> Run | None:
     """Give a run a tag, which the run that had it loses; returns that other run.
 
     The new run gets it first, so that a reader meanwhile finds one of the two runs.
+
+    Args:
+        store: The store.
+        run: The run.
+        name: The tag.
 
     Raises:
         UsageError: The name is not one: letters, digits, ``.``, ``_`` and ``-`` are allowed.
@@ -64,6 +73,10 @@ def set_tag(store: Store, run: Run, name: str) -> Run | None:
 
 def remove_tag(run: Run, name: str) -> None:
     """Take a tag from a run.
+
+    Args:
+        run: The run.
+        name: The tag.
 
     Raises:
         UsageError: It has none of that name.

@@ -190,6 +190,10 @@ def previous(store: Store, subject: Subject) -> dict[str, Any] | None:
     It must have been evaluated on a suite of the same name; one that was measured in the same way is taken before
     others. A version that failed is no measure, or one bad version would excuse the next, and neither is an undecided
     one. Only where none has passed the last that did not fail is taken, and the last of all where all have failed.
+
+    Args:
+        store: The store.
+        subject: The new version.
     """
     others = [
         record
@@ -207,7 +211,13 @@ def previous(store: Store, subject: Subject) -> dict[str, Any] | None:
 
 
 def of_version(store: Store, subject: Subject, version: str) -> dict[str, Any] | None:
-    """Return the youngest record of a version of the same model on a suite of the same name."""
+    """Return the youngest record of a version of the same model on a suite of the same name.
+
+    Args:
+        store: The store.
+        subject: Names the model and the suite.
+        version: The version.
+    """
     found = [
         record
         for record in records(store)

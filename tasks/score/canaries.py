@@ -194,7 +194,12 @@ def _scored(evaluator: Evaluator, rows: Sequence[Row], ctx: EvalContext) -> list
 
 
 def judge_of(evaluator: Evaluator, ctx: EvalContext) -> str:
-    """Return the key of the judge that an evaluator asks, ``""`` where there is none."""
+    """Return the key of the judge that an evaluator asks, ``""`` where there is none.
+
+    Args:
+        evaluator: The evaluator.
+        ctx: Its context.
+    """
     config = ctx.judge_config(evaluator.judge_key()) if isinstance(evaluator, JudgeEvaluator) else None
     return config.key if config else ""
 

@@ -68,7 +68,13 @@ def read_rows(dataset: Path) -> list[Row]:
 
 
 def needed_evaluators(pairs: Path, first: int, last: int) -> set[int]:
-    """Return the numbers of the evaluators that have something to compute in a chunk."""
+    """Return the numbers of the evaluators that have something to compute in a chunk.
+
+    Args:
+        pairs: Parquet file of what is to compute.
+        first: First row of the chunk.
+        last: Last row of the chunk, inclusive.
+    """
     with connect(threads=1) as connection:
         found = connection.execute(
             f"SELECT DISTINCT evaluator_id FROM read_parquet({literal(pairs)}) WHERE row_id BETWEEN ? AND ?",

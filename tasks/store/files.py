@@ -39,7 +39,12 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file atomically."""
+    """Write a JSON file atomically.
+
+    Args:
+        path: The file.
+        value: A JSON value.
+    """
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
@@ -48,6 +53,10 @@ def publish_folder(path: Path, fill: Callable[[Path], None]) -> Path:
     """Make a folder appear complete under its name; if another process was first, its folder stays.
 
     Its files are on disk by then: nobody looks at them again before later runs read them.
+
+    Args:
+        path: The folder.
+        fill: Writes its files into the temporary folder that it is given.
     """
     if path.exists():
         return path

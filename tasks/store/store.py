@@ -207,7 +207,12 @@ class Store:
         return self.root / "datasets" / dataset
 
     def scores(self, evaluator: str, config: str) -> Path:
-        """Return the folder of the score segments of one evaluator in one configuration."""
+        """Return the folder of the score segments of one evaluator in one configuration.
+
+        Args:
+            evaluator: Id of the evaluator.
+            config: Digest of the configuration.
+        """
         return self.root / "scores" / evaluator / config
 
     def vectors(self, model: str) -> Path:

@@ -72,6 +72,10 @@ def how_bad(value: float, metric: Mapping[str, Any]) -> Severity:
     threshold; the same distance counts for one that is better when lower. Where the worst value is infinite, ``high``
     begins at twice the threshold (for a threshold of 0, at any value that misses it). The distance
     to an infinite threshold is not defined: ``medium``.
+
+    Args:
+        value: A value that misses the threshold.
+        metric: Line of the table ``metrics``.
     """
     threshold, higher = metric["threshold"], metric["higher_is_better"]
     worst = metric["low"] if higher else metric["high"]

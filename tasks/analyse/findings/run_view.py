@@ -129,7 +129,15 @@ class RunView:
         avid: str | None = None,
         **more: Any,
     ) -> dict[str, Any]:
-        """Return the usual attributes of a finding; those not given are left out."""
+        """Return the usual attributes of a finding; those not given are left out.
+
+        Args:
+            evaluator_id: The evaluator.
+            metric: Line of the table ``metrics``.
+            model_id: The model.
+            avid: Code of :data:`AVID`.
+            **more: Further attributes.
+        """
         out: dict[str, Any] = {}
         if model_id is not None:
             out["model_name"] = self.model_name(model_id)

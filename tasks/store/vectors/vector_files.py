@@ -23,7 +23,12 @@ ROW_GROUP: Final = 4096
 
 
 def as_table(digests: Sequence[bytes], vectors: npt.NDArray[np.float32]) -> pa.Table:
-    """Return what a segment holds, one row per digest."""
+    """Return what a segment holds, one row per digest.
+
+    Args:
+        digests: Digests of texts.
+        vectors: One row per digest.
+    """
     import numpy as np
     import pyarrow as pa
 
@@ -37,6 +42,10 @@ def as_table(digests: Sequence[bytes], vectors: npt.NDArray[np.float32]) -> pa.T
 
 def write_vectors(path: Path, tables: Iterable[pa.Table]) -> None:
     """Write tables as one segment, a row group at a time.
+
+    Args:
+        path: The segment.
+        tables: Tables of :func:`as_table`.
 
     Raises:
         OSError: It cannot be written.
