@@ -70,7 +70,7 @@ def _stored_value(metric: str, value: object) -> float | Unscored | NotApplicabl
     if isinstance(value, Real):  # integers, booleans, and the numbers of NumPy
         return float(value)
     text = repr(value)
-    raise TypeError(f"{text if len(text) <= 80 else text[:79] + '…'} is no value for {metric}")
+    raise TypeError(f"{text if len(text) <= 80 else text[:79] + '…'} is not a value of {metric}")
 
 
 def segment_rows(metrics: Sequence[str], keys: Sequence[bytes], scores: Sequence[StoredScore], trial: int) -> pa.Table:
@@ -171,4 +171,4 @@ def _number(value: object) -> bool | int | float | None:
     if isinstance(value, np.bool_ | np.integer | np.floating):
         number: bool | int | float = value.item()
         return number if math.isfinite(number) else None
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} is not JSON")

@@ -141,7 +141,7 @@ def test_evidence_that_no_file_can_hold_costs_its_row_and_no_other(store: Store)
     _, (chunk,) = planned(store, [Sloppy(), Sound()], ANSWERS)
     result = score_chunk(chunk)
     assert (result.scored, result.unscored) == (49, 1)
-    assert unscored(store, chunk) == [(Reason.EVALUATOR_ERROR, "TypeError: set is no JSON")]
+    assert unscored(store, chunk) == [(Reason.EVALUATOR_ERROR, "TypeError: set is not JSON")]
 
 
 def test_what_was_scored_is_written_before_the_next_batch_is_read(
