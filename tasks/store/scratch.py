@@ -37,7 +37,7 @@ def scratch_folder(store: Store, purpose: str) -> Iterator[Path]:
     room = store.root / "staging"
     room.mkdir(parents=True, exist_ok=True)
     for folder in room.iterdir():
-        if _is_left(folder):
+        if _is_stale(folder):
             shutil.rmtree(folder, ignore_errors=True)
     prefix = f"{purpose}-{host_tag()}-"
     with (
@@ -52,7 +52,7 @@ def scratch_folder(store: Store, purpose: str) -> Iterator[Path]:
         yield folder
 
 
-def _is_left(folder: Path) -> bool:
+def _is_stale(folder: Path) -> bool:
     """Return whether the process that made a scratch folder was killed: the kernel has freed its lock then.
 
     Locks of other hosts are not seen on every file system, so that only the age of their folders counts.

@@ -27,7 +27,7 @@ METRIC_PREFIX: Final = "m:"
 
 @dataclass(frozen=True, slots=True)
 class StoredScore:
-    """A row's score as files hold it.
+    """A row's score in its stored form.
 
     Attributes:
         values: As in :class:`~leadline.evaluators.core.row.RowScore`, all numbers as floats.
@@ -45,13 +45,13 @@ class StoredScore:
 
 
 def stored(score: RowScore) -> StoredScore:
-    """Return a score as files hold it; whatever files cannot hold is found here.
+    """Return a score in its stored form, after checking that it can be stored.
 
     Raises:
-        TypeError: A value is no number, or something that is no JSON stands in the evidence or the payload.
-        ValueError: A reason that there is not, or JSON that holds itself.
+        TypeError: A value is not a number, or the evidence or the payload is not JSON.
+        ValueError: An unknown reason, or JSON that contains itself.
         OverflowError: An integer too large for a float.
-        AttributeError: Something is of another type than it should be.
+        AttributeError: A part has the wrong type.
     """
     return StoredScore(
         {metric: _stored_value(metric, value) for metric, value in score.values.items()},
@@ -74,13 +74,13 @@ def _stored_value(metric: str, value: object) -> float | Unscored | NotApplicabl
 
 
 def segment_rows(metrics: Sequence[str], keys: Sequence[bytes], scores: Sequence[StoredScore], trial: int) -> pa.Table:
-    """Return complete rows as a segment holds them.
+    """Return complete rows as the table of a segment.
 
     Args:
         metrics: Keys of the evaluator's per-row metrics.
         keys: The rows' keys.
         scores: The rows' scores; a metric that does not apply or cannot be measured becomes null.
-        trial: Which repetition they are.
+        trial: Number of the repetition.
     """
     import pyarrow as pa
 
@@ -106,7 +106,7 @@ def unscored_rows(evaluator_id: int, keys: Sequence[bytes], scores: Sequence[Sto
         evaluator_id: The evaluator's number.
         keys: The rows' keys.
         scores: The rows' scores.
-        trial: Which repetition they are.
+        trial: Number of the repetition.
     """
     import pyarrow as pa
 
@@ -165,7 +165,7 @@ def _finite(value: Any) -> Any:
 
 
 def _number(value: object) -> bool | int | float | None:
-    """Return what a scalar of NumPy stands for; nothing else than JSON is taken."""
+    """Return the Python number of a NumPy scalar; anything else is not JSON."""
     import numpy as np
 
     if isinstance(value, np.bool_ | np.integer | np.floating):

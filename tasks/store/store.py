@@ -231,7 +231,9 @@ class Store:
     def run(self, run_id: str) -> Run:
         """Return the folder of a run, which need not exist."""
         if not _RUN_ID.fullmatch(run_id):
-            raise UsageError(f"{run_id!r} is not a run id.", hint="List runs: leadline runs", code=ErrorCode.STORE_NO_RUN)
+            raise UsageError(
+                f"{run_id!r} is not a run id.", hint="List runs: leadline runs", code=ErrorCode.STORE_NO_RUN
+            )
         return Run(run_id, self.root / "runs" / run_id, self.remote)
 
     def runs(self) -> list[Run]:

@@ -43,10 +43,10 @@ def temporary_beside(path: Path) -> Path:
 
 
 def clean_stale(root: Path) -> None:
-    """Remove what killed processes of this host left in a store; looks for it once a day.
+    """Delete the temporary files that killed processes left in a store; does its work once a day.
 
-    What was touched within a day stays all the same: a container may have its neighbour's host name and not see its
-    neighbour's processes. Those of other hosts are removed once they were not touched for a month.
+    Files touched within a day stay: a container may have its neighbour's host name and not see its neighbour's
+    processes. Files of other hosts are deleted once they were not touched for a month.
 
     Args:
         root: The store's folder.
@@ -57,19 +57,19 @@ def clean_stale(root: Path) -> None:
             return
         mark.touch()
     except OSError as error:  # another user's mark
-        log.warning("Temporary files in %s are not looked for: %s", root, error)
+        log.warning("Stale temporary files in %s are not deleted: %s", root, error)
         return
     for place in (".swept-*", *(f"{place}/.*.tmp" for place in _PLACES)):
         for path in root.glob(place):
             try:
-                if _is_left(path):
+                if _is_stale(path):
                     remove(path)
-            except OSError as error:  # another user's, or another process removes it just now
-                log.warning("What a killed process left stays: %s: %s", path, error)
+            except OSError as error:  # another user's, or deleted concurrently
+                log.warning("A stale temporary file cannot be deleted: %s: %s", path, error)
 
 
 def remove(path: Path) -> None:
-    """Delete a file or a folder, if it is there; of a folder what can be deleted.
+    """Delete a file or a folder if it exists; of a folder whatever can be deleted.
 
     Raises:
         OSError: It is a file that cannot be deleted.
@@ -80,7 +80,7 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _is_left(path: Path) -> bool:
+def _is_stale(path: Path) -> bool:
     found = _NAME.fullmatch(path.name)
     if found is None or found[1] != host_tag():
         known = found or _MARK.fullmatch(path.name)
@@ -94,5 +94,5 @@ def _untouched(path: Path, seconds: float) -> bool:
 
 @cache
 def host_tag() -> str:
-    """Return what stands for this host in the names of files."""
+    """Return the tag of this host in the names of files."""
     return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
