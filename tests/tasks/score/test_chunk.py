@@ -123,7 +123,7 @@ def test_an_evaluator_that_cannot_say_what_it_will_embed_answers_for_its_own_row
     assert (result.scored, result.unscored) == (49, 1)
     assert (scored(store, Unprepared), scored(store, Sound)) == (24, 25)
     assert unscored(store, chunk) == [(Reason.EVALUATOR_ERROR, "ValueError: c3 has no sentence")]
-    told = "test.unprepared cannot say which texts it will embed: ValueError: c3 has no sentence"
+    told = "test.unprepared cannot determine which texts it will embed: ValueError: c3 has no sentence"
     assert [record.getMessage() for record in caplog.records if record.name == "leadline.score"] == [told]
 
 
