@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from leadline.evaluators.core.jsonio import plain
 from leadline.evaluators.core.row import Json
 
 INF = math.inf
@@ -49,16 +48,20 @@ class Metric:
         return value >= limit if self.higher_is_better else value <= limit
 
     def to_json(self) -> dict[str, Json]:
-        """Return the public description; an infinite bound is the string ``"Infinity"``."""
+        """Return the public description; an infinite bound is ``"inf"``, as in the references' own descriptions."""
         return {
             "key": self.key,
             "name": self.name,
             "higher_is_better": self.higher_is_better,
-            "range": plain(self.range),
-            "threshold": plain(self.threshold),
+            "range": [_bound(bound) for bound in self.range],
+            "threshold": None if self.threshold is None else _bound(self.threshold),
             "primary": self.primary,
             "description": self.description,
         }
+
+
+def _bound(value: float) -> Json:
+    return value if math.isfinite(value) else str(value)
 
 
 Board: TypeAlias = Literal["heatmap", "bool"]

@@ -1,4 +1,4 @@
-"""``leadline evaluators`` and ``leadline suites``."""
+"""``leadline evaluators`` (list, show, check) and ``leadline suites``."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import click
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
-from leadline.flows.cli.output import print_json, print_table
+from leadline.flows.cli.output import clean, print_json, print_table
 from leadline.flows.cli.prose import plain_text
 from leadline.flows.cli.session import session_options
 
 if TYPE_CHECKING:
     from leadline.evaluators.core.base import Evaluator
 
+
+CHECK_FAILED: Final = 1
 
 _FILES: Final = click.option(
     "--evaluators",
@@ -89,6 +91,27 @@ def show(evaluator_id: str, files: Sequence[str], as_json: bool) -> None:
             for detail in description["parameter_details"]
         ],
     )
+
+
+@evaluators.command()
+@click.argument("files", metavar="FILE…", nargs=-1, required=True, type=click.Path())
+@session_options
+def check(files: Sequence[str]) -> int:
+    """Check the evaluators of Python files: metadata, metrics, absurd texts, values in range, the same score twice.
+
+    Prints one line a check. A check that fails leaves with exit code 1.
+    """
+    from leadline.evaluators.core.evaluator_files import load_evaluator_file
+    from leadline.testing import check_evaluator
+
+    failed = 0
+    for kind in (kind for file in files for kind in load_evaluator_file(file)):
+        for found in check_evaluator(kind):
+            outcome = "FAIL" if found.problem else "skip" if found.skipped else "ok"
+            why = clean(found.problem or found.skipped)
+            click.echo(f"{outcome:<4}  {kind.spec.id}: {found.name}{f' ({why})' if why else ''}")
+            failed += bool(found.problem)
+    return CHECK_FAILED if failed else 0
 
 
 @click.command()
