@@ -150,8 +150,7 @@ def _import(
     *,
     cases_only: bool,
 ) -> None:
-    from leadline.tasks.load.stage import staging
-    from leadline.tasks.load.write import write_tables
+    from leadline.tasks.load.staging import staging, write_tables
 
     faults = Faults(source.name)
     with staging(store) as connection:

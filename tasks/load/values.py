@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from leadline.tasks.load.limits import MAX_ITEMS, MAX_KEY, MAX_TEXT, MIB
-from leadline.tasks.load.readers.repeated_names import repeated_names
+from leadline.tasks.load.readers.json_values import repeated_names
 
 Reading: TypeAlias = Callable[[Any], Any]
 Chunks: TypeAlias = list[tuple[str, str | None]]

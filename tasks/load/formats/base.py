@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Set
+import re
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, ClassVar, Final, TypeAlias
 
 import orjson
 
-from leadline.tasks.load import perturbation_names
 from leadline.tasks.load.annotations import expected_annotations, predicted_annotations
 from leadline.tasks.load.batches import Batches
 from leadline.tasks.load.dataset_models import Models
@@ -86,7 +86,21 @@ CASE_COLUMNS: Final[Columns] = {
     "expected_annotations": ("annotations", expected_annotations),
 }
 
-_CASE_FIELDS: Final = ("question", "expected", "documents", "condition", "categories")
+_PERTURBED: Final = "perturbation_source"
+"""Type of the relationship from a perturbed case to its original."""
+
+_PERTURBED_BY: Final = "perturbed_by:"
+_PERTURBATORS: Final = {
+    "QwertyPerturbator": "qwerty",
+    "RandomCharacterReplacementPerturbator": "character_replacement",
+    "RandomCharacterInsertPerturbator": "character_insertion",
+    "RandomCharacterDeletePerturbator": "character_deletion",
+    "KeywordTyposCharacterPerturbator": "typo",
+    "RandomOCRCharacterPerturbator": "ocr",
+    "EncodingPerturbatorBase16": "base16",
+    "ContextualMisinformationPerturbator": "misinformation",
+}
+_CAPITAL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class DatasetFormat:
@@ -302,7 +316,7 @@ class DatasetFormat:
         relationships = values["relationships"]
         for relationship in relationships if type(relationships) is list else [relationships]:
             try:
-                link = perturbation_names.read_link(relationship)
+                link = _read_link(relationship)
             except ValueFault as error:
                 self.faults.add(place, "relationships", str(error))
                 continue
@@ -310,7 +324,44 @@ class DatasetFormat:
                 self.warn("relationships of another type than perturbation_source were left out")
             else:
                 target, perturbator = link
-                made_by = perturbation_names.from_categories(values.get("categories", ()))
-                self.batches.link(
-                    place, case, target, perturbation_names.label(perturbator) if perturbator else made_by
-                )
+                made_by = _perturbation_of(values.get("categories", ()))
+                self.batches.link(place, case, target, _perturbation_name(perturbator) if perturbator else made_by)
+
+
+def _perturbation_name(perturbator: str) -> str:
+    """Return the short name of a perturbator's id: ``CommaPerturbator`` is ``comma``."""
+    name = perturbator.rsplit(".", 1)[-1].strip()
+    return _PERTURBATORS.get(name) or _CAPITAL.sub("_", name.removesuffix("Perturbator") or name).lower()
+
+
+def _perturbation_of(categories: Iterable[str]) -> str:
+    """Return the perturbations that the categories of a case name, several joined by ``+``; ``""`` if none.
+
+    H2O names them so: ``perturbed_by:h2o_sonar.utils.perturbations.CommaPerturbator:PerturbationIntensity.HIGH``.
+    """
+    names = [
+        _perturbation_name(c.removeprefix(_PERTURBED_BY).split(":", 1)[0])
+        for c in categories
+        if c.startswith(_PERTURBED_BY)
+    ]
+    return "+".join(dict.fromkeys(name for name in names if name))
+
+
+def _read_link(relationship: Any) -> tuple[str, str | None] | None:
+    """Return the key of the original and the name of the perturbation; ``None`` for a relationship of another type.
+
+    Raises:
+        ValueFault: It is not a relationship, or has no target.
+    """
+    if type(relationship) is not dict:
+        raise expected("a list of objects", relationship)
+    for name in ("type", "target_type"):
+        if type(relationship.get(name, "")) not in (str, type(None)):
+            raise expected(f"a text as {name}", relationship[name])
+    if relationship.get("type") != _PERTURBED or relationship.get("target_type") not in (None, "", "test_case", "case"):
+        return None
+    target = relationship.get("target")
+    original = None if target is None or target == [] else key(target)
+    if original is None:
+        raise ValueFault("the relationship has no target")
+    return original, filled(relationship.get("perturbation") or "")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import MAX_RECORD, MIB
 from leadline.tasks.load.readers import Item
-from leadline.tasks.load.readers.json_values import Broken, decode
-from leadline.tasks.load.readers.repeated_names import repeated_names
+from leadline.tasks.load.readers.json_values import Broken, decode, repeated_names
 
 if TYPE_CHECKING:
     from leadline.tasks.load.source import Source

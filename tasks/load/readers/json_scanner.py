@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 import orjson
 
 from leadline.tasks.load.limits import MAX_RECORD, MIB
-from leadline.tasks.load.readers.json_values import Broken, decode
-from leadline.tasks.load.readers.repeated_names import repeated_names
+from leadline.tasks.load.readers.json_values import Broken, decode, repeated_names
 
 if TYPE_CHECKING:
     from leadline.tasks.load.source import Source

@@ -1,4 +1,7 @@
-"""One JSON value: strict where it matters, forgiving where the world's exporters are sloppy."""
+"""One JSON value: its decoding, which tolerates common faults of exporters, and the names that its objects repeat.
+
+A name that stands twice in one object is a fault, since decoders silently keep only its last value.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,12 @@ import orjson
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _INT64: Final = 2**63
 REPLACED: Final = "\ufffd"
+_COLON: Final = re.compile(rb'"[ \t\r\n]*:')
+_WIDE: Final = re.compile(rb'"[ \t\r\n]+:')
 
 
 class Broken(ValueError):
-    """Bytes that are no JSON value.
+    """Bytes that are not a JSON value.
 
     Attributes:
         message: What is wrong, without its position.
@@ -35,7 +40,7 @@ def decode(data: bytes) -> Any:
     surrogate pair (an emoji cut in two by a host that counts UTF-16 units) becomes U+FFFD.
 
     Raises:
-        Broken: It is no JSON.
+        Broken: It is not JSON.
     """
     try:
         return orjson.loads(data)
@@ -73,3 +78,49 @@ def _mended(value: Any) -> Any:
     if isinstance(value, dict):
         return {_mended(name): _mended(element) for name, element in value.items()}
     return value
+
+
+def repeated_names(data: bytes, value: Any) -> list[str]:
+    """Return the names that some object repeats, each once, sorted; almost always none.
+
+    Every member has a quote before a colon, so a value with as many of them as it has members repeats no name. Where
+    there are more of them (a text may hold them too), the slower decoder of Python looks at every member.
+
+    Args:
+        data: A JSON value.
+        value: What it was decoded to.
+    """
+    if type(value) is not dict and type(value) is not list:
+        return []
+    members = _count(value)
+    if data.count(b'":') == members and not _WIDE.search(data):
+        return []
+    if len(_COLON.findall(data)) == members:
+        return []
+    repeated: set[str] = set()
+
+    def note(pairs: list[tuple[str, Any]]) -> None:
+        seen: set[str] = set()
+        for name, _ in pairs:
+            (repeated if name in seen else seen).add(name)
+
+    try:
+        json.loads(data, object_pairs_hook=note, parse_int=float)
+    except RecursionError:
+        return []  # nested about a thousand times: deeper than Python's decoder goes
+    return sorted(repeated)
+
+
+def _count(value: Any) -> int:
+    """Return how many members the objects of a value have together."""
+    number = 0
+    waiting = [value]
+    while waiting:
+        inner = waiting.pop()
+        if type(inner) is dict:
+            number += len(inner)
+            inner = inner.values()
+        for element in inner:
+            if type(element) is dict or type(element) is list:
+                waiting.append(element)
+    return number

@@ -145,7 +145,7 @@ def test_a_store_without_room_is_said_to_have_none(tmp_path: Path, monkeypatch: 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("leadline.tasks.load.write.write_tables", full)
+    monkeypatch.setattr("leadline.tasks.load.staging.write_tables", full)
     with pytest.raises(StoreError, match="No space left on device"):
         load(tmp_path, "d.jsonl", as_jsonl([{"question": "Q", "actual_answer": "A"}]))
     assert not list(tmp_path.glob("store/datasets/*"))
