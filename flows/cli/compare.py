@@ -62,7 +62,7 @@ def compare(session: Session, /, sides: tuple[str, ...], fail_on: str, as_json: 
 
     found = run_comparison(config)
     if as_json:
-        from leadline.tasks.compare.publish_comparison import record
+        from leadline.tasks.compare.report import record
 
         print_json(record(found) | {"folder": str(found.folder), "report": str(found.report)})
     else:

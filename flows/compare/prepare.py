@@ -8,7 +8,7 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.flows.compare.config import CompareConfig, CompareResult
 from leadline.tasks.compare import Comparison, Options, compare
-from leadline.tasks.compare.margins import Margins
+from leadline.tasks.compare.options import Margins
 from leadline.tasks.compare.sides import find, find_versions
 from leadline.tasks.store.store import Store
 

@@ -13,7 +13,7 @@ from leadline.evaluators.core.text import count, listing
 from leadline.tasks.compare.measure import Draft, measure_models
 from leadline.tasks.compare.metric_choice import Pairing, pair_metrics
 from leadline.tasks.compare.options import Options
-from leadline.tasks.compare.publish_comparison import publish
+from leadline.tasks.compare.report import publish
 from leadline.tasks.compare.results import Comparison, MetricComparison, Side
 from leadline.tasks.compare.run_flips import start_flips
 from leadline.tasks.compare.run_pair import models_of, open_sides

@@ -1,15 +1,15 @@
-"""Which metrics are compared, and which cannot be since the two runs measured them differently."""
+"""The choice of metrics to compare, and the reasons why some cannot be: the runs measured them differently."""
 
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
-from leadline.tasks.compare.configurations import differences
 from leadline.tasks.compare.results import MetricInfo
 from leadline.tasks.compare.run_pair import metrics_of
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 Line: TypeAlias = Mapping[str, Any]
 Lines: TypeAlias = Mapping[tuple[str, str], Line]
+
+_MOST_LINES: Final = 20
+_MOST_TEXT: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +35,10 @@ class Pairing:
         counted: Ids, in either run, of the metric whose rows are counted: its own, or where it has no value per row
             that of its evaluator's first metric that has.
         whole: Whether it is computed over all rows at once.
-        differences: What differs between the configurations of its evaluator.
+        differences: Differences of the configurations of its evaluator.
         obstacle: Why it cannot be compared, or ``""``.
         outcome: The verdict of a metric with an obstacle.
-        notes: What the reader should know.
+        notes: Sentences for the reader.
     """
 
     metric: MetricInfo
@@ -139,3 +142,37 @@ def _counted(line: Line, lines: Lines) -> int:
             if other["evaluator_id"] == line["evaluator_id"] and not other["dataset_level"]:
                 return int(other["metric_id"])
     return int(line["metric_id"])
+
+
+def differences(baseline: Mapping[str, Any], candidate: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the differences of two configurations of an evaluator, each as ``judge.model: a → b``.
+
+    Args:
+        baseline: Line of the evaluator: ``config`` (digest of its identity) and ``identity`` (JSON).
+        candidate: The same of the other side.
+    """
+    if baseline["config"] == candidate["config"]:
+        return ()
+    ours, theirs = (dict(_leaves(json.loads(line["identity"]))) for line in (baseline, candidate))
+    lines = [
+        f"{path}: {_short(ours.get(path))} → {_short(theirs.get(path))}"
+        for path in sorted({*ours, *theirs})
+        if ours.get(path) != theirs.get(path)
+    ]
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], f"and {len(lines) - _MOST_LINES} more"]
+    return tuple(lines) or (f"configuration: {baseline['config']} → {candidate['config']}",)
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+    if parts is None:
+        yield path, value
+        return
+    for name, part in parts:
+        yield from _leaves(part, f"{path}.{name}" if path else str(name))
+
+
+def _short(value: Any) -> str:
+    text = "none" if value is None else " ".join(str(value).split())
+    return text if len(text) <= _MOST_TEXT else f"{text[: _MOST_TEXT - 1]}…"

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from leadline.tasks.analyse.statistics import Interval, rule_of_three
-from leadline.tasks.compare.skewed import mean_of_clusters
-from leadline.tasks.compare.tango import score_interval
+from leadline.tasks.compare.intervals import mean_of_clusters, score_interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,7 +86,7 @@ def measure(series: Series, *, flips: int = FLIPS) -> PairedResult:
 
     * Pairs of 0 or 1 without copies: Tango's score interval and McNemar's exact test.
     * Other finite pairs: Student's interval with cluster-robust variance, wider where the differences are skewed
-      (:mod:`.compare.skewed`), and the sign-flip test of clusters; where all differences are equal the rule of
+      (:mod:`.compare.intervals`), and the sign-flip test of clusters; where all differences are equal the rule of
       three bounds what was not seen.
     * Infinite differences: no interval, the exact sign test.
 

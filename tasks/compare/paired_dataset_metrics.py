@@ -19,8 +19,8 @@ import orjson
 
 from leadline.evaluators.core.registry import get
 from leadline.tasks.analyse.statistics import CONFIDENCE, Interval
-from leadline.tasks.compare.margins import Margins
 from leadline.tasks.compare.metric_choice import Pairing
+from leadline.tasks.compare.options import Margins
 from leadline.tasks.compare.paired import SEED, PairedResult
 from leadline.tasks.compare.run_pair import number_clusters
 from leadline.tasks.db.statements import sql

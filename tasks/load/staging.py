@@ -15,14 +15,13 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError
 from leadline.tasks.db.connection import DATASET_TABLES, literal
 from leadline.tasks.db.statements import sql
-from leadline.tasks.load.dataset_models import Model
 from leadline.tasks.store.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from leadline.tasks.load.dataset_models import Model
-from leadline.tasks.store.store import Store
+    from leadline.tasks.store.store import Store
 
 MEMORY: Final = "800MB"
 """Memory of the staging database; the rest goes to disk."""

@@ -285,7 +285,7 @@ class TestComparability:
             (Options(metrics=("toy.valeu",)), "Did you mean toy.value"),
             (Options(Margins(own={"other.value": 0.1})), "not compared"),
             (Options(Margins(own={"toy.value": -0.1})), "0 or more"),
-            (Options(Margins(2.0)), "no share"),
+            (Options(Margins(2.0)), "not a share"),
             (Options(alpha=0.0), "level"),
             (Options(mapping={"m": "n"}), "no model 'n'"),
         ],

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
+from leadline.tasks.compare.intervals import Mean, mean_of_clusters, score_interval, score_statistic
 from leadline.tasks.compare.paired import (
     EXACT,
     MOST_CLUSTERS,
@@ -22,8 +23,6 @@ from leadline.tasks.compare.paired import (
     sign_flip_test,
     sign_test,
 )
-from leadline.tasks.compare.skewed import Mean, mean_of_clusters
-from leadline.tasks.compare.tango import score_interval, score_statistic
 
 VALUES = st.lists(st.floats(-1, 1, allow_subnormal=False).map(lambda x: round(x, 3)), min_size=2, max_size=10)
 

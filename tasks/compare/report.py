@@ -1,0 +1,175 @@
+"""The report of a comparison: a page, Markdown, JSON and flips as CSV, in a folder that appears complete or not at all.
+
+The page is one file that needs nothing else and runs no script.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import math
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from markupsafe import Markup
+
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import StoreError
+from leadline.evaluators.core.jsonio import write
+from leadline.tasks.compare.results import Comparison, MetricComparison
+from leadline.tasks.compare.run_flips import write_flips
+from leadline.tasks.publish.templating import render
+from leadline.tasks.store.files import replacing
+from leadline.tasks.store.store import Store
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+SCHEMA: Final = "leadline.comparison"
+SCHEMA_VERSION: Final = 1
+FOLDER: Final = "comparisons"
+
+_LEAST_REACH: Final = 0.1
+"""Smallest share of a metric's range that the axis shows, so that small effects do not look large."""
+
+
+def publish(connection: DuckDBPyConnection, store: Store, comparison: Comparison, *, output: Path | None) -> Comparison:
+    """Write a comparison below ``comparisons/<id>/`` in the store, and copy it to ``output``.
+
+    Args:
+        connection: Both runs, as the engine opened them.
+        store: The store.
+        comparison: The comparison.
+        output: A folder to copy the files to, if any.
+
+    Returns:
+        The comparison with the places of its files.
+
+    Raises:
+        StoreError: ``output`` cannot be written.
+    """
+    folder = store.root / FOLDER / comparison.id
+    comparison = dataclasses.replace(comparison, folder=folder, report=folder / "report.html")
+    try:
+        with replacing(folder) as draft:
+            draft.mkdir()
+            _fill(connection, comparison, draft)
+            shutil.rmtree(folder, ignore_errors=True)
+    except OSError:
+        if not (folder / "report.html").exists():  # otherwise another process published the same comparison
+            raise
+    if store.remote:
+        store.remote.push_folder(folder, "comparison.json")
+    if output is None:
+        return comparison
+    try:
+        shutil.copytree(folder, output, dirs_exist_ok=True)
+    except (OSError, shutil.Error) as error:
+        raise StoreError(
+            f"The comparison cannot be copied to {output}: {error}.",
+            hint=f"It is complete in {folder}.",
+            code=ErrorCode.STORE_COPY,
+        ) from error
+    return dataclasses.replace(comparison, folder=output, report=output / "report.html")
+
+
+def _fill(connection: DuckDBPyConnection, comparison: Comparison, folder: Path) -> None:
+    write(folder / "comparison.json", record(comparison))
+    _write_page(comparison, folder / "report.html")
+    (folder / "report.md").write_text(render("compare/report.md", comparison=comparison), encoding="utf-8")
+    write_flips(connection, folder / "flips.csv")
+
+
+def record(comparison: Comparison) -> dict[str, Any]:
+    """Return a comparison as JSON holds it, without the places of its files."""
+    fields = {field.name: getattr(comparison, field.name) for field in dataclasses.fields(comparison)}
+    rest = {name: value for name, value in fields.items() if name not in ("folder", "report", "metrics")}
+    metrics = [_metric(found) for found in comparison.metrics]
+    return {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **rest, "metrics": metrics}
+
+
+def _metric(found: MetricComparison) -> Mapping[str, Any]:
+    """Return one metric, its own description and its coverage unfolded."""
+    line = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
+    coverage = dataclasses.asdict(found.coverage) | {"share": found.coverage.share}
+    return {"key": found.metric.key, **line, "coverage": coverage}
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """The position of one effect on the axis, in percent from the left; ``None`` where there is nothing to draw.
+
+    Attributes:
+        effect: The effect.
+        low: The interval's bad end.
+        high: Its good end.
+        margin: The largest tolerated worsening; 50, no distance from 0, where nothing was compared.
+        cut: Whether the interval reaches beyond the axis.
+    """
+
+    effect: float | None
+    low: float | None
+    high: float | None
+    margin: float
+    cut: bool
+
+
+def _write_page(comparison: Comparison, path: Path) -> None:
+    reach = _reach(comparison.metrics)
+    page = render(
+        "compare/report.html",
+        comparison=comparison,
+        marks=[_mark(found, reach) for found in comparison.metrics],
+        reach=reach,
+        style=Markup(_style()),  # noqa: S704 - our own files
+        policy=f"default-src 'none'; style-src {_hash(_style())}; img-src data:; base-uri 'none'; form-action 'none'",
+    )
+    path.write_text(page, encoding="utf-8", newline="\n")
+
+
+@cache
+def _style() -> str:
+    templates = files("leadline.tasks.publish") / "templates"
+    return "".join((templates / name).read_text(encoding="utf-8") for name in ("report/style.css", "compare/style.css"))
+
+
+def _hash(text: str) -> str:
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+
+def _scale(found: MetricComparison) -> float:
+    """Return what counts as 1 on the axis: the metric's range, or where it has no end the baseline's value."""
+    width = found.metric.high - found.metric.low
+    if math.isfinite(width):
+        return width
+    return abs(found.baseline) if found.baseline and math.isfinite(found.baseline) else 1.0
+
+
+def _reach(metrics: Sequence[MetricComparison]) -> float:
+    """Return how far the axis reaches to either side of 0."""
+    ends = [
+        abs(end) / _scale(found)
+        for found in metrics
+        for end in (found.effect, found.ci_low, found.ci_high, found.margin)
+        if end is not None and math.isfinite(end)
+    ]
+    return min(1.0, max([_LEAST_REACH, *ends]) * 1.05)
+
+
+def _mark(found: MetricComparison, reach: float) -> _Mark:
+    def place(value: float | None) -> float | None:
+        if value is None or math.isnan(value):
+            return None
+        return 50 + 50 * max(-1.0, min(1.0, value / _scale(found) / reach))
+
+    ends = [end for end in (found.ci_low, found.ci_high, found.effect) if end is not None]
+    cut = any(abs(end) / _scale(found) > reach for end in ends)
+    return _Mark(
+        place(found.effect), place(found.ci_low), place(found.ci_high), place(-(found.margin or 0.0)) or 0.0, cut
+    )
