@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from leadline.evaluators.core.error_codes import ErrorCode
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from obstore.store import AzureStore, ClientConfig, GCSStore, RetryConfig, S3Store
 
     Client: TypeAlias = S3Store | GCSStore | AzureStore
+
+T = TypeVar("T")
 
 CONNECT_S: Final = 5.0
 STALL_S: Final = 20.0
@@ -145,29 +149,33 @@ class Bucket:
 
     def check(self) -> None:
         """Raise a :class:`StoreError` unless the bucket can be listed."""
-        with self._request("reached", ""):
-            next(iter(_client(self, min(FIRST_TRY_S, TRY_S)).list()), None)
+        client = _client(self, min(FIRST_TRY_S, TRY_S))
+        self._request("reached", "", lambda: next(iter(client.list()), None))
 
     def objects(self, folder: str) -> dict[str, int]:
         """Return the objects below a folder, by name, with their sizes in bytes. What begins with a dot is left out."""
-        with self._request("listed", folder):
-            sizes = {item["path"]: item["size"] for part in _client(self).list(folder or None) for item in part}
+        found = self._request("listed", folder, lambda: [*_client(self).list(folder or None)])
+        sizes = {item["path"]: item["size"] for part in found for item in part}
         folders = {name.rpartition("/")[0] for name in sizes}  # some clients mark a folder by an empty object
         return {name: size for name, size in sizes.items() if _is_name(name) and name not in folders}
 
     def folders(self, folder: str) -> list[str]:
         """Return the last parts of the names of the folders in a folder, in order."""
-        with self._request("listed", folder):
-            found = _client(self).list_with_delimiter(folder or None)["common_prefixes"]
-        return sorted(name for path in found if _is_name(name := path.rstrip("/").rpartition("/")[2]))
+        found = self._request("listed", folder, lambda: _client(self).list_with_delimiter(folder or None))
+        return sorted(
+            name for path in found["common_prefixes"] if _is_name(name := path.rstrip("/").rpartition("/")[2])
+        )
 
     def version(self, name: str) -> str | None:
         """Return what changes whenever an object does, ``None`` when there is no such object."""
-        with self._request("read", name):
+
+        def look() -> str | None:
             try:
                 return _version(_client(self).head(name))
             except FileNotFoundError:
                 return None
+
+        return self._request("read", name, look)
 
     def get(self, name: str, path: Path) -> str | None:
         """Write an object to a file, which is not complete before this returns.
@@ -179,7 +187,8 @@ class Bucket:
         Returns:
             Its version, or ``None`` when there is no such object; then there is no file either.
         """
-        with self._request("read", name):
+
+        def download() -> str | None:
             try:
                 found = _client(self).get(name)
             except FileNotFoundError:
@@ -188,6 +197,8 @@ class Bucket:
                 for block in found:
                     file.write(block)
             return _version(found.meta)
+
+        return self._request("read", name, download)
 
     def put(self, path: Path, name: str) -> None:
         """Make a file an object, which appears complete or not at all."""
@@ -215,16 +226,17 @@ class Bucket:
 
     def delete(self, name: str) -> None:
         """Delete an object; that there is none is fine."""
-        with self._request("deleted", name):
-            try:
+
+        def remove() -> None:
+            with suppress(FileNotFoundError):
                 _client(self).delete(name)
-            except FileNotFoundError:
-                return
+
+        self._request("deleted", name, remove)
 
     def _put(self, path: Path, name: str, mode: PutMode) -> None:
         kind = _TYPES.get(path.suffix.lower(), "application/octet-stream")
-        with self._request("written", name):
-            _client(self).put(name, path, attributes={"Content-Type": kind}, mode=mode)
+        client = _client(self)
+        self._request("written", name, lambda: client.put(name, path, attributes={"Content-Type": kind}, mode=mode))
 
     def _key(self, name: str) -> str:
         return "/".join(part for part in (self.prefix, name) if part)
@@ -232,13 +244,12 @@ class Bucket:
     def _server(self) -> str:
         return self.endpoint or {"s3": "Amazon S3", "gs": "Google Cloud Storage", "az": "Azure"}[self.scheme]
 
-    @contextmanager
-    def _request(self, what: str, name: str) -> Iterator[None]:
-        """Turn errors of the client into a :class:`StoreError`, but for unmet conditions and errors of local files."""
+    def _request(self, what: str, name: str, call: Callable[[], T]) -> T:
+        """Make a call of the client; its errors become a :class:`StoreError`, but for unmet conditions."""
         from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
         try:
-            yield
+            return _interruptible(call)
         except (AlreadyExistsError, PreconditionError):
             raise
         except (BaseError, OSError, ValueError) as error:
@@ -255,6 +266,22 @@ class Bucket:
                 hint=f"Check the address and the {_VARIABLES[self.scheme]}_… variables of the environment.",
                 code=ErrorCode.STORE_BUCKET,
             ) from None
+
+
+def _interruptible(call: Callable[[], T]) -> T:
+    """Make a call that Ctrl-C ends: the client's own calls look at no signals before they are done."""
+    if threading.current_thread() is not threading.main_thread():
+        return call()
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(call())
+        except BaseException as error:  # raised again where it is waited for
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="leadline-bucket", daemon=True).start()
+    return done.result()
 
 
 @cache

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -204,3 +206,24 @@ def test_a_download_that_breaks_off_is_resumed(server: ObjectServer, tmp_path: P
     assert Bucket.at(server.url).get("file", tmp_path / "file") is not None
     assert (tmp_path / "file").read_bytes() == body
     assert (server.cut_off, len(server.log)) == (0, 3)
+
+
+WAITING = """
+import os, signal, sys, threading, time
+from leadline.tasks.store.object_storage import Bucket
+
+bucket = Bucket.at(sys.argv[1])
+threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+bucket.version("file")
+"""
+
+
+def test_a_silent_server_does_not_hold_up_an_interrupt(s3: S3) -> None:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        url = f"s3://{s3.bucket}/store?endpoint_override=http://127.0.0.1:{listening.getsockname()[1]}"
+        done = subprocess.run(
+            [sys.executable, "-c", WAITING, url], check=False, timeout=15, capture_output=True, text=True
+        )
+    assert "KeyboardInterrupt" in done.stderr
