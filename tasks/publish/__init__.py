@@ -1,4 +1,4 @@
-"""Publishing: what a run found, as a report for people and as files for programs. See ``docs/results.md``."""
+"""Publishing: the results of a run as a report for people and as files for programs. See ``docs/results.md``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OURS: Final = re.compile(r"[0-9A-Za-z_-]{1,80}_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Where the results are.
+    """The place of the results.
 
     Attributes:
         report: The page.

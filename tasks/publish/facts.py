@@ -29,13 +29,24 @@ _NAMESPACE: Final = uuid.UUID("6b5a4c50-1f0e-5d0c-9a43-6c6561646c69")
 
 
 def folder_name(run_id: str, evaluator: str) -> str:
-    """Return the name of an evaluator's folder: the same whenever the same run is published again."""
+    """Return the name of an evaluator's folder: the same whenever the same run is published again.
+
+    Args:
+        run_id: The run.
+        evaluator: The evaluator's id.
+    """
     safe = re.sub(r"[^0-9A-Za-z_-]", "_", evaluator)[:80]
     return f"{safe}_{uuid.uuid5(_NAMESPACE, f'{run_id}/{evaluator}')}"
 
 
 def collect(connection: DuckDBPyConnection, run_id: str, record: Mapping[str, Any]) -> Facts:
-    """Read everything but single rows, and leave the views ``run_models`` and ``run_rows`` on the connection."""
+    """Read everything but single rows, and leave the views ``run_models`` and ``run_rows`` on the connection.
+
+    Args:
+        connection: The run's database, with the dataset's views.
+        run_id: The run.
+        record: Its record (``run.json``).
+    """
     connection.execute(sql("publish/run_models"))
     connection.execute(sql("publish/run_rows"))
     problems = tuple(_finding(line) for line in _fetch(connection, "problems"))

@@ -1,4 +1,4 @@
-"""How numbers read: short, and never more exact than they are."""
+"""Formats of numbers for people: short, and never more exact than they are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ RANGE: Final = " \N{EN DASH} "
 
 
 def figure(value: float | None, share: bool = False) -> str:
-    """Return a score: three decimals, a share as a percentage, an absent one as a dash."""
+    """Return a score: three decimals, a share as a percentage, an absent one as a dash.
+
+    Args:
+        value: The score.
+        share: Show it as a percentage.
+    """
     if value is None:
         return ABSENT
     if math.isinf(value):
@@ -30,7 +35,12 @@ def figure(value: float | None, share: bool = False) -> str:
 
 
 def bound(value: float | None, share: bool = False) -> str:
-    """Return a threshold as it was given, without the zeros that a measured value carries."""
+    """Return a threshold as it was given, without the zeros that a measured value carries.
+
+    Args:
+        value: The threshold.
+        share: Show it as a percentage.
+    """
     if value is None or math.isinf(value):
         return figure(value)
     return f"{value * 100:.6g} %" if share else f"{value:.6g}"

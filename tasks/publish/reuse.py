@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 INDEX: Final = "rows_files.json"
 MOST_RUNS: Final = 20
-"""How many of the latest runs are looked at."""
+"""The number of latest runs that are searched for copies."""
 _BLOCK: Final = 1 << 20
 
 
@@ -104,8 +104,8 @@ class RowsFiles:
         if set(digests) != set(names):
             return {}
         with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1)) as pool:
-            whole = all(pool.map(lambda name: _copy(source / name, folder / name, digests[name]), names))
-        return digests if whole else {}
+            intact = all(pool.map(lambda name: _copy(source / name, folder / name, digests[name]), names))
+        return digests if intact else {}
 
 
 def rows_files(connection: DuckDBPyConnection, run: Run, dataset: str | None) -> RowsFiles:
@@ -144,7 +144,7 @@ def _earlier(run: Run) -> Iterator[tuple[str, tuple[Path, Mapping[str, str]]]]:
 
 
 def _read(path: Path, expected: str | None) -> bytes | None:
-    """Return what a file holds if it is whole."""
+    """Return the content of a file if it has the expected digest."""
     try:
         content = path.read_bytes() if expected else None
     except OSError:
@@ -153,14 +153,14 @@ def _read(path: Path, expected: str | None) -> bytes | None:
 
 
 def _copy(source: Path, target: Path, expected: str) -> bool:
-    """Copy a file and return whether it is whole."""
+    """Copy a file and return whether it has the expected digest."""
     found = hashlib.sha256()
     try:
         with source.open("rb") as file, target.open("wb") as copy:
             while block := file.read(_BLOCK):
                 found.update(block)
                 copy.write(block)
-    except OSError:  # if the fault is the target's, making the file anew says so
+    except OSError:  # if the target cannot be written, writing the file anew raises the error
         return False
     return found.hexdigest() == expected
 

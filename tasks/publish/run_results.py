@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunResults:
-    """What a run found.
+    """The results of a run.
 
     Attributes:
         connection: The run's database, with the views ``run_models`` and ``run_rows``.
@@ -46,7 +46,7 @@ class RunResults:
 
 
 def read_results(connection: DuckDBPyConnection, run: Run, record: Mapping[str, Any]) -> RunResults:
-    """Read what a run found.
+    """Read the results of a run.
 
     Args:
         connection: The run's database, with all tables filled and the dataset's views.

@@ -1,4 +1,4 @@
-"""What a run's judge calls came to, evaluator by evaluator, as a person reads it."""
+"""The judge calls of a run and their cost, by evaluator, for people."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Spending:
         failed: Calls that ended without one.
         lost: Calls whose process was gone before the reply was on record; they may have been paid for.
         retries: Attempts beyond the first one of a call.
-        input_tokens: Tokens sent, as far as the provider said; ``None`` where it said nothing.
+        input_tokens: Tokens sent, as far as the provider counted them; ``None`` where it gave no counts.
         output_tokens: Tokens received.
         price: What they cost, with what is not known of it; never "$0" for an unknown price.
     """
@@ -38,7 +38,7 @@ class Spending:
 
 
 def spending(record: Mapping[str, Any]) -> list[Spending]:
-    """Return what a run's record (``judge_calls``) says, an evaluator a line and then the sum; empty without calls."""
+    """Return the calls in a run's record (``judge_calls``), by evaluator and then the sum; empty without calls."""
     counted = record.get("judge_calls") or {}
     parts = counted.get("by_evaluator") or []
     return [_line(part) for part in (*parts, counted)] if parts else []
@@ -50,7 +50,13 @@ def made_again(record: Mapping[str, Any]) -> int:
 
 
 def price(cost_usd: float, answered: int, unknown: int) -> str:
-    """Return what calls cost, where the price of some or all of them may be unknown."""
+    """Return the cost of calls, where the price of some or all of them may be unknown.
+
+    Args:
+        cost_usd: The sum of the known prices.
+        answered: Calls with a reply.
+        unknown: Those of them without a known price.
+    """
     if not answered:
         return ABSENT
     if unknown >= answered:
@@ -59,7 +65,7 @@ def price(cost_usd: float, answered: int, unknown: int) -> str:
 
 
 def _line(part: Mapping[str, Any]) -> Spending:
-    said = bool(part["input_tokens"] or part["output_tokens"])
+    counted = bool(part["input_tokens"] or part["output_tokens"])
     return Spending(
         evaluator=part.get("evaluator", ""),
         asked=part["asked"],
@@ -67,7 +73,7 @@ def _line(part: Mapping[str, Any]) -> Spending:
         failed=part["failed"],
         lost=part["lost"],
         retries=part["repeated_attempts"],
-        input_tokens=part["input_tokens"] if said else None,
-        output_tokens=part["output_tokens"] if said else None,
+        input_tokens=part["input_tokens"] if counted else None,
+        output_tokens=part["output_tokens"] if counted else None,
         price=price(part["cost_usd"], part["answered"], part["unknown_price"]),
     )

@@ -18,7 +18,12 @@ _MARKDOWN: Final = re.compile(r"([\\`*{}\[\]<>#|~&!]|(?<![0-9A-Za-z])_|_(?![0-9A
 
 
 def markdown(value: object, limit: int = 2000) -> str:
-    """Return text that Markdown shows as it is, on one line, cut to ``limit`` characters."""
+    """Return text that Markdown shows as it is, on one line.
+
+    Args:
+        value: The text.
+        limit: The characters after which it is cut.
+    """
     text = str(value)
     if len(text) > limit:
         text = f"{text[:limit]}… ({len(text) - limit:,} more characters)"

@@ -48,12 +48,12 @@ class MetricView:
 
     @property
     def unreachable(self) -> bool:
-        """Whether the threshold lies outside of what the metric can reach."""
+        """True if the threshold lies outside of the metric's range."""
         return self.threshold is not None and not self.low <= self.threshold <= self.high
 
     @property
     def idle(self) -> bool:
-        """Whether every value satisfies the threshold, so that it separates nothing."""
+        """True if every value of the range satisfies the threshold."""
         if self.threshold is None:
             return False
         return self.threshold <= self.low if self.higher_is_better else self.threshold >= self.high
@@ -90,7 +90,7 @@ class EvaluatorView:
         return self.name.removesuffix(" Evaluator") or self.name
 
     def label(self, metric: MetricView) -> str:
-        """Return a name that says evaluator and metric, without repeating itself."""
+        """Return a name of evaluator and metric without repetition."""
         if metric.name.casefold() in self.short.casefold() or (metric.primary and metric.share):
             return self.short
         return metric.name if self.short.casefold() in metric.name.casefold() else f"{self.short}: {metric.name}"
@@ -102,7 +102,7 @@ class EvaluatorView:
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether the rows may be written into its results."""
+        """True if the rows may be written into its results."""
         return self.params.get("save_llm_result") is not False
 
 
@@ -159,7 +159,7 @@ class PublishedFinding:
 
 @dataclass(frozen=True, slots=True)
 class FlipRate:
-    """How often a metric flipped under one kind of perturbation; ``perturbation`` is ``""`` for all together."""
+    """The flips of a metric under one kind of perturbation; ``perturbation`` is ``""`` for all together."""
 
     metric_id: int
     model_id: int
@@ -202,7 +202,7 @@ class Unmeasured:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything that a report says, apart from single rows.
+    """The content of a report, apart from single rows.
 
     Attributes:
         run_id: Id of the run.
@@ -248,7 +248,7 @@ class Facts:
 
     @property
     def gate_counted(self) -> str:
-        """What the gate counted, in a few words, or ``""`` where that is not on record."""
+        """The problems that the gate counted, in a few words, or ``""`` where that is not on record."""
         return what_counts(self.record)
 
     @property

@@ -2,8 +2,8 @@
 
 A row passes when no judge that counts for it fails it. The judges count in the order of Agent Evaluation's
 documentation ("How root causes are determined"), which depends on whether the row has a ground truth; the first that
-fails is the root cause. What could not be judged is never held against a row: without a failure it leaves the row
-without a verdict.
+fails is the root cause. A judge without a rating fails no row; a row without a failure then has
+no verdict.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def _root_cause(judges: Sequence[JudgeColumns]) -> str:
 
 
 def _rationale(judges: Sequence[JudgeColumns]) -> str:
-    def says(judge: JudgeColumns) -> str:
+    def sentence(judge: JudgeColumns) -> str:
         improve = "retrieval" if judge.name in RETRIEVAL or judge.kind == "chunks" else "generation"
         return f"concat_ws(' ', {_text(f'Improve {improve}: {judge.name} fails.')}, {judge.reason})"
 
-    return _first_failing(judges, says)
+    return _first_failing(judges, sentence)
 
 
 def _first_failing(judges: Sequence[JudgeColumns], then: Callable[[JudgeColumns], str]) -> str:

@@ -34,19 +34,19 @@ class JudgeColumns:
 
     @property
     def name(self) -> str:
-        """What the judge is called."""
+        """The name of the judge."""
         return self.prefix.rpartition("/")[2]
 
     @property
     def fails(self) -> str:
-        """An expression over the rows' table: whether it fails a row, NULL where it said nothing."""
+        """An SQL condition on the rows' table: the judge fails the row; NULL where it gave no rating."""
         if self.kind == "chunks":
             return f"{quoted(f'{self.prefix}/precision')} = 0"  # one relevant chunk will do
         return f"{quoted(f'{self.prefix}/rating')} = 'no'"
 
     @property
     def lacks(self) -> str:
-        """An expression over the rows' table: whether it was to judge a row and could not."""
+        """An SQL condition on the rows' table: the judge could not rate the row."""
         if self.kind == "chunks":
             column = quoted(f"{self.prefix}/error_messages")
             return f"{quoted(f'{self.prefix}/precision')} IS NULL AND {column} IS NOT NULL"
@@ -54,14 +54,14 @@ class JudgeColumns:
 
     @property
     def reason(self) -> str:
-        """An expression over the rows' table: why it rated a row so."""
+        """An SQL expression over the rows' table: the reason of the rating."""
         if self.kind == "chunks":
             return "'None of the chunks is rated yes.'"
         return quoted(f"{self.prefix}/rationale")
 
     @property
     def table(self) -> str:
-        """Name of the table with what the judge said."""
+        """The name of the table with the judge's ratings."""
         return f"judged_{self.evaluator_id}"
 
     def of_rows(self, *, lists_as_json: bool) -> Iterator[str]:

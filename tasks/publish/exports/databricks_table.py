@@ -1,7 +1,7 @@
 """A run's scores in the columns of Databricks' agent evaluation: a table of rows, and one of metrics per model.
 
-The rows carry what the judges said (``response/llm_judged/<judge>/rating``, ``/rationale``, ``/error_message``, and per
-chunk ``retrieval/llm_judged/<judge>/ratings`` and so on) and the verdict over all of them, beside what was evaluated,
+The rows carry the ratings (``response/llm_judged/<judge>/rating``, ``/rationale``, ``/error_message``, and per chunk
+``retrieval/llm_judged/<judge>/ratings`` and so on) and the verdict over all of them, beside what was evaluated,
 so that they are an evaluation set again. The metrics carry the shares and means (``/rating/percentage``,
 ``/precision/average``). Only judges that ran have columns.
 """
@@ -108,7 +108,13 @@ def judges_of(connection: DuckDBPyConnection) -> list[JudgeColumns]:
 
 
 def make_tables(connection: DuckDBPyConnection, judges: Sequence[JudgeColumns], *, lists_as_json: bool = False) -> None:
-    """Create the temporary tables ``eval_results`` and ``eval_metrics``."""
+    """Create the temporary tables ``eval_results`` and ``eval_metrics``.
+
+    Args:
+        connection: The run's database.
+        judges: The judges that ran.
+        lists_as_json: Write lists as JSON text, for files without lists.
+    """
     for judge in judges:
         connection.execute(
             sql(f"databricks/{judge.kind}").format(

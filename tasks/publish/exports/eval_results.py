@@ -25,7 +25,12 @@ formats; where they take more, the files name the rows and leave their texts in 
 
 
 def fits_texts(connection: DuckDBPyConnection, facts: Facts) -> bool:
-    """Return whether every evaluator's files can repeat the texts of the rows."""
+    """Return whether every evaluator's files can repeat the texts of the rows.
+
+    Args:
+        connection: The run's database.
+        facts: The run.
+    """
     ((size,),) = connection.execute(sql("publish/text_size")).fetchall()
     return int(size) * max(1, sum(evaluator.keeps_rows for evaluator in facts.evaluators)) <= TEXT_BUDGET
 

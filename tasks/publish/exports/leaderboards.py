@@ -43,7 +43,12 @@ def kind(evaluator: EvaluatorView) -> str:
 
 
 def standings(facts: Facts, evaluator: EvaluatorView) -> list[Standing]:
-    """Return the models, best first by the primary metric; models without a value come last, ties share a rank."""
+    """Return the models, best first by the primary metric; models without a value come last, ties share a rank.
+
+    Args:
+        facts: The run.
+        evaluator: The evaluator.
+    """
     primary = evaluator.primary
     if primary is None:
         return []
@@ -68,7 +73,14 @@ def standings(facts: Facts, evaluator: EvaluatorView) -> list[Standing]:
 def write_leaderboards(
     facts: Facts, evaluator: EvaluatorView, folder: Path, hardest: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Write the leaderboard's JSON, index and Markdown files."""
+    """Write the leaderboard's JSON, index and Markdown files.
+
+    Args:
+        facts: The run.
+        evaluator: The evaluator.
+        folder: The evaluator's folder.
+        hardest: The cases that most models failed.
+    """
     explanation = kind(evaluator)
     index = tree_layout.explanation(folder, explanation, tree_layout.JSON)
     files = {"ALL_METRICS": "leaderboard_0.json"}
@@ -92,7 +104,12 @@ def write_leaderboards(
 
 
 def hardest_cases(connection: DuckDBPyConnection, evaluator: EvaluatorView) -> list[dict[str, Any]]:
-    """Return the cases that most models failed by the primary metric, hardest first."""
+    """Return the cases that most models failed by the primary metric, hardest first.
+
+    Args:
+        connection: The run's database.
+        evaluator: The evaluator.
+    """
     primary = evaluator.primary
     if primary is None or primary.threshold is None or primary.dataset_level:
         return []

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leadline.evaluators.core import jsonio
+from leadline.evaluators.core.details import Details
 from leadline.evaluators.core.text import count, visible
 from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.exports import tree_layout
-from leadline.tasks.publish.exports.details_files import write_details
 from leadline.tasks.publish.exports.eval_results import KIND, fits_texts, write_eval_results
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
 from leadline.tasks.publish.exports.leaderboards import hardest_cases, kind, standings, write_leaderboards
 from leadline.tasks.publish.exports.tree_layout import descriptor, finding
+from leadline.tasks.publish.facts import read_details
 from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.templating import render
 from leadline.tasks.publish.views import EvaluatorView, Facts, PublishedFinding
@@ -41,14 +44,14 @@ class ResultsTree(Exporter):
 
 
 def _write_evaluator(results: RunResults, evaluator: EvaluatorView, folder: Path, *, texts: bool) -> None:
-    """Write all files of one evaluator; ``texts`` says whether the rows' files repeat questions, answers, contexts."""
+    """Write all files of one evaluator; with ``texts`` the rows' files repeat questions, answers and contexts."""
     connection, facts = results.connection, results.facts
     folder.mkdir(parents=True)
     if evaluator.keeps_rows:
         write_eval_results(results, evaluator, folder, texts=texts)
     hardest = hardest_cases(connection, evaluator)
     write_leaderboards(facts, evaluator, folder, hardest)
-    write_details(connection, facts, evaluator, folder)
+    _write_details(connection, facts, evaluator, folder)
     problems = [problem for problem in facts.problems if _concerns(problem, evaluator)]
     insights = [insight for insight in facts.insights if _concerns(insight, evaluator)]
     for name, found in (("problems", problems), ("insights", insights)):
@@ -70,6 +73,30 @@ def _write_evaluator(results: RunResults, evaluator: EvaluatorView, folder: Path
     _write_log(connection, facts, evaluator, folder)
     _write_archive(folder)
     jsonio.write(folder / "result_descriptor.json", _result(facts, evaluator, folder, len(problems), len(insights)))
+
+
+def _write_details(connection: DuckDBPyConnection, facts: Facts, evaluator: EvaluatorView, folder: Path) -> None:
+    """Write an evaluator's details as JSON, and its values by label as CSV; nothing where there are none."""
+    found = read_details(connection, evaluator.id)
+    if not found:
+        return
+    models = {model.id: model.key for model in facts.models}
+    by_model = {models[model_id]: details for model_id, details in found.items() if model_id in models}
+    mimes = (tree_layout.JSON, tree_layout.CSV)
+    path, table = (tree_layout.explanation(folder, "global-details", mime) for mime in mimes)
+    jsonio.write(path, {"evaluator": evaluator.key, "models": by_model})
+    lines = list(_flat(by_model))
+    names = list(dict.fromkeys(name for line in lines for name in line))
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, names, restval="")
+        writer.writeheader()
+        writer.writerows(lines)
+
+
+def _flat(by_model: Mapping[str, Details]) -> Iterator[dict[str, Any]]:
+    for model, details in by_model.items():
+        for line in details.get("labels", ()):
+            yield {"model": model, "label_key": line["key"], "label": line["value"], **line["values"]}
 
 
 def _write_log(connection: DuckDBPyConnection, facts: Facts, evaluator: EvaluatorView, folder: Path) -> None:
@@ -114,7 +141,7 @@ def _write_archive(folder: Path) -> None:
 
 
 def _concerns(item: PublishedFinding, evaluator: EvaluatorView) -> bool:
-    """Whether a finding is this evaluator's, alone or together with others (then ``attrs`` names them)."""
+    """Return whether a finding is this evaluator's, alone or with others (then ``attrs`` names them)."""
     shared = item.attrs.get("evaluator_ids")
     return item.evaluator_id == evaluator.id or (isinstance(shared, list) and evaluator.key in shared)
 

@@ -21,7 +21,7 @@ HTML: Final = "text/html"
 ZIP: Final = "application/zip"
 
 OPEN_END: Final = 1234567.0
-"""What readers of this layout take for an infinite end of a range."""
+"""The number that stands for an infinite end of a range in this layout."""
 
 _EXTENSIONS: Final = {
     JSON: "json",
@@ -71,7 +71,7 @@ def metric_meta(metric: MetricView) -> dict[str, Any]:
 
 
 def descriptor(evaluator: EvaluatorView) -> dict[str, Any]:
-    """Return what an evaluator is and how it ran."""
+    """Return the description of an evaluator, with its configuration and metrics."""
     return {
         "id": evaluator.key,
         "name": evaluator.name,
@@ -87,7 +87,13 @@ def descriptor(evaluator: EvaluatorView) -> dict[str, Any]:
 
 
 def finding(facts: Facts, item: PublishedFinding, explanation: str = "") -> dict[str, Any]:
-    """Return a problem or an insight as the files of the tree hold it."""
+    """Return a problem or an insight as the files of the tree have it.
+
+    Args:
+        facts: The run.
+        item: The problem or insight.
+        explanation: The kind of explanation that it belongs to.
+    """
     evaluator, metric, model = (
         facts.evaluator(item.evaluator_id),
         facts.metric(item.metric_id),

@@ -1,4 +1,4 @@
-"""Examples of data items, drawn on a blank canvas of the item's size: the report holds no image of anyone's."""
+"""Examples of data items, drawn on a blank canvas of the item's size: the report contains no images."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Canvas:
         height: Its height.
         expected: Shapes of the ground truth.
         predicted: Shapes of the predictions.
-        said_expected: Labels of ground truth without a geometry.
-        said_predicted: Labels of predictions without a geometry.
+        labels_expected: Labels of ground truth without a geometry.
+        labels_predicted: Labels of predictions without a geometry.
     """
 
     kind: str
@@ -65,8 +65,8 @@ class Canvas:
     height: float
     expected: Sequence[Shape]
     predicted: Sequence[Shape]
-    said_expected: Sequence[str]
-    said_predicted: Sequence[str]
+    labels_expected: Sequence[str]
+    labels_predicted: Sequence[str]
 
 
 def canvas(example: Example) -> Canvas:
@@ -85,8 +85,8 @@ def canvas(example: Example) -> Canvas:
         height=round(height * scale, 1),
         expected=[_shape(one, scale) for one in drawn[0]],
         predicted=[_shape(one, scale) for one in drawn[1]],
-        said_expected=[_label(one) for one in sides[0] if not geometry(one)],
-        said_predicted=[_label(one) for one in sides[1] if not geometry(one)],
+        labels_expected=[_label(one) for one in sides[0] if not geometry(one)],
+        labels_predicted=[_label(one) for one in sides[1] if not geometry(one)],
     )
 
 
@@ -95,17 +95,17 @@ def _annotations(listed: Sequence[Annotation | int] | None) -> list[Annotation]:
 
 
 def _label(annotation: Annotation) -> str:
-    said = []
+    texts = []
     for label in annotation["labels"]:
         score = label.get("score")
-        said.append(label["value"] if score is None else f"{label['value']} {score:.2f}")
-    return ", ".join(said)
+        texts.append(label["value"] if score is None else f"{label['value']} {score:.2f}")
+    return ", ".join(texts)
 
 
-def _size(said: Sequence[float] | None, annotations: Iterable[Annotation]) -> tuple[float, float]:
-    """Return width and height of the item: what the dataset says, else what holds all its annotations."""
-    if said:
-        return float(said[0]), float(said[1])
+def _size(given: Sequence[float] | None, annotations: Iterable[Annotation]) -> tuple[float, float]:
+    """Return width and height of the item: those in the dataset, else the extent of its annotations."""
+    if given:
+        return float(given[0]), float(given[1])
     right = bottom = 0.0
     for annotation in annotations:
         if "raster" in annotation:

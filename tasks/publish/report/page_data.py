@@ -25,7 +25,7 @@ MAX_PACKED: Final = 18_000_000
 MOST_NAMED: Final = 40
 """Labels that stand for the annotations of a data item."""
 FILE: Final = "page_cases.json"
-"""Where a run keeps what its page holds of single cases, for a later run that found the same."""
+"""The file of a run with the packed cases of its page; a later run with the same results copies it."""
 MAX_CASES: Final = 20_000
 MAX_FLIPS: Final = 2_000
 MAX_PROBLEMS: Final = 2_000
@@ -34,7 +34,7 @@ MAX_ROWS_OF_PROBLEM: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class PageData:
-    """What the page holds of single cases.
+    """The single cases in the page.
 
     Attributes:
         packed: JSON, compressed with gzip, as base64.
@@ -52,7 +52,13 @@ class PageData:
 
 
 def kept_page_data(connection: DuckDBPyConnection, facts: Facts, kept: RowsFiles) -> PageData:
-    """Do as :func:`page_data`, or take what an earlier run packed from the same."""
+    """Return the packed cases, copied from an earlier run with the same results where there is one.
+
+    Args:
+        connection: The run's database.
+        facts: The run.
+        kept: The files of rows of earlier runs.
+    """
     parts = {
         "inputs": kept.inputs,
         "models": [(model.id, model.key, model.label) for model in facts.models],
@@ -215,12 +221,12 @@ def _short(value: float) -> float:
 def _trials(
     connection: DuckDBPyConnection, metrics: dict[int, int], at: dict[int, int]
 ) -> dict[int, dict[int, list[Any]]]:
-    """Return per row and metric what each trial said, where there were several."""
+    """Return the score of each trial by row and metric, where there were several."""
     found: dict[int, dict[int, list[Any]]] = {}
     for metric, row_id, values in connection.execute(sql("publish/page_trials")).fetchall():
         if metric in metrics and row_id in at:
-            said = [None if value is None else number(_short(value)) for value in values]
-            found.setdefault(at[row_id], {})[metrics[metric]] = said
+            scores = [None if value is None else number(_short(value)) for value in values]
+            found.setdefault(at[row_id], {})[metrics[metric]] = scores
     return found
 
 
@@ -294,9 +300,9 @@ def _problem(
         "description": item.description,
         "actions": item.actions,
         "n": len(item.row_ids),
-        "rows": _held(item.row_ids, at),
+        "rows": _in_page(item.row_ids, at),
     }
 
 
-def _held(row_ids: Sequence[int], at: dict[int, int]) -> list[int]:
+def _in_page(row_ids: Sequence[int], at: dict[int, int]) -> list[int]:
     return [row_id for row_id in row_ids if row_id in at][:MAX_ROWS_OF_PROBLEM]

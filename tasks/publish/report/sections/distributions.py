@@ -27,7 +27,7 @@ class Distributions(Section):
 
     def context(self, results: RunResults) -> Mapping[str, Any] | None:
         """Return the histograms by metric; without any, the section is left out."""
-        found = distributions(results.connection, results.facts)
+        found = _distributions(results.connection, results.facts)
         return {"distributions": found} if found else None
 
 
@@ -54,7 +54,7 @@ class Distribution:
     models: tuple[Histogram, ...]
 
 
-def distributions(connection: DuckDBPyConnection, facts: Facts) -> dict[int, Distribution]:
+def _distributions(connection: DuckDBPyConnection, facts: Facts) -> dict[int, Distribution]:
     """Return the distribution of each metric that has one."""
     counts: dict[int, dict[int, list[int]]] = {}
     axes: dict[int, tuple[float, float]] = {}

@@ -12,7 +12,7 @@ from leadline.tasks.publish.views import Facts
 
 @register_section
 class FlipPairs(Section):
-    """How often an answer changes sides of the threshold when its question is perturbed."""
+    """Rates and pairs of answers that change sides of the threshold when their question is perturbed."""
 
     name = "flips"
     title = "Flips"

@@ -16,7 +16,7 @@ from leadline.tasks.publish.views import EvaluatorView, Facts
 
 @register_section
 class Instrument(Section):
-    """What measured, and what it could not measure."""
+    """Models, judge calls, trials and parameters behind the scores, and the rows without a score."""
 
     name = "instrument"
     title = "Instrument"

@@ -37,13 +37,13 @@ class LabelDetails(Section):
 
     def context(self, results: RunResults) -> Mapping[str, Any] | None:
         """Return the drawings by evaluator and model; without any, the section is left out."""
-        found = page_details(results.connection, results.facts)
+        found = _page_details(results.connection, results.facts)
         return {"details": found} if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class Square:
-    """One field of a confusion matrix: its count, how dark it is (0 to 4), and what it says in words."""
+    """One field of a confusion matrix: its count, how dark it is (0 to 4), and its title."""
 
     count: float
     depth: int
@@ -88,7 +88,7 @@ class ModelDetails:
     notes: Sequence[str]
 
 
-def page_details(connection: DuckDBPyConnection, facts: Facts) -> list[tuple[EvaluatorView, list[ModelDetails]]]:
+def _page_details(connection: DuckDBPyConnection, facts: Facts) -> list[tuple[EvaluatorView, list[ModelDetails]]]:
     """Return what the page draws, by evaluator; evaluators without details are left out."""
     out = []
     for evaluator in facts.evaluators:

@@ -54,7 +54,12 @@ class HeatCell:
 
 
 def heat_row(facts: Facts, metric: MetricView) -> list[HeatCell]:
-    """Return the cells of one metric, in the order of the models; the best value is marked when models differ."""
+    """Return the cells of one metric, in the order of the models; the best value is marked when models differ.
+
+    Args:
+        facts: The run.
+        metric: The metric.
+    """
     found = [facts.aggregates.get((metric.id, model.id)) for model in facts.models]
     values = [item.value for item in found if item is not None and item.value is not None]
     best = (max(values) if metric.higher_is_better else min(values)) if len(set(values)) > 1 else None
@@ -129,9 +134,9 @@ def _title(metric: MetricView, model: ModelView, item: Aggregate, interval: str)
     if interval:
         lines.append(f"95 % interval {interval}{f' ({item.ci_method})' if item.ci_method else ''}")
     if item.threshold is not None:
-        says = {"pass": "satisfied", "fail": "not satisfied", "inconclusive": "cannot be told", None: ""}[item.verdict]
+        words = {"pass": "satisfied", "fail": "not satisfied", "inconclusive": "cannot be told", None: ""}[item.verdict]
         sign = "at least" if metric.higher_is_better else "at most"
-        lines.append(f"threshold {sign} {bound(item.threshold, metric.share)}: {says}")
+        lines.append(f"threshold {sign} {bound(item.threshold, metric.share)}: {words}")
     if item.n_pass is not None and item.n_scored and not metric.dataset_level:
         lines.append(f"{item.n_pass} of {count(item.n_scored, 'row')} {nouns(item.n_pass, 'satisfies', 'satisfy')} it")
     if item.n_unscored:

@@ -65,7 +65,7 @@ def test_an_item_of_unknown_size_is_as_large_as_what_is_in_it():
 
 def test_labels_without_a_geometry_are_said_and_not_drawn():
     drawn = canvas({"kind": "no_predictions", "expected": [labelled()], "predicted": [], "size": (10, 10)})
-    assert (drawn.width, drawn.said_expected, drawn.said_predicted) == (0, ["cat 0.50"], [])
+    assert (drawn.width, drawn.labels_expected, drawn.labels_predicted) == (0, ["cat 0.50"], [])
 
 
 def test_a_mask_is_drawn_as_its_pixels():
