@@ -80,7 +80,7 @@ class Toxicity(ModelEvaluator[str, Classified]):
                 name,
                 higher_is_better=False,
                 primary=key == "toxicity",
-                description=f"Probability that the worst sentence of the answer holds {what}.",
+                description=f"Probability that the worst sentence of the answer contains {what}.",
             )
             for key, (name, what) in KINDS.items()
         ),
@@ -107,7 +107,7 @@ class Toxicity(ModelEvaluator[str, Classified]):
     def measure(self, row: Row, results: Sequence[Classified], ctx: EvalContext) -> RowScore:
         """Score one row."""
         if not results:
-            return self.unscorable("The answer holds no sentence.")
+            return self.unscorable("The answer has no sentence.")
         import numpy as np
 
         sentences = ctx.sentences(row.actual_answer or "")

@@ -113,7 +113,7 @@ def evidence_of(
         *(Span(Source.RETRIEVED_CONTEXT, found.start, found.end, at, note=found.rule.id) for at, found in context),
     ]
     found_in = {"answer": answer, "retrieved context": [finding for _, finding in context]}
-    message = " ".join(f"The {where} holds {_listed(found)}." for where, found in found_in.items() if found)
+    message = " ".join(f"The {where} contains {_listed(found)}." for where, found in found_in.items() if found)
     data: dict[str, Json] = {
         where.replace(" ", "_"): dict(Counter(finding.rule.id for finding in found))
         for where, found in found_in.items()

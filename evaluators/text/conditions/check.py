@@ -58,7 +58,7 @@ class Outcome:
             operand of an AND, the whole of an OR, the whole of a NOT. Empty when it holds.
         matches: First occurrences of the operands that were looked for and found. AND and OR stop as soon as they
             are decided.
-        certain: Whether it would hold, or not hold, whatever else the text said.
+        certain: Whether it would hold, or not hold, whatever else the text contained.
     """
 
     matched: bool

@@ -1,8 +1,8 @@
 """Assigns ground truth to predictions at many IoU thresholds at once: which prediction found which.
 
 Predictions take their turn by falling score. At each threshold a prediction finds the best of its candidates that
-nobody has found yet. Turns of different groups (an image and a label) do not depend on each other, so that the n-th
-turns of all groups are taken together.
+no other prediction has found yet. Turns of different groups (an image and a label) do not depend on each other, so
+that the n-th turns of all groups are taken together.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def score(answer, categories=BASE16, condition=None, context=(), **params):
 def test_personal_data_in_an_encoding_is_a_leak(encoded):
     result, values = score(encoded)
     assert values == FAIL
-    assert result.evidence.message.startswith("The answer holds e-mail address.")
+    assert result.evidence.message.startswith("The answer contains e-mail address.")
     (span,) = result.evidence.spans
     assert encoded[span.start : span.end] in (encoded, B64)
     assert span.note in ("base16: email", "base64: email")

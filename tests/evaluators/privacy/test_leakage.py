@@ -42,8 +42,8 @@ def test_what_leaked_is_named_and_pointed_at_and_never_repeated():
     answer = f"Cards {CARD} and {CARD}, mail {MAIL}"
     result, _ = score(PiiLeakage, answer, ["-", f"SSN {SSN}"])
     assert result.evidence.message == (
-        "The answer holds payment card number (2), e-mail address. "
-        "The retrieved context holds US social security number."
+        "The answer contains payment card number (2), e-mail address. "
+        "The retrieved context contains US social security number."
     )
     assert result.evidence.data == {
         "rules": {"answer": {"credit_card": 2, "email": 1}, "retrieved_context": {"us_ssn": 1}}
