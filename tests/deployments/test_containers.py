@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +121,33 @@ def test_images_hold_the_whole_package_and_its_extras(name: str) -> None:
     assert set(extras.split(",")) <= set(
         re.findall(r"^(\w+) = \[", (root / "pyproject.toml").read_text(), re.MULTILINE)
     )
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "Dockerfile.cuda"])
+def test_what_an_image_copies_builds_a_wheel_with_all_rooms(name: str, tmp_path: Path) -> None:
+    source, root = tmp_path / "src", FOLDER.parent
+    source.mkdir()
+    for line in re.findall(r"^COPY (?!--from)(.+)$", (FOLDER / name).read_text(), re.MULTILINE):
+        *words, target = line.split()
+        for word in words:
+            place = source / target / (Path(word).name if target == "./" else "")
+            if (root / word).is_dir():
+                shutil.copytree(root / word, place, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(root / word, place)
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
+    subprocess.run(command, cwd=source, check=True, capture_output=True, timeout=120)
+    [wheel] = (tmp_path / "dist").glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    rooms = {"evaluators", "tasks", "flows", "deployments"}
+    assert rooms <= {entry.split("/")[1] for entry in names if entry.startswith("leadline/")}
+    assert {entry.split("/")[0] for entry in names} == {"leadline", "leadline-0.1.0.dist-info"}
+    assert {"leadline/flows/cli/main.py", "leadline/deployments/prefect.yaml"} <= set(names)
+    assert any(entry.endswith("/LICENSE") for entry in names)
+
+
+def test_the_context_of_images_holds_what_they_copy() -> None:
+    allowed = {line[1:] for line in (FOLDER.parent / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    for name in ("Dockerfile", "Dockerfile.cuda"):
+        copies = re.findall(r"^COPY (?!--from)(.+) \S+$", (FOLDER / name).read_text(), re.MULTILINE)
+        assert {word for line in copies for word in line.split()} == allowed
