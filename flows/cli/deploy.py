@@ -86,7 +86,7 @@ def worker(
         "LEADLINE_HOME": str(home.absolute()),
         "LEADLINE_STORE": store,
         "PREFECT_API_URL": api.url,
-        "PYTHONSAFEPATH": "1",  # not the flows of the folder in which a run starts
+        "PYTHONSAFEPATH": "1",  # files such as secrets.py where a run starts shadow no library
     }
     environment.setdefault("PREFECT_WORKER_QUERY_SECONDS", "2")
     name = name or f"{pool}-{socket.gethostname()}-{os.getpid()}"

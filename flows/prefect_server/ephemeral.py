@@ -48,8 +48,8 @@ class TemporaryServer:
         self._failed = False
         defaults = BATCHED_WRITES | NO_TELEMETRY
         with self._log.open("wb") as log:
-            # -P: not the flows of the working directory. Its own session: Ctrl-C is for the run, and the server must
-            # outlive it to write its history.
+            # -P: files such as secrets.py in the working directory shadow no library. A session of its own: Ctrl-C is
+            # for the run, and the server must outlive it to write its history.
             self._process = subprocess.Popen(  # noqa: S603 - our own module
                 [sys.executable, "-P", "-m", "leadline.flows.prefect_server.ephemeral", str(self._log)],
                 stdin=subprocess.PIPE,

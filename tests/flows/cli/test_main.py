@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,55 @@ def test_debug_shows_the_traceback(
     error = capsys.readouterr().err
     assert "Traceback" in error
     assert error.rstrip().endswith("Error [LL-STORE-01]: Broken.")
+
+
+def paths(command: click.Command = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the words of every command."""
+    if path:
+        yield path
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from paths(inner, (*path, name))
+
+
+@pytest.mark.parametrize("path", list(paths()), ids=" ".join)
+@pytest.mark.parametrize("error", [StoreError("The disk is full."), ZeroDivisionError("made\nup")])
+def test_a_failure_of_any_command_is_one_line_and_a_traceback_with_debug(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], path: tuple[str, ...], error: Exception
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    command: click.Command = cli
+    for name in path:
+        assert isinstance(command, click.Group)
+        found = command.get_command(click.Context(command), name)
+        assert found is not None
+        command = found
+    monkeypatch.setattr(command, "callback", fail)
+    monkeypatch.setattr(command, "params", [option for option in command.params if not option.expose_value])
+    monkeypatch.setattr(command, "invoke_without_command", True, raising=False)
+    monkeypatch.setattr(command, "no_args_is_help", False)
+    assert run(path) == 3
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert len(streams.err.splitlines()) == 1
+    assert str(error).split()[0] in streams.err
+    assert run([*path, "--debug"]) == 3
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_wrong_usage_is_one_line_and_a_traceback_with_debug(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["evaluate", "d.json", "--fail-on", "x"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("Error")
+    assert error.endswith("See: leadline evaluate --help\n")
+    assert len(error.splitlines()) == 1
+    assert run(["evaluate", "d.json", "--debug", "--fail-on", "x"]) == 2
+    assert "Traceback" in capsys.readouterr().err
 
 
 def test_a_reader_that_has_enough_is_no_failed_gate(tmp_path: Path) -> None:

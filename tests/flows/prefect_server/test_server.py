@@ -278,15 +278,38 @@ def test_a_server_that_cannot_start_is_an_error_of_one_line(monkeypatch: pytest.
     assert Path(caught.value.hint.removeprefix("Its log: ")).stat().st_size > 0
 
 
-@pytest.mark.e2e
-def test_the_working_directorys_own_flows_package_is_not_taken_for_ours(
-    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "flows").mkdir()
-    (tmp_path / "flows" / "__init__.py").write_text("raise SystemExit('not mine')")
+@pytest.fixture
+def _own_modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A working directory with the user's own modules of our rooms' names, which ``PYTHONPATH`` puts first."""
+    for name in ("flows", "evaluators", "deployments"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('not mine')")
+    (tmp_path / "tasks.py").write_text("raise SystemExit('not mine')")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([".", str(Path(__file__).parents[3])]))
+
+
+@pytest.mark.usefixtures("_own_modules")
+def test_no_module_imports_the_working_directorys_own_rooms() -> None:
+    script = (
+        "import importlib, pkgutil, sys\n"
+        "for room in ('flows', 'deployments'):\n"
+        "    package = importlib.import_module(f'leadline.{room}')\n"
+        "    for module in pkgutil.walk_packages(package.__path__, f'leadline.{room}.'):\n"
+        "        importlib.import_module(module.name)\n"
+        "from leadline.evaluators.core.registry import all_evaluators\n"
+        "print(len(all_evaluators()), {'flows', 'tasks', 'evaluators', 'deployments'} & set(sys.modules))\n"
+    )
+    evaluators, _, foreign = python(script).stdout.strip().partition(" ")
+    assert int(evaluators) > 60
+    assert foreign == "set()"
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("home", "_own_modules")
+def test_a_server_starts_beside_the_working_directorys_own_rooms() -> None:
     with TemporaryServer(dict(os.environ)) as server:
-        assert answers(server.wait())
+        assert answers(server.wait(), timeout=30)
 
 
 @pytest.mark.e2e
