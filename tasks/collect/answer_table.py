@@ -20,8 +20,8 @@ class AnswerTable:
     Memory holds eight bytes a row.
 
     Args:
-        folder: Where the scratch file is; it has no name there that could be left behind.
-        rows: How many rows there will be.
+        folder: Folder of the scratch file, which has no name and disappears when it is closed.
+        rows: Number of rows.
     """
 
     def __init__(self, folder: Path, rows: int) -> None:
@@ -37,7 +37,12 @@ class AnswerTable:
         self._scratch.close()
 
     def put(self, place: int, row: Mapping[str, Any]) -> None:
-        """Keep the row that belongs at a place, instead of an earlier one."""
+        """Keep a row, in place of an earlier one.
+
+        Args:
+            place: Its place in the dataset, counted from 0.
+            row: Its fields.
+        """
         self._places[place] = self._scratch.tell()
         self._scratch.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
 

@@ -1,4 +1,4 @@
-"""Putting one case to one model: the call, its reply from the wire or the ledger, and what it says."""
+"""Putting one case to one model: the call, and the answer in its reply, which comes from the model or the ledger."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ TRUNCATED: Final = "length"
 
 
 def check_target(target: Target) -> None:
-    """See to it that a model could be asked, without asking it.
+    """Check that a model can be asked, without asking it.
 
     Raises:
-        UsageError: A variable of the environment is not set, there is no such function, or LiteLLM would not know whom
-            to ask.
+        UsageError: A variable of the environment is not set, there is no such function, or LiteLLM does not know
+            the provider.
         JudgeRefused: LiteLLM is needed and not installed.
     """
     target.check()
@@ -48,8 +48,8 @@ class Asker:
 
     Args:
         target: The model.
-        ledger: Where calls are put on record.
-        budget: What may be spent.
+        ledger: Records the calls.
+        budget: Limits of calls and cost.
 
     Raises:
         UsageError: The function that it names cannot be imported.
@@ -74,12 +74,12 @@ class Asker:
     async def ask(self, case: Case, repeat: int) -> Answer:
         """Return the answer to a case, or the error that came instead; never raises for what the model does.
 
-        A reply without an answer that was given in an earlier run is read again for free, in case it is now said
-        where its answer stands; if it still has none, the model is asked once more.
+        A reply of an earlier run in which no answer was found is read again for free, since the target may now tell
+        where the answer is; if there still is none, the model is asked once more.
 
         Args:
             case: The case.
-            repeat: Which of the cases with this question it is.
+            repeat: Number of earlier cases with the same question.
         """
         try:
             messages = self._messages(case)
@@ -105,12 +105,12 @@ class Asker:
         raise AssertionError("the last attempt returns")
 
     async def aclose(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         if isinstance(self._transport, HttpTransport):
             await self._transport.aclose()
 
     def _messages(self, case: Case) -> tuple[Mapping[str, str], ...]:
-        """Return what is sent: a conversation, a request, or the case itself."""
+        """Return the message to send: a conversation, a request, or the case itself."""
         target = self.target
         if target.kind == "http":
             return ({"role": "request", "content": json.dumps(request_of(target, case), ensure_ascii=False)},)

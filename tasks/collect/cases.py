@@ -17,13 +17,13 @@ MEMORY: Final = "500MB"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A case as a model under test sees it: what is expected of it is not shown.
+    """A case as a model under test sees it, without the expected answers.
 
     Attributes:
         key: Its key.
         question: What is asked.
         categories: Its labels.
-        metadata: Everything else that the suite says of it.
+        metadata: Its other fields in the suite.
     """
 
     key: str
@@ -32,7 +32,7 @@ class Case:
     metadata: Mapping[str, Any]
 
     def values(self) -> dict[str, Any]:
-        """Return it as what templates can name."""
+        """Return its fields for templates."""
         return asdict(self)
 
 
@@ -43,8 +43,8 @@ class SuiteCase:
     Attributes:
         number: Its place, counted from 0.
         repeat: How many cases before it ask the same question.
-        shown: What a model sees of it; ``None`` where it asks nothing.
-        fields: All of it in the names of Leadline's format; absent ones left out.
+        shown: The case as a model sees it; ``None`` where it has no question.
+        fields: All its fields in the names of Leadline's format; absent ones left out.
     """
 
     number: int
@@ -54,7 +54,12 @@ class SuiteCase:
 
 
 def write_cases(dataset: Path, target: Path) -> None:
-    """Write the cases of a loaded suite in their order, with their relationships, as one Parquet file."""
+    """Write the cases of a loaded suite in their order, with their relationships, as one Parquet file.
+
+    Args:
+        dataset: Folder of the loaded suite.
+        target: The file to write.
+    """
     with connect() as connection:
         connection.execute(f"SET memory_limit = '{MEMORY}'; SET temp_directory = {literal(target.parent / 'spill')}")
         attach_dataset(connection, dataset)
@@ -62,7 +67,7 @@ def write_cases(dataset: Path, target: Path) -> None:
 
 
 def read_cases(path: Path) -> Iterator[SuiteCase]:
-    """Read what :func:`write_cases` wrote, a batch at a time."""
+    """Read the file of :func:`write_cases`, a batch at a time."""
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:

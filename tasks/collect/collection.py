@@ -1,4 +1,4 @@
-"""From a suite to a dataset: every case is put to every model, and the answers are written when all are there."""
+"""Collection of a dataset: every case of a suite is put to every model, and all answers are written at the end."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from leadline.tasks.store.scratch import scratch_folder
 from leadline.tasks.store.store import Store
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Told the key of a model, how many of its cases are done, and how many there are."""
+"""Function that is called with a model's key, the number of its cases done, and the number of all cases."""
 
 PAUSES: Final = (1.25, 4.0)
-"""After how many times ``down_after_s`` a model that was there and went away is asked again: it may be restarting."""
+"""Pauses before an unreachable model is asked again, as multiples of ``down_after_s``: it may be restarting."""
 
 _ERRORS: Final = 5
 _TEXTS: Final = 1000
-"""Texts of errors that are told apart, at most."""
+"""Different texts of errors that are counted, at most."""
 
 
 @dataclass
 class Collected:
-    """What a collection came to; what its calls cost is in the ledger.
+    """The result of a collection; the cost of its calls is in the ledger.
 
     Attributes:
         cases: Cases of the suite.
@@ -58,7 +58,7 @@ class Collected:
     errors: Counter[str] = field(default_factory=Counter)
 
     def count(self, answer: Answer) -> None:
-        """Take note of a row."""
+        """Count a row."""
         if answer.error is not None:
             self.failed += 1
             self._note(answer.error, 1)
@@ -68,7 +68,7 @@ class Collected:
         self.reused += answer.reused
 
     def add_failures(self, others: Collected) -> None:
-        """Take over the rows with an error that were counted elsewhere."""
+        """Add the rows with an error of another count."""
         self.failed += others.failed
         for error, rows in others.errors.items():
             self._note(error, rows)
@@ -78,7 +78,7 @@ class Collected:
             self.errors[error] += rows
 
     def commonest_errors(self) -> dict[str, int]:
-        """Return the commonest errors with their number."""
+        """Return the most common errors with their numbers."""
         return dict(self.errors.most_common(_ERRORS))
 
 
@@ -94,25 +94,25 @@ def collect(
 ) -> Collected:
     """Ask all models and write the dataset, which appears complete or not at all.
 
-    Whatever was answered is in the ledger at once: after a crash the same collection asks only for what is missing.
+    Every answer is in the ledger at once: after a crash the same collection asks only for what is missing.
 
     Args:
         store: For scratch files.
         suite: The suite, loaded for its cases only.
         targets: The models.
         output: The dataset to write, in Leadline's JSON Lines.
-        ledger: Where calls are put on record.
-        limits: What may be spent.
-        progress: Told how far it is.
+        ledger: Records the calls.
+        limits: Limits of calls and cost.
+        progress: Called whenever a case is done.
 
     Raises:
-        UsageError: A model needs what is not there: a variable of the environment, a function.
+        UsageError: A variable of the environment or a function that a model needs is missing.
         LeadlineError: No model answered anything; nothing was written.
     """
     keys = [target.key for target in targets]
     if len(set(keys)) < len(keys):
         raise UsageError(
-            "Two models have the same key.", hint="Keys tell models apart.", code=ErrorCode.COLLECT_TARGETS
+            "Two models have the same key.", hint="Give each model a key of its own.", code=ErrorCode.COLLECT_TARGETS
         )
     for target in targets:
         check_target(target)
@@ -121,26 +121,26 @@ def collect(
     with scratch_folder(store, "collect") as folder:
         cases = folder / "cases.parquet"
         write_cases(suite.path, cases)
-        with AnswerTable(folder, suite.cases * len(targets)) as sheet:
-            run_in_loop(_ask_all([Asker(target, ledger, budget) for target in targets], cases, sheet, done, progress))
+        with AnswerTable(folder, suite.cases * len(targets)) as table:
+            run_in_loop(_ask_all([Asker(target, ledger, budget) for target in targets], cases, table, done, progress))
             if not done.answered:
-                said = next(iter(done.commonest_errors()), "the suite asks nothing")
+                reason = next(iter(done.commonest_errors()), "the suite asks nothing")
                 raise LeadlineError(
-                    f"No model answered anything: {said}", hint="Nothing was written.", code=ErrorCode.COLLECT_NOTHING
+                    f"No model answered anything: {reason}", hint="Nothing was written.", code=ErrorCode.COLLECT_NOTHING
                 )
             with replacing(output) as temporary:
-                sheet.write(temporary)
+                table.write(temporary)
     return done
 
 
 async def _ask_all(
-    askers: Sequence[Asker], cases: Path, sheet: AnswerTable, done: Collected, progress: Progress
+    askers: Sequence[Asker], cases: Path, table: AnswerTable, done: Collected, progress: Progress
 ) -> None:
-    """Put every case to every model; a slow model holds up no other."""
+    """Put every case to every model; a slow model does not delay the others."""
     try:
         async with asyncio.TaskGroup() as group:
             for number, asker in enumerate(askers):
-                group.create_task(_ModelRun(asker, number, len(askers), cases, sheet, done, progress).hold())
+                group.create_task(_ModelRun(asker, number, len(askers), cases, table, done, progress).run())
     except* LeadlineError as errors:
         raise _first(errors) from None
     finally:
@@ -156,7 +156,7 @@ def _first(error: BaseException) -> BaseException:
 
 
 class _Unreachable:
-    """The cases that a model could not be reached for; a byte for each case that there is, whatever was said of it.
+    """The cases for which a model could not be reached, in one byte a case, and their errors.
 
     Args:
         cases: Cases of the suite.
@@ -178,10 +178,10 @@ class _Unreachable:
 
 
 class _ModelRun:
-    """One model and all cases: as many of them in work as calls may be in flight, and no more in memory.
+    """One model and all cases: as many at a time, and in memory, as calls may be in flight.
 
-    Cases that a model could not be reached for are put to it again later, if it answered others. Until then the sheet
-    holds their errors.
+    Cases for which the model could not be reached are put to it again later, if it answered others. Until then the
+    table has their errors.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class _ModelRun:
         number: int,
         models: int,
         cases: Path,
-        sheet: AnswerTable,
+        table: AnswerTable,
         done: Collected,
         progress: Progress,
     ) -> None:
@@ -198,65 +198,65 @@ class _ModelRun:
         self._number = number
         self._models = models
         self._cases = cases
-        self._sheet = sheet
+        self._table = table
         self._done = done
         self._progress = progress
         self._finished = 0
         self._answered = 0
-        self._missed = _Unreachable(done.cases)
+        self._unreachable = _Unreachable(done.cases)
 
-    async def hold(self) -> None:
-        self._tell()
-        await self._put(read_cases(self._cases))
+    async def run(self) -> None:
+        self._report()
+        await self._ask(read_cases(self._cases))
         for pause in PAUSES:
-            if not self._missed or not self._answered:
+            if not self._unreachable or not self._answered:
                 break
             await asyncio.sleep(pause * self._asker.target.down_after_s)
-            missed, self._missed = self._missed, _Unreachable(self._done.cases)
-            await self._put(case for case in read_cases(self._cases) if case.number in missed)
-        self._done.add_failures(self._missed.failures)
-        self._finished += len(self._missed)
-        self._tell()
+            missed, self._unreachable = self._unreachable, _Unreachable(self._done.cases)
+            await self._ask(case for case in read_cases(self._cases) if case.number in missed)
+        self._done.add_failures(self._unreachable.failures)
+        self._finished += len(self._unreachable)
+        self._report()
 
-    async def _put(self, cases: Iterator[SuiteCase]) -> None:
+    async def _ask(self, cases: Iterator[SuiteCase]) -> None:
         """Put cases to the model, as many at once as it may have in flight."""
         async with asyncio.TaskGroup() as group:
             for _ in range(min(self._asker.target.max_in_flight, self._done.cases)):
-                group.create_task(self._put_one_by_one(cases))
+                group.create_task(self._ask_in_turn(cases))
 
-    async def _put_one_by_one(self, cases: Iterator[SuiteCase]) -> None:
+    async def _ask_in_turn(self, cases: Iterator[SuiteCase]) -> None:
         for case in cases:
             answer = None if case.shown is None else await self._asker.ask(case.shown, case.repeat)
             if answer is not None and answer.unavailable:
-                self._missed.add(case.number, answer)
+                self._unreachable.add(case.number, answer)
                 self._write(case, answer)
             else:
                 self._answered += answer is not None and answer.error is None
-                self._settle(case, answer)
+                self._finish(case, answer)
 
-    def _settle(self, case: SuiteCase, answer: Answer | None) -> None:
-        """Count and write what became of a case; ``None`` for one that asks nothing."""
+    def _finish(self, case: SuiteCase, answer: Answer | None) -> None:
+        """Count and write a case; its answer is ``None`` where it has no question."""
         if answer is None:
             self._done.unasked += 1
         else:
             self._done.count(answer)
         self._write(case, answer)
         self._finished += 1
-        self._tell()
+        self._report()
 
     def _write(self, case: SuiteCase, answer: Answer | None) -> None:
-        """Put a case's row into the sheet, in place of one that is there."""
+        """Put a case's row into the table, in place of an earlier one."""
         row = dict(case.fields) | self._model()
         if answer is not None:
             row |= _fields(answer, case.fields.get("metadata", {}))
-        self._sheet.put(case.number * self._models + self._number, row)
+        self._table.put(case.number * self._models + self._number, row)
 
     def _model(self) -> dict[str, str]:
         target = self._asker.target
         stated = {"model": target.key, "model_name": target.name, "model_version": target.version}
         return {name: value for name, value in stated.items() if value is not None}
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         self._progress(self._asker.target.key, self._finished, self._done.cases)
 
 

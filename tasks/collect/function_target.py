@@ -1,4 +1,4 @@
-"""The wire to an application under test that is a Python callable."""
+"""The transport to an application under test that is a Python callable."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def load_function(path: str) -> Callable[[Case], Any]:
         ) from None
     if not callable(found):
         raise UsageError(
-            f"{path} is no function.",
+            f"{path} is not a function.",
             hint="Name one that takes a case and returns its answer.",
             code=ErrorCode.COLLECT_FUNCTION,
         )
@@ -56,8 +56,8 @@ def load_function(path: str) -> Callable[[Case], Any]:
 class FunctionTransport:
     """Calls a function with a :class:`~leadline.tasks.collect.cases.Case`.
 
-    A coroutine function runs in the judges' loop; any other in a thread of its own, which is left behind when its time
-    is over, since nothing can stop it.
+    A coroutine function runs in the judges' loop; any other in a thread of its own, which goes on after a time-out,
+    since a thread cannot be stopped.
 
     Args:
         target: Names the function.
@@ -87,7 +87,7 @@ class FunctionTransport:
         except ValueFault as error:
             raise Refused(str(error)) from None
         except Exception as error:  # whatever the user's function raises
-            raise _meaning(error) from None
+            raise _failure(error) from None
         return Reply(text=raw, seconds=time.perf_counter() - started, **self._target.reply.numbers(raw))
 
     async def _call(self, case: Case) -> Any:
@@ -104,7 +104,7 @@ async def _in_thread(function: Callable[[Case], Any], case: Case) -> Any:
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()
 
-    def settle(result: Any, error: BaseException | None) -> None:
+    def finish(result: Any, error: BaseException | None) -> None:
         if done.done():
             return
         if error is None:
@@ -117,14 +117,14 @@ async def _in_thread(function: Callable[[Case], Any], case: Case) -> Any:
             result, error = function(case), None
         except Exception as failure:
             result, error = None, failure
-        loop.call_soon_threadsafe(settle, result, error)
+        loop.call_soon_threadsafe(finish, result, error)
 
     threading.Thread(target=work, name="leadline-under-test", daemon=True).start()
     return await done
 
 
-def _meaning(error: Exception) -> AttemptError:
-    """Say whether another attempt may do: by the error's HTTP status, else for connections and time-outs."""
+def _failure(error: Exception) -> AttemptError:
+    """Return the failure: by the error's HTTP status, otherwise connection errors and time-outs are transient."""
     message = without_secrets(f"{type(error).__name__}: {error}")
     status = getattr(error, "status_code", None) or getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(status, int):

@@ -1,10 +1,9 @@
-"""Generating: documents are cut into chunks, a judge asks and answers questions about each, and a dataset comes of it.
+"""Generating: documents are cut into chunks, a judge asks and answers questions about each, and they become a dataset.
 
-``files`` says which files are documents, ``reading`` reads them (``texts``, ``pages``, ``pdf``; the latter two in a
-process of their own, ``apart``), ``chunking`` cuts them by ``sizes``, ``corpus`` draws from the chunks. ``asking`` asks
-about one chunk with the judge client, whose retries, limiter, ledger and budget it shares, ``repeats`` finds questions
-that ask the same, ``rows`` writes the dataset, and ``generating`` does it for all. ``docs/generate.md`` is the page for
-users.
+:mod:`.documents` finds and reads the files, :mod:`.chunking` cuts them, :mod:`.corpus` draws from the chunks.
+:mod:`.questions` asks about one chunk with the judge client, whose retries, limiter, ledger and budget it shares,
+:mod:`.duplicates` finds questions that ask the same, :mod:`.dataset_rows` writes the dataset, and :mod:`.generation`
+does it for all chunks. ``docs/generate.md`` is the page for users.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cutting a document into chunks at the places where a reader would pause.
+"""Cutting a document into chunks at the places where a reader would pause; sizes are in characters or in tokens.
 
 A chunk is as long as it may be, and ends at the last heading in it; if there is none behind its first quarter, at the
 last end of a paragraph, sentence, line or word behind its half, in this order. The next one begins a little before that
@@ -8,20 +8,28 @@ end (the overlap), at the beginning of a sentence or word, but never before a he
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from typing import Any, Final, Literal, TypeAlias
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.text.sentences import Splitter
+from leadline.evaluators.judge.engine.failures import JudgeRefused
+from leadline.evaluators.text.sentences import Splitter, without_surrogates
 from leadline.tasks.generate.documents.document import Document
-from leadline.tasks.generate.sizes import Ruler, Unit, ruler_for
 from leadline.tasks.store.files import digest
 
+Unit: TypeAlias = Literal["characters", "tokens"]
+
+_WINDOW: Final = 4_096
+"""Characters that are split into tokens at a time: the tokenizer takes quadratic time for long words."""
+
 FEWEST_LETTERS: Final = 30
-"""Letters and digits below which a piece is no chunk: nothing can be asked about a page number."""
+"""Letters and digits below which a piece is left out: nothing can be asked about a page number."""
 
 _PARAGRAPH: Final = re.compile(r"\n[^\S\n]{0,200}\n\s{0,200}")
 _SPACE: Final = re.compile(r"\s")
@@ -29,12 +37,12 @@ _SPACE: Final = re.compile(r"\s")
 
 @dataclass(frozen=True, slots=True)
 class Cutting:
-    """How long chunks are.
+    """The length of chunks.
 
     Attributes:
         size: Longest chunk.
         overlap: How much of a chunk the next one repeats, at most; no more than a quarter of the size.
-        unit: What both count.
+        unit: Unit of both.
     """
 
     size: int
@@ -80,7 +88,7 @@ class DocumentChunk:
         return " > ".join(self.heading)
 
     def place(self) -> str:
-        """Return where it is, for people."""
+        """Return its place in words."""
         page = f", page {self.page}" if self.page else ""
         return f"{self.documents[0]}{page}" + (f", {self.section}" if self.heading else f", character {self.start:,}")
 
@@ -115,7 +123,7 @@ def cut(document: Document, cutting: Cutting, splitter: Splitter) -> Iterator[Do
 
 
 class _Cutter:
-    """Finds where to cut one document."""
+    """Finds the places to cut one document at."""
 
     def __init__(self, document: Document, cutting: Cutting, splitter: Splitter, ruler: Ruler) -> None:
         self._text = document.text
@@ -125,7 +133,7 @@ class _Cutter:
         self._ruler = ruler
 
     def spans(self) -> Iterator[tuple[int, int]]:
-        """Yield where each chunk begins and ends."""
+        """Yield the beginning and the end of each chunk."""
         at = 0
         while at < len(self._text):
             limit = self._ruler.reach(at, self._cutting.size)
@@ -137,7 +145,7 @@ class _Cutter:
             at = self._next(at, end)
 
     def _end(self, at: int, limit: int) -> int:
-        """Return where the chunk that begins at a place ends."""
+        """Return the end of the chunk that begins at a place."""
         quarter = max(at + 1, self._ruler.reach(at, self._cutting.size // 4))
         heading = _last(self._sections, quarter, limit)
         if heading is not None:
@@ -156,7 +164,7 @@ class _Cutter:
         return max(at + 1, limit if word is None else word)
 
     def _next(self, at: int, end: int) -> int:
-        """Return where the chunk behind one begins."""
+        """Return the beginning of the chunk that follows one."""
         place = bisect_left(self._sections, end)
         if not self._cutting.overlap or (place < len(self._sections) and self._sections[place] == end):
             return end
@@ -168,7 +176,7 @@ class _Cutter:
         return space.end() if space else end
 
     def _sentences(self, at: int, end: int) -> list[int]:
-        """Return where the sentences of a piece begin."""
+        """Return the beginnings of the sentences of a piece."""
         return [at + found.start for found in self._splitter.split(self._text[at:end])]
 
 
@@ -176,3 +184,81 @@ def _last(places: Sequence[int], low: int, high: int) -> int | None:
     """Return the last of ordered places within limits, both included."""
     index = bisect_right(places, high) - 1
     return places[index] if index >= 0 and places[index] >= low else None
+
+
+class Ruler(ABC):
+    """Measures a text."""
+
+    @abstractmethod
+    def reach(self, start: int, size: int) -> int:
+        """Return the offset that lies ``size`` units behind another; it may lie behind the end of the text."""
+
+    @abstractmethod
+    def back(self, end: int, size: int) -> int:
+        """Return the offset that lies ``size`` units before another."""
+
+
+class Characters(Ruler):
+    """Measures in characters."""
+
+    def reach(self, start: int, size: int) -> int:
+        """See :class:`Ruler`."""
+        return start + size
+
+    def back(self, end: int, size: int) -> int:
+        """See :class:`Ruler`."""
+        return max(0, end - size)
+
+
+class Tokens(Ruler):
+    """Measures in tokens of ``cl100k_base``, for every judge, so that chunks do not depend on the judge.
+
+    Source: the encoding of OpenAI's gpt-4, which LiteLLM carries with it; LlamaIndex's splitters count by it, too.
+    """
+
+    def __init__(self, text: str) -> None:
+        encoding = _encoding()
+        plain = without_surrogates(text)
+        self._end = len(plain)
+        self._starts = array("q")
+        for at in range(0, len(plain), _WINDOW):
+            window = plain[at : at + _WINDOW]
+            offsets = encoding.decode_with_offsets(encoding.encode_ordinary(window))[1]
+            self._starts.extend(at + offset for offset in offsets)
+
+    def reach(self, start: int, size: int) -> int:
+        """See :class:`Ruler`."""
+        place = bisect_left(self._starts, start) + size
+        return self._starts[place] if place < len(self._starts) else self._end + 1
+
+    def back(self, end: int, size: int) -> int:
+        """See :class:`Ruler`."""
+        return self._starts[max(0, bisect_right(self._starts, end - 1) - size)] if self._starts else 0
+
+
+def ruler_for(text: str, unit: Unit) -> Ruler:
+    """Return the measure of a text.
+
+    Args:
+        text: The text.
+        unit: Characters or tokens.
+
+    Raises:
+        UsageError: Tokens cannot be counted here.
+    """
+    return Tokens(text) if unit == "tokens" else Characters()
+
+
+@cache
+def _encoding() -> Any:
+    from leadline.evaluators.judge.engine.transport import litellm
+
+    try:
+        litellm()  # so that its import fetches nothing
+    except JudgeRefused as error:
+        raise UsageError(
+            f"Sizes in tokens need LiteLLM. {error}", hint="Or give sizes in characters.", code=ErrorCode.CONFIG_PACKAGE
+        ) from None
+    from litellm.litellm_core_utils.default_encoding import encoding
+
+    return encoding

@@ -1,4 +1,4 @@
-"""From questions and answers to rows of a dataset: repeated questions dropped, keys that stay, where each came from."""
+"""The rows of a generated dataset: without repeated questions, with stable keys and the origin of each case."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Embed: TypeAlias = "Callable[[Sequence[str]], npt.NDArray[np.float32]]"
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What the dataset holds beside the cases.
+    """The contents of the dataset beside the cases.
 
     Attributes:
         answers: The expected answers again, as those of a model that retrieved just the chunk, so that the dataset can
@@ -57,7 +57,13 @@ def without_repeats(
 
 
 def write_rows(path: Path, cases: Sequence[tuple[DocumentChunk, Pair]], form: Form) -> None:
-    """Write the dataset in Leadline's JSON Lines; it appears complete or not at all."""
+    """Write the dataset in Leadline's JSON Lines; it appears complete or not at all.
+
+    Args:
+        path: The file.
+        cases: Chunks with their questions and answers.
+        form: The contents beside the cases.
+    """
     with replacing(path) as temporary, temporary.open("wb") as file:
         for row in _rows(cases, form):
             file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
@@ -79,7 +85,7 @@ def _rows(cases: Sequence[tuple[DocumentChunk, Pair]], form: Form) -> Iterator[d
 
 
 def _origin(chunk: DocumentChunk) -> dict[str, Any]:
-    """Return where a case came from."""
+    """Return the origin of a case."""
     values = {
         "source": chunk.documents[0],
         "page": chunk.page,

@@ -1,4 +1,4 @@
-"""From chunks to a dataset: a model is asked about every chunk, and what came of it is written when all are done."""
+"""Generation of a dataset: a judge is asked about every chunk, and the cases are written when all chunks are done."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from leadline.tasks.generate.duplicates import SIMILARITY
 from leadline.tasks.generate.questions import Asker, Pair, Written
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Told how many chunks are done, and how many there are."""
+"""Function that is called with the number of chunks done and the number of all chunks."""
 
 PAUSES: Final = (1.25, 4.0)
-"""After how many times ``down_after_s`` a judge that was there and went away is asked again: it may be restarting."""
+"""Pauses before an unreachable judge is asked again, as multiples of ``down_after_s``: it may be restarting."""
 
 MOST_LEFT_OUT: Final = 20
 """Chunks left out that are named; the others are counted."""
@@ -33,7 +33,7 @@ MOST_LEFT_OUT: Final = 20
 
 @dataclass
 class Generated:
-    """What came of a generation.
+    """The result of a generation.
 
     Attributes:
         documents: Documents with text.
@@ -43,8 +43,8 @@ class Generated:
         unanswerable: Questions dropped because their chunk does not answer them.
         repeated: Questions dropped because another one asks the same.
         failed: Chunks left out because a call failed.
-        replies: Replies that all this rests on.
-        left_out: Places of the first chunks left out, with why.
+        replies: Replies that the cases are made from.
+        left_out: Places of the first chunks left out, each with the reason.
         errors: Number of chunks left out by error.
     """
 
@@ -60,7 +60,7 @@ class Generated:
     errors: Counter[str] = field(default_factory=Counter)
 
     def count(self, chunk: DocumentChunk, written: Written) -> None:
-        """Take note of a chunk."""
+        """Count the outcome of a chunk."""
         self.blank += written.blank
         self.unanswerable += written.unanswerable
         self.repeated += written.repeated
@@ -90,18 +90,18 @@ def generate(
 
     Args:
         corpus: The chunks.
-        client: Who is asked.
+        client: Client of the judge that is asked.
         output: The dataset to write.
         questions: How many questions to ask for about each chunk.
         form: What the dataset holds beside the cases.
         embed: Returns unit vectors, to find questions that mean the same.
-        similarity: Cosine from which on they do.
-        progress: Told how far it is.
+        similarity: Cosine from which on questions count as the same.
+        progress: Called whenever a chunk is done.
 
     Raises:
-        LeadlineError: Nothing came of it; nothing was written.
+        LeadlineError: No question was generated; nothing was written.
     """
-    written = run_in_loop(_ChunkQuestions(corpus.chunks, client, questions, progress).hold())
+    written = run_in_loop(_ChunkQuestions(corpus.chunks, client, questions, progress).run())
     done = Generated(corpus.documents, len(corpus.chunks))
     for chunk, outcome in zip(corpus.chunks, written, strict=True):
         done.count(chunk, outcome)
@@ -111,9 +111,9 @@ def generate(
     done.cases = len(cases)
     if not cases:
         commonest = done.errors.most_common(1)
-        said = commonest[0][0] if commonest else "the judge found nothing to ask"
+        reason = commonest[0][0] if commonest else "the judge found nothing to ask"
         raise LeadlineError(
-            f"No question was generated: {said}", hint="Nothing was written.", code=ErrorCode.GENERATE_NOTHING
+            f"No question was generated: {reason}", hint="Nothing was written.", code=ErrorCode.GENERATE_NOTHING
         )
     write_rows(output, cases, form or Form())
     return done
@@ -125,10 +125,10 @@ def _pairs(chunks: Sequence[DocumentChunk], written: Sequence[Written]) -> Itera
 
 
 class _ChunkQuestions:
-    """Asks about all chunks, as many of them in work as calls may be in flight.
+    """Asks about all chunks, as many at a time as calls may be in flight.
 
-    They are begun in their order, so that a budget that runs out is spent on whole chunks. Those that the judge could
-    not be reached for are asked about again later, if it answered others.
+    They are begun in their order, so that a budget that runs out is spent on complete chunks. Chunks for which the
+    judge could not be reached are asked about again later, if it answered others.
     """
 
     def __init__(
@@ -140,9 +140,9 @@ class _ChunkQuestions:
         self._progress = progress
         self._written: dict[int, Written] = {}
 
-    async def hold(self) -> list[Written]:
-        """Return what came of each chunk, in their order."""
-        self._tell()
+    async def run(self) -> list[Written]:
+        """Return the outcome of each chunk, in their order."""
+        self._report()
         await self._ask(range(len(self._chunks)))
         for pause in PAUSES:
             missed = [number for number, written in self._written.items() if _is_missed(written)]
@@ -164,9 +164,9 @@ class _ChunkQuestions:
     async def _ask_one_by_one(self, numbers: Iterator[int]) -> None:
         for number in numbers:
             self._written[number] = await self._asker.ask(self._chunks[number])
-            self._tell()
+            self._report()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         self._progress(len(self._written), len(self._chunks))
 
 

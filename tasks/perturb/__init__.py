@@ -1,6 +1,6 @@
-"""Perturbing: copies of cases whose question is worded otherwise, to see whether the answers still hold.
+"""Perturbing: copies of cases with a reworded question, to see whether the answers still hold.
 
-``registry`` names the perturbations, ``intensity`` says how much they change, ``characters``, ``words``, ``encodings``,
-``thesaurus`` and ``misinformation`` do it, and ``perturbing`` writes a suite with the originals and their copies.
-``docs/perturb.md`` is the users' page.
+:mod:`.perturbations` lists the perturbations and :mod:`.intensity` their strengths; :mod:`.characters`, :mod:`.words`,
+:mod:`.encodings` and :mod:`.thesaurus` change the texts, and :mod:`.copies` writes a suite with the originals and their
+copies. ``docs/perturb.md`` is the page for users.
 """

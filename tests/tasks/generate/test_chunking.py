@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.text.sentences import splitter_for
-from leadline.tasks.generate.chunking import Cutting, DocumentChunk, cut
+from leadline.tasks.generate.chunking import Cutting, DocumentChunk, Unit, _encoding, cut
 from leadline.tasks.generate.documents.document import Document, Mark
 from leadline.tasks.generate.documents.plain_text import read_markdown, read_plain
-from leadline.tasks.generate.sizes import Unit, _encoding
 
 SENTENCE = "The north berth of the port is twelve metres deep. "
 
