@@ -13,6 +13,7 @@ import importlib
 import importlib.metadata
 import pkgutil
 import re
+import sys
 from dataclasses import replace
 from functools import cache
 from typing import Final, TypeVar
@@ -49,7 +50,7 @@ def register(evaluator: E) -> E:
     One from outside of this package is of origin ``custom``, even if its spec was copied from a built-in evaluator.
     """
     known = _registered.get(evaluator.spec.id)
-    if known is not None and (known.__module__, known.__qualname__) != (evaluator.__module__, evaluator.__qualname__):
+    if known is not None and _place(known) != _place(evaluator):
         raise UsageError(
             f"Two evaluators are called {evaluator.spec.id!r}: {known.__module__}.{known.__qualname__} "
             f"and {evaluator.__module__}.{evaluator.__qualname__}.",
@@ -60,6 +61,12 @@ def register(evaluator: E) -> E:
         evaluator.spec = replace(evaluator.spec, origin=CUSTOM)
     _registered[evaluator.spec.id] = evaluator
     return evaluator
+
+
+def _place(evaluator: type[Evaluator]) -> tuple[str, str]:
+    """Return where a class is written: a file may be imported as a module and be named for a run as well."""
+    file = getattr(sys.modules.get(evaluator.__module__), "__file__", None)
+    return file or evaluator.__module__, evaluator.__qualname__
 
 
 def unregister(evaluator: type[Evaluator]) -> None:

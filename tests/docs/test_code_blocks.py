@@ -23,7 +23,7 @@ import jinja2
 import pytest
 import yaml
 
-from leadline.evaluators.judge.engine.choice import find_judges
+from leadline.evaluators.judge.engine.choice import find_evaluator_files, find_judges
 from leadline.evaluators.judge.yaml_evaluators import evaluator_from
 from leadline.flows.cli.main import cli
 from leadline.flows.deploy.file import Schedule
@@ -134,6 +134,8 @@ def test_toml_blocks_are_read(block: Block, tmp_path: Path) -> None:
     elif "body" in document:
         file.write_text(f'[[model]]\nkey = "app"\nurl = "http://localhost:8080/answer"\n{block.text}', encoding="utf-8")
         assert read_targets(file)
+    elif "evaluators" in document:
+        assert find_evaluator_files(file) == tuple(str(tmp_path / name) for name in document["evaluators"]["files"])
     elif "evaluate" in document:
         assert EvaluateConfig.model_validate({"dataset": "d.json"} | document["evaluate"])
     else:

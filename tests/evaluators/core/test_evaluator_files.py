@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,14 @@ def test_a_file_of_nine_lines_makes_an_evaluator(tmp_path: Path) -> None:
     assert kind.spec.inputs == (RowField.ACTUAL_ANSWER,)
     (metric,) = kind.spec.metrics
     assert (metric.name, metric.primary, metric.description) == ("Shouting", True, "Share of answers in capitals.")
+
+
+def test_a_file_that_was_imported_as_a_module_may_be_named_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(tmp_path, name="imported_before.py")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("imported_before")
+    (kind,) = load_evaluator_file(file)
+    assert get("shouting") is kind
 
 
 def test_its_module_is_nobody_elses(tmp_path: Path) -> None:
