@@ -1,1 +1,1 @@
-"""How the flows are served: what is deployed (``prefect.yaml``), containers, and the service as plain processes."""
+"""Serving the flows: deployments (``prefect.yaml``), containers, and the service as plain processes."""

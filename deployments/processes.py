@@ -124,7 +124,7 @@ class Processes:
         """Start again what has ended.
 
         Raises:
-            LeadlineError: A part ends again and again.
+            LeadlineError: A part keeps ending.
         """
         for entry in self._running:
             code = entry.process.poll()
@@ -134,7 +134,7 @@ class Processes:
             entry.starts = [*(moment for moment in entry.starts if now - moment < 60), now]
             if len(entry.starts) > RESTARTS:
                 raise LeadlineError(
-                    f"{entry.part.name} ends again and again.",
+                    f"{entry.part.name} keeps ending.",
                     hint=self._hint(entry.part),
                     code=ErrorCode.DEPLOY_SERVICE,
                 )

@@ -45,7 +45,7 @@ FOLDER: Final = Path(".leadline/service")
 
 @dataclass
 class Service:
-    """What is to be run.
+    """The service to run.
 
     Attributes:
         folder: Where it keeps everything.
@@ -78,7 +78,7 @@ class Service:
             self._lock.acquire()
         except TimeoutError:
             raise UsageError(
-                f"The service in {self.folder} runs already.",
+                f"The service in {self.folder} is already running.",
                 hint="Stop it: make service-stop",
                 code=ErrorCode.SERVER_RUNNING,
             ) from None

@@ -73,7 +73,7 @@ def reparse(context: click.Context, /, run_id: str, as_json: bool) -> int:
     session = context.ensure_object(Session)
     record = session.open_store().run(run_id).read()
     if "config" not in record or "dataset" not in record["config"]:
-        raise UsageError(f"Run {run_id!r} does not say what it evaluated.", code=ErrorCode.STORE_NO_DATASET)
+        raise UsageError(f"Run {run_id!r} has no record of its configuration.", code=ErrorCode.STORE_NO_DATASET)
     config = EvaluateConfig.model_validate(record["config"])
     judges = config.judges.model_copy(update=_same_judge(record) | {"max_calls": 0, "max_cost": None})
     name = f"{config.name or record['name']} (reparsed)"[:200]

@@ -76,7 +76,7 @@ def _config(session: Session, sides: Sequence[str], options: dict[str, Any]) -> 
     most = 0 if versions else 1 if baseline else 2
     if len(sides) > most:
         raise UsageError(
-            f"{sides[most]!r} is one side too many.", hint="See: leadline compare --help", code=ErrorCode.COMPARE_SIDES
+            f"{sides[most]!r} is one run too many.", hint="See: leadline compare --help", code=ErrorCode.COMPARE_SIDES
         )
     if not sides and not baseline and not versions:
         raise UsageError(
@@ -106,7 +106,7 @@ def _margins(texts: Iterable[str]) -> tuple[float | None, dict[str, float]]:
             margin = float(value)
         except ValueError:
             raise UsageError(
-                f"--margin {text!r} is no number.",
+                f"--margin {text!r} is not a number.",
                 hint="Write: --margin 0.02, or --margin EVALUATOR.METRIC=0.05",
                 code=ErrorCode.COMPARE_MARGIN,
             ) from None
@@ -120,7 +120,7 @@ def _margins(texts: Iterable[str]) -> tuple[float | None, dict[str, float]]:
 def _pair(text: str, form: str) -> tuple[str, str]:
     left, equals, right = text.partition("=")
     if not (left and equals and right):
-        raise UsageError(f"{text!r} is no pair.", hint=f"Write: {form}", code=ErrorCode.COMPARE_SIDES)
+        raise UsageError(f"{text!r} is not a pair.", hint=f"Write: {form}", code=ErrorCode.COMPARE_SIDES)
     return left, right
 
 

@@ -82,11 +82,11 @@ def _report(sent: Sent, ui: str, wait: float, as_json: bool) -> None:
             click.echo(f"It started: {ui}/runs/flow-run/{outcome.flow_run}")
     if outcome and outcome.failed:
         raise LeadlineError(
-            f"The event arrived, but started nothing: {clean(outcome.failed)}", code=ErrorCode.EVENT_NOTHING_STARTED
+            f"The event arrived but started no flow run: {clean(outcome.failed)}", code=ErrorCode.EVENT_NOTHING_STARTED
         )
     if wait and outcome is None:
         raise LeadlineError(
-            f"The event arrived, but started nothing within {wait:g} s.",
+            f"The event arrived but started no flow run within {wait:g} s.",
             hint="See later: leadline events",
             code=ErrorCode.EVENT_NOTHING_STARTED,
         )
@@ -103,7 +103,7 @@ def _payload(text: str | None) -> dict[str, Any]:
     try:
         loaded = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"--payload is no JSON: {error}.", code=ErrorCode.EVENT_PAYLOAD) from None
+        raise UsageError(f"--payload is not JSON: {error}.", code=ErrorCode.EVENT_PAYLOAD) from None
     if not isinstance(loaded, dict):
         raise UsageError("--payload must be a JSON object.", code=ErrorCode.EVENT_PAYLOAD)
     return loaded

@@ -86,7 +86,7 @@ def _form_of(output: Path) -> str:
     form = suffixes.get(".html" if suffix == ".htm" else suffix)
     if form is None:
         raise UsageError(
-            f"{output} does not say which format it is to have.",
+            f"{output} has no ending of a known format.",
             hint=f"Give --as {'|'.join(exporter.name for exporter in exporters)}.",
             code=ErrorCode.CONFIG_OUTPUT,
         )

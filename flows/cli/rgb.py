@@ -155,7 +155,7 @@ def _levels(text: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(",") if part.strip())
     except ValueError:
         raise UsageError(
-            f"{text!r} is no list of numbers.", hint="Write, for example: --noise 0,0.4", code=ErrorCode.RGB_OPTION
+            f"{text!r} is not a list of numbers.", hint="Write, for example: --noise 0,0.4", code=ErrorCode.RGB_OPTION
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""What commands share that run a flow: a Prefect API to run it on, and an end when somebody asks for it."""
+"""Running a flow from a command: on a Prefect API, and ending cleanly when it is interrupted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every command shares: the global options, and messages for people."""
+"""The global options of all commands, and messages for people."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def sql(
     form = form or _form_of(output)
     if form == "parquet" and output is None and on_terminal():
         raise UsageError(
-            "Parquet is nothing for a terminal.", hint="Give a file: -o FILE", code=ErrorCode.CONFIG_OUTPUT
+            "Parquet cannot be written to a terminal.", hint="Give a file: -o FILE", code=ErrorCode.CONFIG_OUTPUT
         )
     text = sys.stdin.read() if query == "-" else query
     store = session.open_store()
@@ -73,7 +73,7 @@ def _form_of(output: Path | None) -> str:
     suffix = output.suffix.removeprefix(".").lower()
     if suffix not in FORMATS[1:]:
         raise UsageError(
-            f"{output} does not say which format it is to have.",
+            f"{output} has no ending of a known format.",
             hint=f"Give --format {'|'.join(FORMATS[1:])}",
             code=ErrorCode.CONFIG_OUTPUT,
         )
@@ -85,7 +85,9 @@ def _write_file(opened: Archive, query: str, form: str, output: Path) -> None:
 
     if form == "table":
         raise UsageError(
-            "A table is for the terminal.", hint=f"Give --format {'|'.join(FORMATS[1:])}", code=ErrorCode.CONFIG_OUTPUT
+            "A table can only be written to the terminal.",
+            hint=f"Give --format {'|'.join(FORMATS[1:])}",
+            code=ErrorCode.CONFIG_OUTPUT,
         )
     try:
         with replacing(output) as draft:

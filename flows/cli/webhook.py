@@ -54,7 +54,7 @@ def serve(models: Path, host: str, port: int, secret_env: str, refs: tuple[str, 
     secret = os.environ.get(secret_env, "")
     if len(secret) < 8:
         raise UsageError(
-            f"{secret_env} holds no secret of at least 8 characters.",
+            f"{secret_env} must hold a secret of at least 8 characters.",
             hint="It is the one that the registry knows.",
             code=ErrorCode.CONFIG_VARIABLE,
         )

@@ -13,7 +13,7 @@ from leadline.tasks.runs.versions import VERSION_PATTERN
 
 
 class CollectConfig(FormModel):
-    """Which models answer which questions, and what that may cost."""
+    """Suite, models and budget of a collection."""
 
     suite: Annotated[str, Option(metavar="SUITE")] = Field(
         min_length=1, description="File with the cases; answers in it are ignored."
@@ -52,7 +52,7 @@ class CollectConfig(FormModel):
 
 
 class CollectResult(BaseModel):
-    """What was collected."""
+    """Outcome of a collection."""
 
     model_config = ConfigDict(frozen=True)
 

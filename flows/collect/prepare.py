@@ -1,4 +1,4 @@
-"""Whom collecting asks and where it writes, without Prefect: a command can refuse both before a server is up."""
+"""Targets and output of collecting, without Prefect, so that a command can check them before a server is up."""
 
 from __future__ import annotations
 

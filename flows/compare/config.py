@@ -12,7 +12,7 @@ from leadline.flows.shared.settings import Gate, StorePlace
 
 
 class CompareConfig(FormModel):
-    """Who is compared with whom, how much worse the candidate may be, and what is compared."""
+    """Baseline, candidate, margins and metrics of a comparison."""
 
     baseline: Annotated[str, Option(metavar="A")] = Field(
         "",
@@ -96,7 +96,7 @@ class CompareConfig(FormModel):
 
 
 class CompareResult(BaseModel):
-    """How a comparison ended."""
+    """Outcome of a comparison."""
 
     model_config = ConfigDict(frozen=True)
 

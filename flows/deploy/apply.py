@@ -42,12 +42,12 @@ _VOLATILE: Final = frozenset(
     {"id", "created", "updated", "version_id", "branch", "status", "last_polled", "flow_id", "deployment_id"}
     | {"owner_resource"}
 )
-"""What a server adds to what it is told, or changes by itself."""
+"""Fields that a server adds or changes by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """What became of one thing.
+    """Result of deploying one thing.
 
     Attributes:
         kind: work pool, queue, deployment, trigger or automation.
@@ -156,7 +156,7 @@ def _deployment(
         flow: Flow[Any, Any] = load_flow_from_entrypoint(deployment.entrypoint, use_placeholder_flow=False)
     except Exception as error:
         raise UsageError(
-            f"Deployment {deployment.name}: {deployment.entrypoint} is no flow: {type(error).__name__}: {error}.",
+            f"Deployment {deployment.name}: {deployment.entrypoint} is not a flow: {type(error).__name__}: {error}.",
             code=ErrorCode.DEPLOY_FLOW,
         ) from error
     full_name = f"{flow.name}/{deployment.name}"

@@ -1,4 +1,4 @@
-"""What is to be deployed, as ``deployments/prefect.yaml`` says it: Prefect's own format, and two sections more.
+"""The file of deployments, ``deployments/prefect.yaml``: Prefect's own format with two more sections.
 
 ``work_pools`` and ``automations`` are Leadline's; ``prefect deploy`` reads the rest of the same file.
 """
@@ -41,7 +41,7 @@ class WorkPool(BaseModel):
 
 
 class Schedule(BaseModel):
-    """When a deployment runs by itself."""
+    """Schedule of a deployment."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -61,7 +61,7 @@ class Schedule(BaseModel):
 
 
 class PoolOfDeployment(BaseModel):
-    """Where a deployment's runs are put."""
+    """Work pool and queue of a deployment's runs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -71,7 +71,7 @@ class PoolOfDeployment(BaseModel):
 
 
 class Concurrency(BaseModel):
-    """How many runs of a deployment there may be at once, and what becomes of the next."""
+    """Limit of simultaneous runs of a deployment, and what happens to further ones."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -128,7 +128,7 @@ def read_deployment_file(path: Path | None = None) -> DeploymentFile:
         loaded = yaml.safe_load(text)
         if not isinstance(loaded, dict):
             raise UsageError(
-                f"{name} holds no mapping.",
+                f"{name} must hold a mapping.",
                 hint="Begin with: leadline deploy --print > prefect.yaml",
                 code=ErrorCode.DEPLOY_FILE,
             )
@@ -136,7 +136,7 @@ def read_deployment_file(path: Path | None = None) -> DeploymentFile:
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}.", code=ErrorCode.DEPLOY_FILE) from error
     except yaml.YAMLError as error:
-        raise UsageError(f"{name} is no YAML: {' '.join(str(error).split())}.", code=ErrorCode.DEPLOY_FILE) from error
+        raise UsageError(f"{name} is not YAML: {' '.join(str(error).split())}.", code=ErrorCode.DEPLOY_FILE) from error
     except ValidationError as error:
         raise UsageError(f"{name}, {first_refusal(error, DeploymentFile)}.", code=ErrorCode.DEPLOY_FILE) from None
     return found

@@ -1,4 +1,4 @@
-"""Whether the process of a shard still lives, by the heartbeats that Prefect's engine sends from it."""
+"""Detecting dead shards by the heartbeats that Prefect's engine sends from their processes."""
 
 from __future__ import annotations
 

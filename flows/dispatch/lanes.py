@@ -72,7 +72,7 @@ class Lanes(AbstractContextManager["Lanes"]):
 
     @property
     def ending(self) -> bool:
-        """Whether no chunk is to be tried again."""
+        """True when no chunk is to be tried again."""
         return self._shards is not None and self._shards.ending
 
     def score(self, chunk: Chunk) -> ChunkResult:

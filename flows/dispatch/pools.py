@@ -1,4 +1,4 @@
-"""Which lanes workers serve: a deployment of the scoring flow, and a worker online in its work pool."""
+"""Finding the lanes that workers serve: a deployment of the scoring flow, and a worker online in its work pool."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FLOW: Final = "score-chunk"
 """Name of the scoring flow. It has a deployment per lane, named after the lane: ``score-chunk/cpu``."""
 
 _UNREACHABLE: Final = (httpx.HTTPError, PrefectException, RuntimeError)
-"""What Prefect's client raises when the API is away or refuses; a plain ``RuntimeError`` on the first contact."""
+"""Errors of Prefect's client when the API is away or refuses; a plain ``RuntimeError`` on the first contact."""
 
 
 class NoWorkers(LeadlineError):
@@ -36,7 +36,7 @@ class NoWorkers(LeadlineError):
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What serves a lane.
+    """The deployment and workers that serve a lane.
 
     Attributes:
         lane: The lane.

@@ -48,7 +48,7 @@ class Stopped(LeadlineError):
 
 @dataclass(frozen=True, slots=True)
 class ShardTimeouts:
-    """How long something may take, in seconds; nothing is waited for without end.
+    """Time limits in seconds; every wait has one.
 
     Attributes:
         poll: Pause between two looks at all shards.
@@ -154,7 +154,7 @@ class Shards:
 
     @property
     def ending(self) -> bool:
-        """Whether no chunk is to be tried again."""
+        """True when no chunk is to be tried again."""
         return self._ending.is_set()
 
     def score(self, chunk: Chunk) -> ChunkResult:

@@ -1,4 +1,4 @@
-"""What the Prefect UI shows of a run: progress while it runs, then summary, leaderboard and the link to the report."""
+"""Artifacts of a run in the Prefect UI: progress, then summary, leaderboard and the link to the report."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from leadline.flows.shared.settings import Dispatch, FailOn, FormatName, Gate, J
 
 
 class EvaluateConfig(FormModel):
-    """What to evaluate, with which evaluators, and what makes the gate fail."""
+    """Dataset, evaluators and gate of an evaluation."""
 
     dataset: Annotated[str, Option(metavar="DATASET")] = Field(
         min_length=1, description="File with the cases and the models' answers."
@@ -66,7 +66,7 @@ class EvaluateConfig(FormModel):
 
 
 class EvaluateResult(BaseModel):
-    """How an evaluation ended."""
+    """Outcome of an evaluation."""
 
     model_config = ConfigDict(frozen=True)
 

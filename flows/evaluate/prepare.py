@@ -25,7 +25,7 @@ from leadline.tasks.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class PlanEntry:
-    """What one evaluator would do; counts are row scores."""
+    """Plan for one evaluator; counts are row scores."""
 
     evaluator: str
     lane: str
@@ -42,7 +42,7 @@ class PlanEntry:
 
 @dataclass(frozen=True, slots=True)
 class PlanPreview:
-    """What an evaluation would do."""
+    """Plan of an evaluation."""
 
     dataset: str
     format: str

@@ -1,4 +1,4 @@
-"""What generating a dataset from documents is asked to do: the flow's parameters and its answer."""
+"""Settings and result of generating a dataset from documents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leadline.flows.shared.settings import JudgeAccess, Models, StorePlace
 
 
 class GenerateConfig(FormModel):
-    """Which documents are asked about, how they are cut, who is asked, and what that may cost."""
+    """Documents, chunks, judge and budget of a generation."""
 
     documents: Annotated[tuple[str, ...], Option(metavar="DOCS…")] = Field(
         min_length=1,
@@ -87,7 +87,7 @@ class GenerateConfig(FormModel):
 
 
 class GenerateResult(BaseModel):
-    """What was generated."""
+    """Outcome of a generation."""
 
     model_config = ConfigDict(frozen=True)
 

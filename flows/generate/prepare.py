@@ -1,4 +1,4 @@
-"""What generating reads, whom it asks and where it writes, without Prefect: a command can refuse all that early."""
+"""Documents, judge and output of generating, without Prefect, so that a command can check them early."""
 
 from __future__ import annotations
 

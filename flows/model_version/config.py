@@ -25,7 +25,7 @@ from leadline.tasks.runs.versions import VERSION_PATTERN
 
 
 class TargetChoice(FormModel):
-    """How the model or application under test is asked. API keys come from the environment of whoever asks."""
+    """Access to the model or application under test. API keys come from the environment of the process that asks."""
 
     file: Annotated[str | None, Option("--targets", metavar="FILE")] = Field(
         None,
@@ -157,7 +157,7 @@ Standing: TypeAlias = Literal["evaluated", "known", "in_progress"]
 
 
 class ModelVersionResult(BaseModel):
-    """What became of a model version."""
+    """Outcome for a model version."""
 
     model_config = ConfigDict(frozen=True)
 

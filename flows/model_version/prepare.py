@@ -1,4 +1,4 @@
-"""What evaluating a model version asks and measures, without Prefect: a command can refuse it before a server is up."""
+"""Checking the request to evaluate a model version without Prefect, so that a command can do it without a server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def target_of(config: ModelVersionConfig) -> Target:
         return named[0].at_version(config.version, force=True)
     if not choice.model:
         raise UsageError(
-            f"Nothing says how the model {config.model!r} is asked.",
+            f"No target is configured for the model {config.model!r}.",
             hint=f"Name it in a targets file ({TARGETS_FILE} or {TARGETS_VARIABLE}), or give target.model.",
             code=ErrorCode.VERSION_TARGET,
         )

@@ -11,7 +11,7 @@ from leadline.flows.shared.settings import FormatName, JudgeAccess, StorePlace
 
 
 class PerturbConfig(FormModel):
-    """Which copies to make of which cases."""
+    """Suite, perturbations and number of copies."""
 
     suite: Annotated[str, Option(metavar="SUITE")] = Field(
         description="File with the cases; answers in it are ignored."

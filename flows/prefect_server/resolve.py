@@ -1,4 +1,4 @@
-"""Which Prefect API a run talks to.
+"""Choosing the Prefect API of a run.
 
 In this order: the one that the user configured (``PREFECT_API_URL`` in the environment or in a Prefect profile), if
 it answers; the one that ``leadline server start`` runs, if it is up; else a temporary one for this run alone.

@@ -1,1 +1,1 @@
-"""What several flows share: judges of a run, progress, and where commands write their file."""
+"""Parts that several flows share: settings, judges of a run, progress and output files."""

@@ -34,7 +34,7 @@ class FormModel(BaseModel):
 
 @dataclass(frozen=True, slots=True, init=False)
 class Option:
-    """How a field is spelt on the command line, where that is not ``--its-name``.
+    """Spelling of a field on the command line, where that is not ``--its-name``.
 
     Attributes:
         flags: The option's names; without any the field's own.
@@ -89,7 +89,7 @@ class Setting:
 
     @property
     def option(self) -> Option | None:
-        """How it is spelt on the command line, where the field says so."""
+        """Its spelling on the command line, where the field gives one."""
         return next((item for item in self.field.metadata if isinstance(item, Option)), None)
 
     @property

@@ -1,4 +1,4 @@
-"""What a flow has to know of judges: which there are, what they may cost, and when a chunk is worth another try."""
+"""The judges of a flow: their configuration, their budget, and the retries of their chunks."""
 
 from __future__ import annotations
 

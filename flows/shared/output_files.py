@@ -1,4 +1,4 @@
-"""Where commands write their file: never over what they read."""
+"""The file that a command writes, which is never one that it reads."""
 
 from __future__ import annotations
 

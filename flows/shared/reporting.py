@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class ProgressEvent:
-    """How far a flow is.
+    """Progress of a flow.
 
     Attributes:
         step: Name of the step: load, plan, score, gather, aggregate, flips, problems, insights, publish.

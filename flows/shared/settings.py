@@ -26,7 +26,7 @@ class FailOn(StrEnum):
 
 
 class Dispatch(StrEnum):
-    """Where chunks are scored."""
+    """Place where chunks are scored."""
 
     AUTO = "auto"
     INLINE = "inline"
@@ -52,12 +52,12 @@ def _without_credentials(place: str | None) -> str | None:
 
 def _known_device(name: str) -> str:
     if not _DEVICE.fullmatch(name):
-        raise ValueError(f"{name[:40]!r} is no device; there are auto, cpu, cuda, cuda:N (such as cuda:0) and mps")
+        raise ValueError(f"{name[:40]!r} is not a device; there are auto, cpu, cuda, cuda:N (such as cuda:0) and mps")
     return name
 
 
 StorePlace: TypeAlias = Annotated[str | None, AfterValidator(_without_credentials)]
-"""Where a store is: a folder or an address, which Prefect keeps with a run's parameters, so without credentials."""
+"""Location of a store: a folder, or an address without credentials, since Prefect keeps a run's parameters."""
 
 FormatName: TypeAlias = Annotated[str, OneOf(format_choices, "dataset format")]
 """Name of a dataset format, or ``auto`` for the one that recognises the file."""
@@ -69,7 +69,7 @@ ModelName: TypeAlias = Annotated[str, AfterValidator(_model_without_secrets)]
 """A LiteLLM name, the address of an endpoint, or a Python callable, as models under test are named."""
 
 Device: TypeAlias = Annotated[str, AfterValidator(_known_device)]
-"""How a device is spelt; whether a machine has it is for the worker to see that scores there."""
+"""Name of a device; the worker that scores checks whether its machine has it."""
 
 
 class Models(FormModel):
@@ -97,7 +97,7 @@ class Models(FormModel):
 
 
 class JudgeAccess(FormModel):
-    """Who is asked, and what it may cost. API keys come from the environment of whoever asks."""
+    """Judge and budget. API keys come from the environment of the process that asks."""
 
     model: Annotated[str | None, Option("--judge", metavar="MODEL")] = Field(
         None,
@@ -122,7 +122,7 @@ class JudgeAccess(FormModel):
 
 
 class Judges(JudgeAccess):
-    """Who judges, how often, and what it may cost. API keys come from the environment of whoever asks."""
+    """Judge, trials and budget. API keys come from the environment of the process that asks."""
 
     trials: int = Field(1, ge=1, le=50, description="How often each row is judged.")
     canaries: Annotated[str | None, Option(metavar="FILE")] = Field(

@@ -1,1 +1,1 @@
-"""What starts flows from outside: events, webhooks and alerts."""
+"""Starting flows from outside: events, webhooks and alerts."""

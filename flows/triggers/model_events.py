@@ -17,7 +17,7 @@ MODEL_VERSION_CREATED: Final = "leadline.model-version.created"
 """Its payload is the parameter ``config`` of the flow that it starts."""
 
 _NOT_IDENTIFYING: Final = {"store", "output", "processes", "dispatch", "again"}
-"""How and where is not what: these make no second evaluation of the same version."""
+"""Fields that say how and where to run; they make no second evaluation of the same version."""
 
 
 def read_payload(payload: Mapping[str, Any]) -> ModelVersionConfig:

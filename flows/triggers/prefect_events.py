@@ -46,7 +46,7 @@ class EventNotSent(LeadlineError):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an event started.
+    """Outcome of an event.
 
     Attributes:
         flow_run: Id of the flow run, ``""`` when there is none.

@@ -24,7 +24,7 @@ from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.refusal import first_refusal
 
 TOLERANCE_S: Final = 300.0
-"""How old a signed delivery may be; what is older may be a replay."""
+"""Greatest age of a signed delivery; an older one may be a replay."""
 
 
 class NotAuthentic(LeadlineError):
@@ -64,7 +64,7 @@ class Ignored:
 
 
 class ModelChoice(BaseModel):
-    """Which models are evaluated when a registry has a new version of them.
+    """Models that are evaluated when a registry has a new version of them.
 
     Attributes:
         defaults: Fields of the event's payload for all of them.
@@ -99,7 +99,7 @@ def read_choice(path: Path) -> ModelChoice:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", code=ErrorCode.CONFIG_FILE) from None
     except yaml.YAMLError as error:
         raise UsageError(
-            f"{path} is no YAML: {' '.join(str(error).split())[:300]}.", code=ErrorCode.CONFIG_FILE
+            f"{path} is not YAML: {' '.join(str(error).split())[:300]}.", code=ErrorCode.CONFIG_FILE
         ) from None
     except ValidationError as error:
         raise UsageError(f"{path}, {first_refusal(error, ModelChoice)}.", code=ErrorCode.CONFIG_CONTENT) from None

@@ -57,7 +57,7 @@ class _Refused(Exception):
 
 @dataclass(frozen=True)
 class Webhook:
-    """What the server knows.
+    """Configuration of the server.
 
     Attributes:
         secret: Shared with the registries.
@@ -177,6 +177,8 @@ def serve(webhook: Webhook, host: str, port: int) -> None:
     except SystemExit:
         if not server.started:
             raise LeadlineError(
-                f"Nobody can listen on {host}:{port}.", hint="Choose another: --port N", code=ErrorCode.SERVER_PORT
+                f"Port {port} of {host} cannot be used.",
+                hint="Choose another: --port N",
+                code=ErrorCode.SERVER_PORT,
             ) from None
         raise

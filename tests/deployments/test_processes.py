@@ -93,7 +93,7 @@ def test_a_part_that_dies_is_started_again_but_not_for_ever(tmp_path: Path) -> N
                 eventually(lambda pid=pid: not alive(pid))
                 processes.restart_dead()
 
-        with pytest.raises(LeadlineError, match="a ends again and again"):
+        with pytest.raises(LeadlineError, match="a keeps ending"):
             kill_and_restart()
 
 

@@ -128,7 +128,7 @@ def test_versions_lists_what_was_decided(tmp_path: Path, capsys: pytest.CaptureF
         (["collect", "none.json", "--model", "openai/x"], "there is no such file"),
         (["collect", "SUITE", "--model", "nosuch"], "LiteLLM knows no provider for the model 'nosuch'"),
         (["check-version", "m", "v1", "SUITE", "--target", "nosuch"], "LiteLLM knows no provider"),
-        (["check-version", "m", "v1", "SUITE"], "Nothing says how the model 'm' is asked"),
+        (["check-version", "m", "v1", "SUITE"], "No target is configured for the model 'm'"),
         (["check-version", "m", "v 1", "SUITE", "--target", "x"], "version"),
         (["check-version", "m", "v1", "SUITE", "--target", "x", "--set", "nonsense=1"], "nonsense"),
     ],

@@ -62,7 +62,7 @@ def test_other_spellings_of_a_device_are_refused_before_anything_runs(
     for command in (["evaluate", "data.json"], ["generate", "docs", "--judge", "m"]):
         assert run([*command, "--device", device]) == 2
         said = capsys.readouterr().err
-        assert f"{device!r} is no device; there are auto, cpu, cuda, cuda:N" in said
+        assert f"{device!r} is not a device; there are auto, cpu, cuda, cuda:N" in said
 
 
 def test_every_option_arrives() -> None:

@@ -87,7 +87,7 @@ def test_the_targets_file_says_how_a_model_is_asked_and_the_event_which_version(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LEADLINE_TARGETS", raising=False)
-    with pytest.raises(UsageError, match="Nothing says how the model 'harbour' is asked"):
+    with pytest.raises(UsageError, match="No target is configured for the model 'harbour'"):
         target_of(config())
     (tmp_path / "targets.toml").write_text(TARGETS)
     assert (target_of(config()).url, target_of(config()).version) == ("http://h/v2/ask", "v2")
