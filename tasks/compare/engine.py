@@ -28,7 +28,7 @@ _ORDER: Final = ("fail", "incomparable", "inconclusive", "pass", "one_sided", "n
 def compare(
     store: Store, baseline: Reference | str, candidate: Reference | str, options: Options | None = None
 ) -> Comparison:
-    """Compare a candidate with a baseline, and publish what was found below ``comparisons/`` in the store.
+    """Compare a candidate with a baseline, and publish the result below ``comparisons/`` in the store.
 
     Args:
         store: The store that holds both runs.
@@ -85,7 +85,7 @@ def compare(
 
 
 def _of_one_run(matched: Matched, run: Run) -> Matched:
-    """Keep the pairs of two different models; a model of a run is no news beside itself."""
+    """Keep the pairs of two different models: a model of a run equals itself."""
     pairs = tuple(pair for pair in matched.pairs if pair.baseline != pair.candidate)
     if not pairs:
         raise UsageError(
@@ -145,7 +145,7 @@ def _notes(
     pairings: Sequence[Pairing],
     metrics: Sequence[MetricComparison],
 ) -> Iterator[str]:
-    """Yield what a reader should know beside the numbers."""
+    """Yield sentences for the reader, beside the numbers."""
     datasets = {run.read().get("dataset") for run in (baseline, candidate)}
     apart = ("changed", "only_baseline", "only_candidate")
     if len(datasets) > 1 and any(getattr(found.coverage, word) for found in metrics for word in apart):

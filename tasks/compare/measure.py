@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from leadline.tasks.compare.metric_choice import Pairing
 from leadline.tasks.compare.options import Options
 from leadline.tasks.compare.paired import Series, measure, sign_test
-from leadline.tasks.compare.paired_dataset_metrics import Whole, compare_whole
+from leadline.tasks.compare.paired_dataset_metrics import DatasetMetric, compare_dataset_metrics
 from leadline.tasks.compare.results import Coverage, MetricComparison, ModelPair
 from leadline.tasks.compare.run_flips import find_flips
 from leadline.tasks.compare.run_pair import Counted, Values, count_cases, pair_rows, pair_values, read_values
@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A metric before all metrics are judged together; without a question its verdict is known."""
+    """A metric before all metrics are judged together.
+
+    Attributes:
+        found: What is known of it.
+        question: The values that its verdict depends on; ``None`` where the verdict is known.
+    """
 
     found: MetricComparison
     question: Question | None = None
@@ -45,7 +50,7 @@ def measure_models(
         options: Margins and how many flips are shown.
     """
     pair_rows(connection, *ids)
-    wholes: dict[str, dict[str, Whole]] = {}
+    dataset_metrics: dict[str, dict[str, DatasetMetric]] = {}
     for pairing in pairings:
         blank = MetricComparison(pairing.metric, pair, Coverage(), None, pairing.outcome, pairing.obstacle)
         blank = dataclasses.replace(blank, differences=pairing.differences)
@@ -56,19 +61,20 @@ def measure_models(
         counted = count_cases(connection, pairing.sides[1])
         found = dataclasses.replace(blank, coverage=counted.coverage)
         evaluator = pairing.metric.evaluator
-        if pairing.whole:
-            if evaluator not in wholes:
-                wholes[evaluator] = compare_whole(connection, _over_all(pairings, evaluator), options.margins)
-            yield _whole(found, wholes[evaluator].get(pairing.metric.metric))
+        if pairing.over_dataset:
+            if evaluator not in dataset_metrics:
+                chosen = _over_dataset(pairings, evaluator)
+                dataset_metrics[evaluator] = compare_dataset_metrics(connection, chosen, options.margins)
+            yield _of_dataset(found, dataset_metrics[evaluator].get(pairing.metric.metric))
         elif counted.coverage.pairs:
             yield _per_row(connection, found, counted, options)
         else:
             yield _without_pairs(found)
 
 
-def _over_all(pairings: Sequence[Pairing], evaluator: str) -> list[Pairing]:
+def _over_dataset(pairings: Sequence[Pairing], evaluator: str) -> list[Pairing]:
     """Return the metrics of an evaluator that are computed over all rows at once."""
-    return [found for found in pairings if found.whole and found.sides and found.metric.evaluator == evaluator]
+    return [found for found in pairings if found.over_dataset and found.sides and found.metric.evaluator == evaluator]
 
 
 def _without_pairs(found: MetricComparison) -> Draft:
@@ -127,18 +133,18 @@ def _binary(values: Values) -> bool:
     return all(bool(((side == 0) | (side == 1)).all()) for side in (values.baseline, values.candidate))
 
 
-def _whole(found: MetricComparison, whole: Whole | None) -> Draft:
-    """Take over a metric over whole datasets."""
-    if whole is None:
+def _of_dataset(found: MetricComparison, metric: DatasetMetric | None) -> Draft:
+    """Return the draft of a metric that is computed over all rows at once."""
+    if metric is None:
         if not found.coverage.pairs:
             return _without_pairs(found)
         return Draft(dataclasses.replace(found, verdict="inconclusive", reason="It is not defined for these cases."))
-    effect, coverage = whole.measured.effect, found.coverage
+    effect, coverage = metric.measured.effect, found.coverage
     bounds = (None, None) if coverage.unscored else (effect, effect)
     if not coverage.pairs:
-        coverage = dataclasses.replace(coverage, pairs=whole.cases, not_applicable=0)
-    question = Question(whole.measured, whole.margin, coverage.share, *bounds)
+        coverage = dataclasses.replace(coverage, pairs=metric.cases, not_applicable=0)
+    question = Question(metric.measured, metric.margin, coverage.share, *bounds)
     judged = dataclasses.replace(
-        found, coverage=coverage, margin=whole.margin, baseline=whole.baseline, candidate=whole.candidate
+        found, coverage=coverage, margin=metric.margin, baseline=metric.baseline, candidate=metric.candidate
     )
     return Draft(judged, question)

@@ -34,7 +34,7 @@ class Pairing:
         sides: Its lines of the table ``metrics`` in the baseline's and the candidate's run, if it can be compared.
         counted: Ids, in either run, of the metric whose rows are counted: its own, or where it has no value per row
             that of its evaluator's first metric that has.
-        whole: Whether it is computed over all rows at once.
+        over_dataset: Whether it is computed over all rows at once.
         differences: Differences of the configurations of its evaluator.
         obstacle: Why it cannot be compared, or ``""``.
         outcome: The verdict of a metric with an obstacle.
@@ -44,7 +44,7 @@ class Pairing:
     metric: MetricInfo
     sides: tuple[Line, Line] | None = None
     counted: tuple[int, int] = (0, 0)
-    whole: bool = False
+    over_dataset: bool = False
     differences: tuple[str, ...] = ()
     obstacle: str = ""
     outcome: Literal["incomparable", "one_sided"] = "incomparable"
@@ -113,7 +113,7 @@ def _pair(baseline: Line | None, candidate: Line | None, lines: tuple[Lines, Lin
         metric=metric,
         sides=None if obstacle else (baseline, candidate),
         counted=(_counted(baseline, lines[0]), _counted(candidate, lines[1])),
-        whole=bool(candidate["dataset_level"] or candidate.get("pooled")),
+        over_dataset=bool(candidate["dataset_level"] or candidate.get("pooled")),
         differences=found,
         obstacle=obstacle,
         notes=tuple(notes),

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("leadline.compare")
 
-_MOST_CELLS: Final = 4_000_000  # weights held at a time: 32 MB
+_MOST_CELLS: Final = 4_000_000  # weights in memory at a time: 32 MB
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """A metric over a whole dataset on both sides, over the cases that both have a payload for.
+class DatasetMetric:
+    """A metric that is computed over all rows at once, on both sides, over the cases that both have a payload for.
 
     Attributes:
         baseline: The baseline's value.
@@ -60,7 +60,7 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """Pairs of payloads with how many cases have them.
+    """Pairs of payloads, with the number of cases that have them.
 
     Attributes:
         counts: Number of cases by pair of payloads.
@@ -85,13 +85,15 @@ class Draws:
         return times[:, self.units] * self.counts
 
     def swapped(self, random: np.random.Generator, number: int) -> Numbers:
-        """Return of how many of the cases the sides are swapped, ``number`` times."""
+        """Return the number of cases whose sides are swapped, for ``number`` random swaps."""
         if self.units is None:
             return random.binomial(self.counts.astype(int), 0.5, size=(number, len(self.counts))).astype(float)
         return random.integers(0, 2, size=(number, self.groups))[:, self.units] * self.counts
 
 
-def compare_whole(connection: DuckDBPyConnection, pairings: Sequence[Pairing], margins: Margins) -> dict[str, Whole]:
+def compare_dataset_metrics(
+    connection: DuckDBPyConnection, pairings: Sequence[Pairing], margins: Margins
+) -> dict[str, DatasetMetric]:
     """Compare the metrics of one evaluator over the ``row_pairs``.
 
     Args:
@@ -100,7 +102,7 @@ def compare_whole(connection: DuckDBPyConnection, pairings: Sequence[Pairing], m
         margins: The largest tolerated worsening of each.
 
     Returns:
-        By the metric's key what was found; nothing of a metric that is not defined for these cases.
+        The results by the metric's key, without metrics that are not defined for these cases.
     """
     import numpy as np
 
@@ -130,7 +132,7 @@ def compare_whole(connection: DuckDBPyConnection, pairings: Sequence[Pairing], m
         resampled = found.get(metric.metric)
         if resampled is not None and np.isfinite(resampled.true).all():
             margin = margins.of(metric, float(resampled.true[0]))
-            out[metric.metric] = _whole(resampled, draws, margin, higher_is_better=metric.higher_is_better)
+            out[metric.metric] = _compared(resampled, draws, margin, higher_is_better=metric.higher_is_better)
     return out
 
 
@@ -188,7 +190,7 @@ def _resample(evaluator: Evaluator, prepared: Any, draws: Draws) -> dict[str, Re
     return {key: Resampled(true[key][:, 0], np.concatenate(drawn[key]), np.concatenate(swapped[key])) for key in true}
 
 
-def _whole(found: Resampled, draws: Draws, margin: float, *, higher_is_better: bool) -> Whole:
+def _compared(found: Resampled, draws: Draws, margin: float, *, higher_is_better: bool) -> DatasetMetric:
     import numpy as np
 
     groups, cases = draws.groups, int(draws.counts.sum())
@@ -216,4 +218,4 @@ def _whole(found: Resampled, draws: Draws, margin: float, *, higher_is_better: b
         wins=0,
         losses=0,
     )
-    return Whole(ours, theirs, margin, cases, measured)
+    return DatasetMetric(ours, theirs, margin, cases, measured)

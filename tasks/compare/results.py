@@ -1,4 +1,4 @@
-"""What a comparison found, as plain values that a program can read and a page can show."""
+"""The results of a comparison, as plain values for programs and pages."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ModelPair:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What became of the cases of two models on one metric.
+    """The outcomes of the cases of two models on one metric.
 
     Attributes:
         pairs: Cases with a value on both sides; only these are compared.
@@ -102,7 +102,7 @@ class ChangedRow:
 
 @dataclass(frozen=True, slots=True)
 class MetricInfo:
-    """What is compared: a metric of an evaluator, as the candidate's run describes it.
+    """A metric of an evaluator, as the candidate's run describes it.
 
     Attributes:
         evaluator: Id of the evaluator.
@@ -171,7 +171,7 @@ class MetricComparison:
         verdict: ``pass``, ``fail``, ``inconclusive``, ``incomparable``, ``one_sided`` (only one run
             measured it: it counts neither for nor against) or ``not_applicable``.
         reason: Why, in one sentence.
-        differences: What differs between the evaluator's two configurations, one line each.
+        differences: Differences of the evaluator's two configurations, one line each.
         changed_rows: The flips, or without a threshold the largest changes; as many as are shown.
     """
 
@@ -217,8 +217,8 @@ class Comparison:
         reason: Why, in one sentence.
         alpha: The declared chance that an unchanged candidate is called a failure by any metric.
         tested: How many metrics Holm's correction counts.
-        metrics: What was compared, worst first.
-        notes: What the reader should know beside the numbers, one line each.
+        metrics: The comparisons of the metrics, worst first.
+        notes: Sentences for the reader, beside the numbers.
         created: When, as an ISO time.
         folder: Its folder.
         report: The page.

@@ -1,6 +1,6 @@
 """The scores of two runs side by side: both databases attached for reading, cases matched by key, one metric at a time.
 
-What is held at once is one metric of one pair of models: three numbers per case. DuckDB spills the rest to disk.
+In memory is one metric of one pair of models at a time: three numbers per case. DuckDB spills the rest to disk.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What became of all cases on one metric, and how far the unscored ones could move the sum of the differences.
+    """The outcomes of all cases on one metric, and how far the unscored ones could move the sum of the differences.
 
     Attributes:
         coverage: Numbers of cases.
@@ -84,7 +84,7 @@ def open_sides(store: Store, baseline: Run, candidate: Run) -> Iterator[DuckDBPy
         for side, run in zip(SIDES, (baseline, candidate), strict=True):
             if run.id not in catalogs:
                 catalogs[run.id] = _attach(connection, store, run, f"{side}_run")
-            _show(connection, store, run, side, catalogs[run.id])
+            _create_views(connection, store, run, side, catalogs[run.id])
         connection.execute(sql("compare/cases"))
         connection.register("families", perturbation_clusters(connection))
         yield connection
@@ -109,7 +109,7 @@ def _attach(connection: DuckDBPyConnection, store: Store, run: Run, name: str) -
     return name
 
 
-def _show(connection: DuckDBPyConnection, store: Store, run: Run, side: str, catalog: str) -> None:
+def _create_views(connection: DuckDBPyConnection, store: Store, run: Run, side: str, catalog: str) -> None:
     dataset = str(run.read_current()["dataset"])
     if not store.has_dataset(dataset):
         raise UsageError(
@@ -129,13 +129,19 @@ def models_of(connection: DuckDBPyConnection, side: str) -> list[dict[str, Any]]
 
 
 def metrics_of(connection: DuckDBPyConnection, side: str) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return what one side measured, by evaluator and metric."""
+    """Return the metrics of one side, by evaluator and metric."""
     lines = records(connection, sql("compare/metrics").format(side=side))
     return {(line["evaluator"], line["metric"]): line for line in lines}
 
 
 def pair_rows(connection: DuckDBPyConnection, baseline_model: int, candidate_model: int) -> None:
-    """Create the table ``row_pairs`` of two models: their rows, case by case."""
+    """Create the table ``row_pairs`` of two models: their rows, case by case.
+
+    Args:
+        connection: Both sides.
+        baseline_model: Id of the model in the baseline's dataset.
+        candidate_model: Id of the model in the candidate's dataset.
+    """
     connection.execute(
         sql("compare/rows").format(
             case_fields=", ".join(_CASE_FIELDS),
@@ -154,13 +160,24 @@ def _differ(fields: tuple[str, ...]) -> str:
 
 
 def pair_values(connection: DuckDBPyConnection, baseline_metric: int, candidate_metric: int) -> None:
-    """Create the table ``value_pairs`` of one metric over the ``row_pairs``."""
+    """Create the table ``value_pairs`` of one metric over the ``row_pairs``.
+
+    Args:
+        connection: Both sides.
+        baseline_metric: Id of the metric in the baseline's run.
+        candidate_metric: Its id in the candidate's run.
+    """
     statement = sql("compare/values").format(baseline_metric=baseline_metric, candidate_metric=candidate_metric)
     connection.execute(statement)
 
 
 def count_cases(connection: DuckDBPyConnection, metric: Mapping[str, Any]) -> Counted:
-    """Count what became of the cases of ``value_pairs``."""
+    """Count the outcomes of the cases of ``value_pairs``.
+
+    Args:
+        connection: Both sides.
+        metric: The metric's line: ``low``, ``high`` and ``higher_is_better``.
+    """
     ends = sorted((metric["low"], metric["high"]), reverse=not metric["higher_is_better"])
     bounded = abs(metric["high"] - metric["low"]) < float("inf")
     params = dict(zip(("worst", "best"), ends if bounded else (None, None), strict=True))
@@ -208,7 +225,12 @@ def number_clusters(family: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | No
 
 
 def fill_texts(connection: DuckDBPyConnection, rows: Mapping[int, ChangedRow]) -> list[ChangedRow]:
-    """Return changed rows with their key and texts, in the order given; keyed by the number of their case."""
+    """Return changed rows with their keys and texts, in their order.
+
+    Args:
+        connection: Both sides.
+        rows: The rows by the number of their case.
+    """
     import dataclasses
 
     import pyarrow as pa

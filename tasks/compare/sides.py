@@ -1,4 +1,4 @@
-"""Who is compared with whom: runs, models and versions by the names that users give them."""
+"""The two sides of a comparison: runs, models and versions by the names that users give them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leadline.tasks.store.store import Run, Store
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A run, and one of its models where only that is meant."""
+    """A run, or one of its models."""
 
     run: Run
     model: str | None = None
@@ -103,7 +103,7 @@ def _models_in(store: Store, dataset: str) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Models that are compared, and those that have nobody to be compared with."""
+    """Models that are compared, and models without a counterpart."""
 
     pairs: tuple[ModelPair, ...]
     only_baseline: tuple[str, ...]
@@ -119,12 +119,12 @@ def match_models(
 ) -> Matched:
     """Match models: by the user's mapping, else by key, else by a name that only one on each side has.
 
-    Where one model is left on each side and no other was matched, these two are meant.
+    Where each side has one model and nothing else matched, these two are compared.
 
     Args:
         baseline: Models of the baseline: ``model_key`` and ``name``.
         candidate: Models of the candidate.
-        chosen: The one model of either side that is meant.
+        chosen: The only model of either side to compare, if one was named.
         mapping: Keys of the baseline's models, each with that of the candidate's.
 
     Raises:

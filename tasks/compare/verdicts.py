@@ -29,7 +29,7 @@ from leadline.tasks.publish.numbers import bound, figure
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One metric before it is judged: what was measured, and what its verdict needs beside that."""
+    """One metric before it is judged: its measurement and the other values that its verdict depends on."""
 
     measured: PairedResult
     margin: float
@@ -41,7 +41,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The verdict of one metric, with what explains it."""
+    """The verdict of one metric, with the values that explain it."""
 
     verdict: Outcome
     change: Change
@@ -109,7 +109,7 @@ def _change(measured: PairedResult, p: float | None, alpha: float) -> Change:
 
 
 def overall(metrics: Sequence[MetricComparison]) -> tuple[Outcome, str]:
-    """Return the verdict over all metrics, and why in one sentence.
+    """Return the verdict over all metrics, and its reason in one sentence.
 
     One failed metric fails the candidate. What is inconclusive or incomparable leaves the verdict open. A metric that
     only one side measured counts neither for nor against, and the sentence says how many those are.
@@ -142,7 +142,13 @@ def _overall(metrics: Sequence[MetricComparison]) -> tuple[Outcome, str]:
 
 
 def sentence(question: Question, answer: Answer, *, share: bool) -> str:
-    """Say why a metric has its verdict."""
+    """Return the reason of a metric's verdict.
+
+    Args:
+        question: The metric.
+        answer: Its verdict.
+        share: Whether its rows have the values 0 and 1, so that it is shown in points of a hundred.
+    """
     measured, margin = question.measured, question.margin
     seen = _seen(measured, share)
     limit = f"by more than {_amount(margin, share)}" if margin else "at all"
