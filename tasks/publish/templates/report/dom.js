@@ -5,7 +5,7 @@ const starts = [];
 /** Have f(data, page) called with the page's data; page.show and page.openCase lead to cases. */
 const onData = f => starts.push(f);
 
-/** Return an element: el('p', {class: 'x', onclick: f}, 'text', child). Attributes that are null or false are omitted. */
+/** Return an element: el('p', {class: 'x', onclick: f}, 'text', child). Null and false attributes are omitted. */
 function el(tag, attributes, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
