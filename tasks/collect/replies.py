@@ -19,7 +19,7 @@ _NUMBERS: Final = {"cost_usd": money, "input_tokens": count, "output_tokens": co
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model answered to one case, or why there is no answer.
+    """The answer of a model to one case, or the reason why there is none.
 
     Attributes:
         text: The answer; ``None`` where there is none.

@@ -54,7 +54,7 @@ _NEEDS_VARIABLE: Final = re.compile(r"authorization|key|token|secret|cookie|pass
 
 
 class ModelConfig(JudgeConfig):
-    """How a model under test is called: what the judge client has to know of it."""
+    """The settings of the calls to a model under test, for the judge client."""
 
     subject: ClassVar[str] = "The model"
     key_variable: ClassVar[str] = KEY_VARIABLE
@@ -135,14 +135,14 @@ class Target(BaseModel):
 
     @property
     def kind(self) -> Literal["litellm", "http", "function"]:
-        """How it is asked."""
+        """The kind of the target: by LiteLLM, HTTP or a function."""
         if self.model is not None:
             return "litellm"
         return "http" if self.url is not None else "function"
 
     @property
     def address(self) -> str:
-        """What is asked, for people and for the ledger."""
+        """The address of the target, for people and for the ledger."""
         return str(self.model or self.function or f"{self.method} {self.url}")
 
     def at_version(self, version: str | None, *, force: bool = False) -> Target:

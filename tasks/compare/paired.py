@@ -31,7 +31,7 @@ EXACT: Final = 16
 FLIPS: Final = 9_999
 """Sign flips drawn where not all are counted."""
 MOST_CLUSTERS: Final = 5_000
-"""From more clusters that differ the test is Student's: drawing flips would say the same, slower."""
+"""With more clusters that differ the test is Student's: drawn sign flips give the same answer, more slowly."""
 SEED: Final = 20240601
 _TOO_MANY: Final = 1e8
 _BLOCK: Final = 4_000_000  # signs held at a time: 16 MB as float32
@@ -56,7 +56,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class PairedResult:
-    """What a series says.
+    """The measurement of a series.
 
     Attributes:
         n: Number of pairs.

@@ -90,7 +90,7 @@ def _answer(question: Question, p: float | None, alpha: float, level: float) -> 
 
 
 def _side(question: Question, *, complete: bool) -> Outcome:
-    """Say on which side of the margin a metric stands, with what unscored cases could change or without."""
+    """Return the side of the margin that a metric is on; if complete, only one that no unscored case could change."""
     measured = question.measured
     judged = Judged(
         value=measured.effect,

@@ -23,7 +23,7 @@ from leadline.tasks.generate.chunking import DocumentChunk
 from leadline.tasks.generate.duplicates import normalised
 
 PURPOSE: Final = "generate"
-"""How the ledger names who asks."""
+"""The purpose of the calls, as the ledger records it."""
 
 MOST_QUESTION: Final = 2_000
 """Characters of a question; what is longer is none."""
@@ -54,7 +54,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What came of a chunk.
+    """The outcome of a chunk.
 
     Attributes:
         pairs: Questions with their answers, in the order in which they were written; none if the call failed.

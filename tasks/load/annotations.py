@@ -1,4 +1,4 @@
-"""How annotations are read: checked, and brought into the one form that :mod:`.core.annotations` describes.
+"""Reading of annotations: they are checked and brought into the form that :mod:`.core.annotations` describes.
 
 An annotation is an object, or a text that is its label. Short forms: ``label`` (a value, or ``{"key", "value"}``) with
 ``score`` instead of ``labels``; a key that is left out is ``class``.

@@ -1,4 +1,4 @@
-"""What can only be checked when all of a dataset is staged: keys, repeated cases, relationships, conditions."""
+"""Checks of a dataset as a whole, after staging: keys, repeated cases, relationships, conditions."""
 
 from __future__ import annotations
 

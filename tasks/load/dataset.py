@@ -1,4 +1,4 @@
-"""From a file to a loaded dataset: recognise, read, check, write."""
+"""Loading of a dataset: a file is recognised, read, checked, and written as Parquet tables."""
 
 from __future__ import annotations
 

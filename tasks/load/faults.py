@@ -1,4 +1,4 @@
-"""The list of everything that is wrong with a dataset, so that its owner can mend it in one go."""
+"""The list of all faults of a dataset, so that its owner can correct them together."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Faults:
 
     @property
     def room(self) -> int:
-        """How many more faults would be kept."""
+        """Number of further faults that would be kept."""
         return MAX_FAULTS - len(self._kept)
 
     @property
     def lost(self) -> str | None:
-        """What stands in the records that could not be read; ``None`` if that is not known."""
+        """Content of the records that could not be read; ``None`` if it is not known."""
         return None if self._lost is None else "\n".join(self._lost)
 
     def lose(self, content: bytes | str | None = None) -> None:

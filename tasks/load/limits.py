@@ -1,4 +1,4 @@
-"""What a dataset may not exceed, so that a hostile file costs bounded memory and bounded time."""
+"""Limits of a dataset, so that a hostile file costs bounded memory and bounded time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MAX_LOST: Final = 64 * 1024
 """Bytes of unreadable records that are searched for what refers to them; beyond it they may hold anything."""
 
 MAX_EXPANSION: Final = 1000
-"""How many times larger than its file a dataset may become before it is taken for a decompression bomb."""
+"""Largest ratio of a dataset to its file; a larger one is taken for a decompression bomb."""
 
 FREE_EXPANSION: Final = 4096 * MIB
 """Size up to which a dataset may grow, however small its file is."""

@@ -1,4 +1,4 @@
-"""How single values of a record are read: each function returns the value in Leadline's type or says why not.
+"""Reading of single values: each function returns the value in Leadline's type or raises the reason why not.
 
 Functions raise :class:`ValueFault` with a message for the user. ``None`` never reaches them: a null is an absent
 field. In a table of texts (CSV) every value is a text; :func:`in_cells` gives the reading for it.

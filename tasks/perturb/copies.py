@@ -1,4 +1,4 @@
-"""From a suite to a suite with perturbed copies, each linked to its original."""
+"""Perturbation of a suite: it is written again with perturbed copies, each linked to its original."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _PROMPT: Final = Path(__file__).with_name("misinformation.jinja")
 
 @dataclass
 class Perturbed:
-    """What a perturbation came to.
+    """The result of a perturbation.
 
     Attributes:
         cases: Cases of the suite.
@@ -71,7 +71,7 @@ class _Copy:
 
     @property
     def label(self) -> str:
-        """What sets it apart from other copies."""
+        """The properties that distinguish it from other copies."""
         return f"{self.recipe}" if self.number == 1 else f"{self.recipe}#{self.number}"
 
     @property

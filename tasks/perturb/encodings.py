@@ -13,7 +13,7 @@ ENCODERS: Final[Mapping[str, tuple[str, Callable[[str], str]]]] = {
     "base64": ("Base64", lambda text: base64.b64encode(_bytes(text)).decode("ascii")),
     "rot13": ("ROT13", lambda text: codecs.encode(text, "rot13")),
 }
-"""What each encoding is called, and what it does."""
+"""Name and function of each encoding."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How much a perturbation changes, in six steps."""
+"""The intensity of a perturbation, in six steps."""
 
 from __future__ import annotations
 

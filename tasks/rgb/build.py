@@ -1,4 +1,4 @@
-"""From RGB's files to a suite of test cases that ``leadline collect`` puts to models."""
+"""Builds a suite of test cases for ``leadline collect`` from RGB's files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CLOSED_BOOK: Final = "closed_book"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a suite is made.
+    """The settings of a suite.
 
     Attributes:
         noise: Shares of noise, each in [0, 1); every question is asked once for each.

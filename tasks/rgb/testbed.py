@@ -1,4 +1,4 @@
-"""Which documents an RGB test case shows, in which order: the benchmark's choice for a seed, number for number.
+"""The documents of an RGB test case and their order: the benchmark's choice for a seed, reproduced exactly.
 
 The rules are those of the benchmark's published procedure (Chen et al., AAAI 2024, arXiv:2309.01431, and its program):
 

@@ -1,4 +1,4 @@
-"""What a document is once it has been read: one text, and marks that say where in it pages and sections begin."""
+"""A document after reading: one text, and marks where its pages and sections begin."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class DocumentDraft:
         self.length = 0
 
     def mark(self, page: int | None, heading: tuple[str, ...]) -> None:
-        """Say what page and section the text that follows is in."""
+        """Set the page and section of the text that follows."""
         if self._marks and self._marks[-1].start == self.length:
             self._marks.pop()
         self._marks.append(Mark(self.length, page, heading))

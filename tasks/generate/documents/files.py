@@ -1,4 +1,4 @@
-"""Which files are documents: those named, and those of known kinds in the folders named."""
+"""The search for documents: named files, and files of known kinds in named folders."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_FILES: Final = 100_000
 
 
 class Kind(StrEnum):
-    """How a file is read."""
+    """The kind of a file, which decides how it is read."""
 
     PDF = "PDF"
     MARKDOWN = "Markdown"
@@ -65,7 +65,7 @@ class File:
 
 @dataclass
 class FoundFiles:
-    """What arguments led to.
+    """The files that were found for the arguments.
 
     Attributes:
         files: The documents, in the order of the arguments, a folder's in the order of their names.

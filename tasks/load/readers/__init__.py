@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Container(StrEnum):
-    """How records are packed into a file; always recognised from the file's first bytes, never from its name."""
+    """The packing of records in a file; always recognised from the file's first bytes, never from its name."""
 
     JSON = "json"
     JSON_LINES = "jsonl"
