@@ -28,7 +28,7 @@ OPEN_CIRCLES = (
 
 OFTEN = {
     "evaluators": {"__init__.py"},
-    "tasks": {"__init__.py", "files.py", "parquet.py"},  # the last two are still to be renamed in one of their folders
+    "tasks": {"__init__.py", "files.py"},  # files.py is still to be renamed in one of its folders
     "flows": {"__init__.py", "config.py", "flow.py", "prepare.py"},
 }
 """Names that a room may use more than once."""
