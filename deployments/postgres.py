@@ -35,7 +35,12 @@ class Postgres:
     password: str
 
     def url(self, database: str, scheme: str = "postgresql") -> str:
-        """Return the address of a database, with the password."""
+        """Return the address of a database, with the password.
+
+        Args:
+            database: Name of the database.
+            scheme: Scheme of the address, which names a driver for SQLAlchemy.
+        """
         return f"{scheme}://{ROLE}:{self.password}@127.0.0.1:{self.port}/{database}"
 
     def command(self) -> list[str]:

@@ -191,7 +191,12 @@ class Service:
 
 
 def server_environment(database: str, redis: str) -> dict[str, str]:
-    """Return the settings of a Prefect server that keeps its state in PostgreSQL and its messages in Redis."""
+    """Return the settings of a Prefect server that keeps its state in PostgreSQL and its messages in Redis.
+
+    Args:
+        database: Address of the database.
+        redis: Address of Redis.
+    """
     return BATCHED_WRITES | {
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
         "PREFECT_MESSAGING_BROKER": "prefect_redis.messaging",

@@ -37,7 +37,13 @@ def evaluate(session: Session, /, as_json: bool, **options: Any) -> int:
 
 
 def run_evaluation(session: Session, config: EvaluateConfig, *, as_json: bool) -> int:
-    """Run an evaluation, print its outcome, and return the exit code."""
+    """Run an evaluation, print its outcome, and return the exit code.
+
+    Args:
+        session: The global options.
+        config: The request.
+        as_json: Print JSON instead of lines.
+    """
     with stoppable("Interrupted. Finished chunks are kept: the same command goes on from there."):
         result = on_an_api(session, lambda: _run(config), first=lambda: _check(config), meanwhile=_import)
     _print_json(result) if as_json else _print_result(result)

@@ -23,7 +23,12 @@ def clean(value: object) -> str:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Return a number for people, ``-`` where there is none."""
+    """Return a number for people, ``-`` where there is none.
+
+    Args:
+        value: The number.
+        digits: Digits behind the point.
+    """
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else f"{value:.{digits}f}"

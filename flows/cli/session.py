@@ -79,7 +79,12 @@ def session_options(command: F) -> F:
 
 
 def say(message: str, *, always: bool = False) -> None:
-    """Write a message for people to standard error, unless the user wants it quiet."""
+    """Write a message for people to standard error, unless the user wants it quiet.
+
+    Args:
+        message: The message.
+        always: Write it also with ``--quiet``.
+    """
     context = click.get_current_context(silent=True)
     session = context.find_object(Session) if context else None
     if always or session is None or not session.quiet:

@@ -56,7 +56,15 @@ def collect(config: CollectConfig) -> CollectResult:
 def collect_loaded(
     store: Store, suite: LoadedDataset, targets: tuple[Target, ...], output: Path, limits: Limits
 ) -> CollectResult:
-    """Collect the answers to a loaded suite, as one Prefect task of the flow that runs."""
+    """Collect the answers to a loaded suite, as one Prefect task of the flow that runs.
+
+    Args:
+        store: The store.
+        suite: The cases.
+        targets: The models to ask.
+        output: The dataset to write.
+        limits: The budget.
+    """
     started = time.monotonic()
     name = f"collect-{datetime.now(UTC).strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
     done: Collected = task(name="collect", cache_policy=NO_CACHE, persist_result=False)(ask_models)(

@@ -63,7 +63,13 @@ class Deployed:
 
     @classmethod
     def of(cls, kind: str, name: str, fields: tuple[str, ...] | None) -> Deployed:
-        """Return what became of a thing by its fields that differ; ``None`` for a new one."""
+        """Return the result for a thing from its fields that differ.
+
+        Args:
+            kind: Kind of thing.
+            name: Its name.
+            fields: Fields that differ; ``None`` for a new thing.
+        """
         if fields is None:
             return cls(kind, name, "created")
         return cls(kind, name, "updated" if fields else "unchanged", fields)
@@ -269,7 +275,12 @@ def _automation(client: SyncPrefectClient, automation: AutomationCore) -> tuple[
 
 
 def automation_fields_that_differ(wanted: AutomationCore, known: AutomationCore) -> tuple[str, ...]:
-    """Return the fields in which an automation is not what is wanted."""
+    """Return the names of the fields in which two automations differ.
+
+    Args:
+        wanted: The automation of the file.
+        known: The automation of the server.
+    """
     return _differing(_essence(wanted), _essence(known))
 
 

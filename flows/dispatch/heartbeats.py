@@ -33,7 +33,11 @@ class Heartbeats:
         self._last: dict[UUID, UUID] = {}
 
     def missing(self, flow_run: UUID, running_since: float) -> bool:
-        """Return whether a process that runs since then (monotonic seconds) has fallen silent.
+        """Return whether a process has stopped sending heartbeats.
+
+        Args:
+            flow_run: Its flow run.
+            running_since: Time of its start in monotonic seconds.
 
         Raises:
             httpx.HTTPError: The API does not answer.

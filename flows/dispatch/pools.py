@@ -57,7 +57,11 @@ def deployment_name(lane: Lane) -> str:
 
 
 def look_at(client: SyncPrefectClient, lane: Lane) -> Pool:
-    """Look who serves a lane now.
+    """Return the deployment and the workers that serve a lane now.
+
+    Args:
+        client: Client of Prefect's API.
+        lane: The lane.
 
     Raises:
         httpx.HTTPError: The API does not answer.

@@ -80,7 +80,12 @@ def score_chunk(chunk: Chunk) -> State[Any]:
 
 
 def read_result(chunk: Chunk, message: str | None) -> ChunkResult:
-    """Read the counts from the message of a completed state; without them the chunk is scored all the same."""
+    """Read the counts from the message of a completed state; without them the chunk is scored all the same.
+
+    Args:
+        chunk: The chunk.
+        message: Message of its flow run's final state.
+    """
     try:
         return ChunkResult(**json.loads(message or ""))
     except (ValueError, TypeError):

@@ -49,7 +49,13 @@ class Progress:
 
 
 def publish_artifacts(store: Store, run: Run, result: EvaluateResult) -> None:
-    """Publish the summary, the leaderboard of primary metrics, the problems and the link to the report."""
+    """Publish the summary, the leaderboard of primary metrics, the problems and the link to the report.
+
+    Args:
+        store: The store.
+        run: The run.
+        result: Its outcome.
+    """
     with open_run(store, run, read_only=True) as connection:
         board = records(connection, sql("leaderboard"))
         problems = records(

@@ -135,7 +135,14 @@ def _given(store: Store, config: ModelVersionConfig) -> LoadedDataset | None:
 def subject_of(
     config: ModelVersionConfig, suite: LoadedDataset, target: Target | None, given: LoadedDataset | None
 ) -> Subject:
-    """Return what is evaluated once: all that the outcome depends on, and nothing of how and where."""
+    """Return what is evaluated once: everything that the outcome depends on.
+
+    Args:
+        config: The request.
+        suite: The cases.
+        target: The model under test; ``None`` where its answers are given.
+        given: The given answers.
+    """
     configuration = {
         "measured": {
             **config.model_dump(mode="json", include=_MEASURED),

@@ -54,7 +54,12 @@ def _defaults(choice: TargetChoice) -> dict[str, Any]:
 
 
 def evaluation_of(config: ModelVersionConfig, collected: CollectResult | None = None) -> EvaluateConfig:
-    """Return what is evaluated: the answers that were collected, or those that came with the event."""
+    """Return what is evaluated: the answers that were collected, or those that came with the event.
+
+    Args:
+        config: The request.
+        collected: The answers that were collected; ``None`` where they came with the event.
+    """
     return EvaluateConfig(
         dataset=str(collected.dataset if collected else config.answers),
         suite=config.evaluator_suite,

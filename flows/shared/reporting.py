@@ -41,7 +41,14 @@ def reporting(listener: Listener) -> Iterator[None]:
 
 
 def report(step: str, lane: str = "", done: int = 0, total: int = 1) -> None:
-    """Tell all listeners."""
+    """Send progress to all listeners.
+
+    Args:
+        step: Name of the step.
+        lane: Lane or model.
+        done: Units done.
+        total: Units in all.
+    """
     event = ProgressEvent(step, lane, done, total)
     for listener in list(_listeners):
         listener(event)

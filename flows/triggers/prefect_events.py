@@ -119,7 +119,13 @@ def send_once(
 
 
 def identifier_of(name: str, identity: Mapping[str, Any], attempt: int = 0) -> UUID:
-    """Return the id of an event: the same for the same content, another for each attempt after a failed one."""
+    """Return the id of an event: the same for the same content, another for each attempt after a failed one.
+
+    Args:
+        name: Name of the event.
+        identity: Content that makes two events the same.
+        attempt: Number of the attempt.
+    """
     content = json.dumps([name, identity, attempt], sort_keys=True, ensure_ascii=False, default=str)
     return uuid5(_NAMESPACE, content)
 
@@ -143,6 +149,11 @@ class Entry:
 
 def recent(hours: float, *, failed_only: bool = False, limit: int = 100) -> list[Entry]:
     """Return Leadline's events of the last hours with their outcome, and what automations failed at; newest first.
+
+    Args:
+        hours: How far to look back.
+        failed_only: Only what automations failed at.
+        limit: Number of events at most.
 
     Raises:
         EventNotSent: The server does not answer.

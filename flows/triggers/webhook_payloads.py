@@ -108,6 +108,12 @@ def read_choice(path: Path) -> ModelChoice:
 def check_mlflow(secret: str, headers: Mapping[str, str], body: bytes, now: float | None = None) -> None:
     """Check MLflow's signature, in constant time, and the delivery's age.
 
+    Args:
+        secret: The shared secret.
+        headers: Headers of the delivery.
+        body: Body of the delivery.
+        now: The time in seconds since 1970.
+
     Raises:
         NotAuthentic: It is missing, wrong or too old.
     """
@@ -124,6 +130,10 @@ def check_mlflow(secret: str, headers: Mapping[str, str], body: bytes, now: floa
 
 def check_huggingface(secret: str, headers: Mapping[str, str]) -> None:
     """Check the secret that Hugging Face sends, in constant time.
+
+    Args:
+        secret: The shared secret.
+        headers: Headers of the delivery.
 
     Raises:
         NotAuthentic: It is missing or wrong.

@@ -162,6 +162,11 @@ async def _health(request: Request) -> JSONResponse:
 def serve(webhook: Webhook, host: str, port: int) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
+    Args:
+        webhook: Configuration of the server.
+        host: Interface to listen on.
+        port: Port to listen on.
+
     Raises:
         LeadlineError: The port cannot be had.
     """
