@@ -12,7 +12,8 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.text import count, nouns
 from leadline.tasks.load.faults import Faults
-from leadline.tasks.load.readers import Container, Layout, read_items
+from leadline.tasks.load.readers import read_items
+from leadline.tasks.load.readers.item import Container, Layout
 from leadline.tasks.load.source import Source
 from leadline.tasks.store.files import digest, publish_folder, write_json
 

@@ -9,7 +9,8 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import DatasetError, Fault
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.formats.registry import all_formats, get_format, recognised_format, unknown_format
-from leadline.tasks.load.readers import Container, Layout, read_items
+from leadline.tasks.load.readers import read_items
+from leadline.tasks.load.readers.item import Container, Layout
 from leadline.tasks.load.readers.json_document import MODELS, TITLE, is_envelope
 from leadline.tasks.load.readers.json_values import Broken, decode
 

@@ -14,7 +14,7 @@ from leadline.tasks.load.batches import Batches
 from leadline.tasks.load.dataset_models import Models
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import MAX_KEY
-from leadline.tasks.load.readers import Item
+from leadline.tasks.load.readers.item import Item
 from leadline.tasks.load.readers.json_document import TITLE
 from leadline.tasks.load.source import Source
 from leadline.tasks.load.values import (

@@ -20,7 +20,7 @@ from leadline.tasks.load.faults import Place
 from leadline.tasks.load.formats.base import Columns, DatasetFormat
 from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.limits import MAX_TEXT
-from leadline.tasks.load.readers import Item
+from leadline.tasks.load.readers.item import Item
 from leadline.tasks.load.readers.json_document import read_document
 from leadline.tasks.load.source import Source
 from leadline.tasks.load.values import ValueFault, canonical, expected, key, shown

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 from leadline.tasks.load.faults import Place
 from leadline.tasks.load.formats.base import Columns, DatasetFormat, Values
 from leadline.tasks.load.formats.registry import register
-from leadline.tasks.load.readers import Item
+from leadline.tasks.load.readers.item import Item
 from leadline.tasks.load.readers.json_document import MODELS
 from leadline.tasks.load.values import (
     ValueFault,

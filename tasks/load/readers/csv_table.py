@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import MAX_CSV_ROW, MIB
-from leadline.tasks.load.readers import Item
+from leadline.tasks.load.readers.item import Item
 
 if TYPE_CHECKING:
     from leadline.tasks.load.source import Source

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import MAX_RECORD, MIB
-from leadline.tasks.load.readers import Item
+from leadline.tasks.load.readers.item import Item
 from leadline.tasks.load.readers.json_scanner import Scanner, TooLong
 from leadline.tasks.load.readers.json_values import Broken
 

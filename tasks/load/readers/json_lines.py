@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import MAX_RECORD, MIB
-from leadline.tasks.load.readers import Item
+from leadline.tasks.load.readers.item import Item
 from leadline.tasks.load.readers.json_values import Broken, decode, repeated_names
 
 if TYPE_CHECKING:

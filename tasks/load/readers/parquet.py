@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.limits import FREE_EXPANSION, MAX_EXPANSION, MAX_RECORD, MAX_ROWS, MIB
-from leadline.tasks.load.readers import Item
+from leadline.tasks.load.readers.item import Item
 
 if TYPE_CHECKING:
     from leadline.tasks.load.source import Source
