@@ -12,7 +12,7 @@ from leadline.tasks.generate.chunking import Cutting, DocumentChunk
 from leadline.tasks.generate.corpus import Corpus, read_corpus
 from leadline.tasks.generate.dataset_rows import Form
 from leadline.tasks.generate.documents.document import DocumentsError
-from leadline.tasks.generate.documents.files import find_files
+from leadline.tasks.generate.documents.document_files import find_files
 from leadline.tasks.generate.generation import Generated, generate
 
 __all__ = [

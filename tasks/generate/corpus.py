@@ -12,7 +12,7 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.text.sentences import Splitter
 from leadline.tasks.generate.chunking import Cutting, DocumentChunk, cut
 from leadline.tasks.generate.documents.document import DocumentsError
-from leadline.tasks.generate.documents.files import FoundFiles
+from leadline.tasks.generate.documents.document_files import FoundFiles
 from leadline.tasks.generate.documents.reading import read_documents
 from leadline.tasks.store.files import digest
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from leadline.tasks.generate.documents.document import Document, Unreadable, legible
-from leadline.tasks.generate.documents.files import File, Kind
+from leadline.tasks.generate.documents.document_files import File, Kind
 from leadline.tasks.generate.documents.plain_text import decode, read_markdown, read_plain
 from leadline.tasks.generate.documents.sandbox import SandboxedReader
 

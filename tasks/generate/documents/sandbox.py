@@ -22,7 +22,7 @@ from typing import Any, Final
 import orjson
 
 from leadline.tasks.generate.documents.document import Document, DocumentDraft, Mark, Unreadable
-from leadline.tasks.generate.documents.files import File, Kind
+from leadline.tasks.generate.documents.document_files import File, Kind
 from leadline.tasks.generate.documents.html_text import read_page
 from leadline.tasks.generate.documents.pdf import read_pages
 

@@ -345,7 +345,7 @@ class TestPullCommand:
 
     def test_an_error_of_an_evaluator_names_it(self, cache: Path) -> None:
         evaluator = get("summarization_completeness_faithfulness")()
-        with pytest.raises(ModelUnavailable, match=r"pull BAAI/bge-small-en-v1\.5$") as caught:
+        with pytest.raises(ModelUnavailable, match=r"pull BAAI/bge-small-en-v1\.5\n") as caught:
             weights.locate(weights.BGE_SMALL_EN_V15, Settings())
         assert caught.value.refs == (weights.BGE_SMALL_EN_V15,)
         named = str(with_pull_command(caught.value, evaluator, EvalContext()))

@@ -99,7 +99,7 @@ def test_an_evaluator_of_a_file_travels_to_other_processes(tmp_path: Path, monke
     file = tmp_path / "own.py"
     file.write_text(OWN)
     settings = Settings(embedder="offline", evaluator_files=(str(file),))
-    jobs = make_jobs(choose("custom", (), {}, settings).evaluators, settings)
+    jobs = make_jobs(choose(None, ("own",), {}, settings).evaluators, settings)
     assert [job.evaluator for job in jobs] == ["own"]
     write_jobs(tmp_path / "jobs.json", jobs, settings)
     assert read_jobs(tmp_path / "jobs.json") == (settings, jobs)

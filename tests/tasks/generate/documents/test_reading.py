@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.tasks.generate.documents.document import Document, Unreadable
-from leadline.tasks.generate.documents.files import find_files
+from leadline.tasks.generate.documents.document_files import find_files
 from leadline.tasks.generate.documents.html_text import read_page
 from leadline.tasks.generate.documents.plain_text import decode, read_markdown
 from leadline.tasks.generate.documents.reading import read_documents

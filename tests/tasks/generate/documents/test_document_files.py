@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leadline.tasks.generate.documents.document import legible
-from leadline.tasks.generate.documents.files import LARGEST, Kind, find_files
+from leadline.tasks.generate.documents.document_files import LARGEST, Kind, find_files
 
 
 def make(folder: Path, *names: str) -> Path:
