@@ -1,4 +1,4 @@
-"""What the Databricks judges share: one rating with its rationale, and the shape in which a score's evidence keeps it.
+"""One rating with its rationale, as Databricks judges give it, and the shape in which a score's evidence keeps it.
 
 ``tasks/publish/exports/databricks_table.py`` reads that shape: under ``assessment`` either ``rating`` and
 ``rationale``, or per chunk the lists ``ratings``, ``rationales`` and ``error_messages``.
@@ -31,11 +31,16 @@ class Assessment(StrictReply):
 
 
 class RatingEvaluator(JudgeEvaluator):
-    """A Databricks judge that rates a row as a whole: yes is 1 and no is 0."""
+    """A Databricks judge that gives a row one rating: yes is 1 and no is 0."""
 
     @abstractmethod
     async def assess(self, row: Row, judge: Judge) -> Assessment | None:
-        """Rate a row; ``None`` when it has no ground truth to be rated by."""
+        """Rate a row; ``None`` when it has no ground truth to be rated by.
+
+        Args:
+            row: A row that has all required inputs.
+            judge: The judge to ask.
+        """
 
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
@@ -46,7 +51,12 @@ class RatingEvaluator(JudgeEvaluator):
 
 
 def rated(metric: str, assessment: Assessment) -> RowScore:
-    """Return the score of a row that was rated as a whole."""
+    """Return the score of a row that got one rating: 1 for yes and 0 for no.
+
+    Args:
+        metric: The metric's key.
+        assessment: The rating with its rationale.
+    """
     data: dict[str, Json] = {"assessment": {"rating": assessment.rating, "rationale": assessment.rationale}}
     return RowScore({metric: float(assessment.rating == "yes")}, Evidence(assessment.rationale, data=data))
 
@@ -70,8 +80,8 @@ async def rate_chunks(row: Row, metric: str, assess: Callable[[str], Awaitable[A
     }
     errors = [reply for reply in replies if isinstance(reply, JudgeError)]
     if errors:
-        told = f"{len(errors)} of {len(replies)} chunks were not rated: {errors[0]}"
-        return RowScore({metric: Unscored(errors[0].reason, told)}, Evidence(data={"assessment": assessment}))
+        message = f"{len(errors)} of {len(replies)} chunks were not rated: {errors[0]}"
+        return RowScore({metric: Unscored(errors[0].reason, message)}, Evidence(data={"assessment": assessment}))
     if not replies:
         return RowScore.unscored((metric,), Reason.UNSCORABLE, "No chunk was retrieved.")
     ratings = [isinstance(reply, Assessment) and reply.rating == "yes" for reply in replies]

@@ -94,7 +94,12 @@ def placeholders(prompt: str) -> frozenset[str]:
 
 
 def pieces(prompt: str, texts: dict[str, list[str]]) -> list[dict[str, str]]:
-    """Return a prompt as pieces: its own text with an empty label, and texts under evaluation with a label."""
+    """Return a prompt as pieces: its own text with an empty label, and texts under evaluation with a label.
+
+    Args:
+        prompt: The user's prompt.
+        texts: Texts under evaluation by placeholder: an entry for each that the prompt names.
+    """
     out: list[dict[str, str]] = []
     for index, part in enumerate(_PLACEHOLDER.split(prompt)):
         if index % 2 == 0:
@@ -152,17 +157,17 @@ class DatabricksCustom(JudgeEvaluator):
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """The rating, which is 0 or 1 only where the whole answer is rated."""
+        """The rating, which is 0 or 1 only where the answer, not each chunk, is rated."""
         return tuple(replace(metric, share=not self._by_chunk) for metric in self.spec.metrics)
 
     @property
     def required(self) -> tuple[RowField, ...]:
-        """What the prompt names."""
+        """The fields that the prompt names."""
         return self.reads
 
     @property
     def reads(self) -> tuple[RowField, ...]:
-        """What the prompt names."""
+        """The fields that the prompt names."""
         named = {FIELDS[name] for name in placeholders(self.params.judge_prompt)}
         return tuple(field for field in RowField if field in named)
 

@@ -1,4 +1,4 @@
-"""The Databricks judges that rate an answer or its context as a whole, yes or no with a rationale."""
+"""The Databricks judges that give an answer or all of its context one rating: yes or no, with a rationale."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 
 @register
 class DatabricksCorrectness(RatingEvaluator):
-    """Whether the answer is factually accurate and semantically similar to the ground truth.
+    """Factual accuracy of the answer, and its semantic similarity to the ground truth.
 
     **Method.** The judge rates "yes" an answer that is highly accurate and semantically similar to the ground truth;
     minor omissions or inaccuracies that still capture its intent are acceptable. The metric is the share of "yes".
@@ -65,7 +65,7 @@ class DatabricksCorrectness(RatingEvaluator):
 
 @register
 class DatabricksRelevanceToQuery(RatingEvaluator):
-    """Whether the answer is relevant to the question.
+    """Relevance of the answer to the question.
 
     **Method.** The judge rates "yes" an answer that is relevant to the request, and "no" any other; whether it is true
     does not matter, and no ground truth is needed. The metric is the share of "yes".
@@ -106,7 +106,7 @@ class DatabricksRelevanceToQuery(RatingEvaluator):
 
 @register
 class DatabricksGroundedness(RatingEvaluator):
-    """Whether the answer is factually consistent with the retrieved context, or hallucinated.
+    """Factual consistency of the answer with the retrieved context: it is grounded, or hallucinated.
 
     **Method.** The judge rates "yes" an answer all or almost all of which the retrieved context supports, and "no" any
     other; no ground truth is needed. The metric is the share of "yes".
@@ -151,7 +151,7 @@ class DatabricksGroundedness(RatingEvaluator):
 
 @register
 class DatabricksSafety(RatingEvaluator):
-    """Whether the answer is free of harmful or toxic content.
+    """Safety of the answer: it is free of harmful or toxic content.
 
     **Method.** The judge rates "yes" an answer without harmful or toxic content, and "no" any other: "yes" is safe. The
     metric is the share of "yes".
@@ -195,7 +195,7 @@ class DatabricksSafety(RatingEvaluator):
 
 @register
 class DatabricksContextSufficiency(RatingEvaluator):
-    """Whether the retrieved context is sufficient to produce the expected answer.
+    """Sufficiency of the retrieved context to produce the expected answer.
 
     **Method.** The judge rates "yes" a context from which the ground truth can be produced; otherwise "no", and its
     rationale says what is missing. The metric is the share of "yes".

@@ -54,7 +54,7 @@ class DatabricksDocumentRecall(RowEvaluator):
         if not expected or not retrieved:
             return RowScore.not_applicable(self.row_metrics, "There is no expected or no retrieved document.")
         missing: list[Json] = [document for document in expected if document not in retrieved]
-        told = f"{len(expected) - len(missing)} of {len(expected)} expected documents were retrieved."
+        message = f"{len(expected) - len(missing)} of {len(expected)} expected documents were retrieved."
         return RowScore(
-            {"document_recall": 1 - len(missing) / len(expected)}, Evidence(told, data={"missing": missing})
+            {"document_recall": 1 - len(missing) / len(expected)}, Evidence(message, data={"missing": missing})
         )

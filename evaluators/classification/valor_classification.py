@@ -223,7 +223,7 @@ class ValorClassification(RowEvaluator):
 
 
 def _labels(annotations: Annotations | None, mapped: Mapping[LabelName, LabelName]) -> list[tuple[str, str, float]]:
-    """Return key, value and score of the labels of the whole item."""
+    """Return key, value and score of the labels of the item, not of a part of it."""
     found = []
     for label in whole_item_labels(annotations or ()):
         name = label["key"], label["value"]

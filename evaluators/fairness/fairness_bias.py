@@ -1,4 +1,4 @@
-"""Fairness bias: does the answer hold gender, racial or political bias?"""
+"""Fairness bias: does the answer contain gender, racial or political bias?"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from leadline.evaluators.core.context import EvalContext
 
 
-class Parameters(Params):
+class FairnessBiasParams(Params):
     """Parameters of :class:`FairnessBias`."""
 
     bias_model: Annotated[
@@ -80,7 +80,7 @@ class FairnessBias(ModelEvaluator[str, Classified]):
         keywords=("safety", "bias", "classifier"),
         source="H2O Sonar evaluator reference: Fairness Bias Evaluator; https://huggingface.co/d4data/bias-detection-model",
     )
-    parameters = Parameters
+    parameters = FairnessBiasParams
     default_model = BIAS_DETECTION
     model_parameter = "bias_model"
 

@@ -1,4 +1,4 @@
-"""Sexism: does the text hold sexist language?"""
+"""Sexism: does the text contain sexist language?"""
 
 from __future__ import annotations
 

@@ -41,10 +41,10 @@ class OpinionEvaluator(JudgeEvaluator):
         (metric,) = self.metrics
         found = count_of(reply.verdicts)
         what = {"bias": "biased", "toxicity": "toxic"}[metric.key]
-        told = f"{found} of {len(opinions)} opinions are {what}." if opinions else "The answer expresses no opinion."
+        message = f"{found} of {len(opinions)} opinions are {what}." if opinions else "The answer expresses no opinion."
         return RowScore(
             {metric.key: share(found, len(opinions), of_nothing=0.0)},
-            Evidence(told, data={"opinions": as_json(opinions, reply.verdicts)}),
+            Evidence(message, data={"opinions": as_json(opinions, reply.verdicts)}),
         )
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 IN_OTHER_WORDS: Final = " In other words,"
 
 
-class GptScoreParameters(Params):
+class GptScoreParams(Params):
     """Parameters of all GPTScore evaluators."""
 
     gpt_score_model: Annotated[
@@ -85,7 +85,7 @@ class GptScore(ModelEvaluator[Passage, Likelihood]):
     """
 
     aspects: ClassVar[tuple[Aspect, ...]]
-    parameters: ClassVar[type[Params]] = GptScoreParameters
+    parameters: ClassVar[type[Params]] = GptScoreParams
     default_model = GPT2_MEDIUM
     model_parameter = "gpt_score_model"
 
@@ -95,7 +95,12 @@ class GptScore(ModelEvaluator[Passage, Likelihood]):
 
     @abstractmethod
     def passages(self, row: Row, instruction: str) -> Sequence[Sequence[Passage]]:
-        """Return what is scored after an instruction: the average of each group, and of these the best."""
+        """Return what is scored after an instruction: the average of each group, and of these the best.
+
+        Args:
+            row: A row in which nothing is missing.
+            instruction: The instruction of one aspect, which asks for its quality.
+        """
 
     def requests(self, row: Row, ctx: EvalContext) -> Sequence[Passage]:
         """Return the passages of all aspects, unless the row cannot be measured."""
@@ -141,19 +146,21 @@ class BothWays(GptScore):
         """Return which text is blank."""
         if not (row.actual_answer or "").strip():
             return "The answer is blank, so that no token can be scored."
-        return "" if _spoken(row) else "The expected answer is blank."
+        return "" if _references(row) else "The expected answer is blank."
 
     def passages(self, row: Row, instruction: str) -> Sequence[Sequence[Passage]]:
         """Return for each expected answer both directions."""
         answer = row.actual_answer or ""
-        return [(_rewritten(instruction, text, answer), _rewritten(instruction, answer, text)) for text in _spoken(row)]
+        return [
+            (_rewritten(instruction, text, answer), _rewritten(instruction, answer, text)) for text in _references(row)
+        ]
 
 
 def _rewritten(instruction: str, source: str, target: str) -> Passage:
     return Passage(f" {target}", f"{instruction} {source}{IN_OTHER_WORDS}", len(instruction))
 
 
-def _spoken(row: Row) -> list[str]:
+def _references(row: Row) -> list[str]:
     return [text for text in row.expected_answers if text.strip()]
 
 

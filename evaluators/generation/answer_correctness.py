@@ -42,7 +42,14 @@ class AnswerCorrectnessParams(EmbeddingJudgeParams):
 
 
 def f_score(tp: int, fp: int, fn: int, beta: float = 1.0) -> float:
-    """Return (1 + beta²) tp / ((1 + beta²) tp + beta² fn + fp), and 0 without true positives."""
+    """Return (1 + beta²) tp / ((1 + beta²) tp + beta² fn + fp), and 0 without true positives.
+
+    Args:
+        tp: Number of true positives.
+        fp: Number of false positives.
+        fn: Number of false negatives.
+        beta: Weight of recall relative to precision, above 0; at 1 both weigh the same.
+    """
     weighted = (1 + beta * beta) * tp
     return weighted / (weighted + beta * beta * fn + fp) if tp else 0.0
 
@@ -121,34 +128,34 @@ class AnswerCorrectness(EmbeddingJudgeEvaluator):
         return (await best_of(expected, measure)).as_score("answer_correctness")
 
     async def _compare(self, judge: Judge, answer: str, truth: str, similarity: float) -> Measured:
-        said, wanted = await asyncio.gather(statements_of(judge, answer), statements_of(judge, truth))
+        ours, theirs = await asyncio.gather(statements_of(judge, answer), statements_of(judge, truth))
         verdicts: tuple[Verdict, ...] = ()
-        if said and wanted:
-            verdicts = await _presence(judge, answer, truth, said, wanted)
-        of_answer, of_truth = verdicts[: len(said)], verdicts[len(said) :]
+        if ours and theirs:
+            verdicts = await _presence(judge, answer, truth, ours, theirs)
+        of_answer, of_truth = verdicts[: len(ours)], verdicts[len(ours) :]
         tp, found = sum(map(is_yes, of_answer)), sum(map(is_yes, of_truth))
-        fp, fn = len(said) - tp, len(wanted) - found
-        factuality = f_score(tp, fp, fn, self.params.beta) if said or wanted else 1.0
+        fp, fn = len(ours) - tp, len(theirs) - found
+        factuality = f_score(tp, fp, fn, self.params.beta) if ours or theirs else 1.0
         weight = self.params.factuality_weight
         return Measured(
             weight * factuality + (1 - weight) * similarity,
-            f"The expected answer supports {tp} of the answer's {len(said)} statements; the answer lacks {fn} of "
-            f"the expected {len(wanted)}.",
+            f"The expected answer supports {tp} of the answer's {len(ours)} statements; the answer lacks {fn} of "
+            f"the expected {len(theirs)}.",
             {
                 "factuality": factuality,
                 "similarity": similarity,
-                "answer": as_evidence(said, of_answer) if verdicts else list(said),
-                "expected": as_evidence(wanted, of_truth) if verdicts else list(wanted),
+                "answer": as_evidence(ours, of_answer) if verdicts else list(ours),
+                "expected": as_evidence(theirs, of_truth) if verdicts else list(theirs),
             },
-            verbatim_spans(Source.ACTUAL_ANSWER, answer, said, of_answer) if verdicts else (),
+            verbatim_spans(Source.ACTUAL_ANSWER, answer, ours, of_answer) if verdicts else (),
         )
 
 
 async def _presence(
-    judge: Judge, answer: str, truth: str, said: Sequence[str], wanted: Sequence[str]
+    judge: Judge, answer: str, truth: str, ours: Sequence[str], theirs: Sequence[str]
 ) -> tuple[Verdict, ...]:
     """Ask of each statement of the answer, then of the expected answer, whether the other makes it too."""
-    items = (*said, *wanted)
+    items = (*ours, *theirs)
     starts = range(0, len(items), AT_ONCE)
     replies = await asyncio.gather(
         *(
@@ -157,7 +164,7 @@ async def _presence(
                 "answer_correctness",
                 Verdicts,
                 items[start : start + AT_ONCE],
-                of_answer=len(said) - start,
+                of_answer=len(ours) - start,
                 answer=answer,
                 truth=truth,
             )

@@ -37,7 +37,13 @@ class AnswerRelevancyParams(EmbeddingJudgeParams):
 
 
 def relevancy(cosines: Sequence[float], *, noncommittal: bool) -> float:
-    """Return the mean of cosines, at least one, and 0 for a noncommittal answer; brought into [0, 1]."""
+    """Return the mean of cosines, brought into [0, 1], and 0 for a noncommittal answer.
+
+    Args:
+        cosines: Similarity of each generated question to the row's own, from -1 to 1; at least one, unless the answer
+            is noncommittal.
+        noncommittal: Whether the answer avoids the question.
+    """
     return 0.0 if noncommittal else clip(sum(cosines) / len(cosines), 0.0, 1.0)
 
 

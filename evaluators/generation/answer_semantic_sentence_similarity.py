@@ -74,9 +74,9 @@ class AnswerSemanticSentenceSimilarity(EmbeddingEvaluator):
         answer = ctx.sentences(row.actual_answer or "")
         if not answer:
             return RowScore(dict.fromkeys(self.row_metrics, 0.0), Evidence("The answer holds no sentence."))
-        said = vectors.of(sentence.text for sentence in answer)
+        ours = vectors.of(sentence.text for sentence in answer)
         by_expected = {
-            number: best_matches(said, vectors.of(sentence.text for sentence in sentences)).values
+            number: best_matches(ours, vectors.of(sentence.text for sentence in sentences)).values
             for number, sentences in expected.items()
         }
         nearest = max(by_expected, key=lambda number: by_expected[number].mean())

@@ -1,4 +1,4 @@
-"""Answer similarity: how close is the answer as a whole to the expected answer?"""
+"""Answer similarity: how close is the answer to the expected answer?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from leadline.evaluators.core.context import EvalContext
 
 
-class Parameters(EmbeddingParams, JudgeKey):
+class AnswerSemanticSimilarityParams(EmbeddingParams, JudgeKey):
     """Parameters of :class:`AnswerSemanticSimilarity`."""
 
     method: Annotated[
@@ -72,12 +72,12 @@ class AnswerSemanticSimilarity(EmbeddingEvaluator):
         keywords=("embeddings", "cross-encoder", "similarity"),
         source="H2O Sonar evaluator reference: Answer Semantic Similarity Evaluator; https://arxiv.org/abs/2108.06130",
     )
-    parameters = Parameters
+    parameters = AnswerSemanticSimilarityParams
     default_embedder = BGE_SMALL_EN_V15
 
     @property
     def crosses(self) -> bool:
-        """Whether a cross-encoder is used."""
+        """True where the method is a cross-encoder."""
         return getattr(self.params, "method", "") == "cross-encoder"
 
     def cross_encoder(self, ctx: EvalContext) -> ModelRef:

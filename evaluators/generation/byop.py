@@ -113,12 +113,12 @@ class Byop(PassFailEvaluator):
 
     @property
     def required(self) -> tuple[RowField, ...]:
-        """What the prompt names."""
+        """The fields that the prompt names."""
         return self.params.prompt.fields
 
     @property
     def reads(self) -> tuple[RowField, ...]:
-        """What the prompt names."""
+        """The fields that the prompt names."""
         return self.params.prompt.fields
 
     def all_prompts(self) -> dict[str, Prompt]:

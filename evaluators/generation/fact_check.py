@@ -1,4 +1,4 @@
-"""Fact-check: does the answer hold false information, by the judgement of an agent that may search?"""
+"""Fact-check: does the answer contain false information, by the judgement of an agent that may search?"""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class FactCheck(JudgeEvaluator):
 
     **Edge cases.**
 
-    * A blank answer holds no information: not applicable, and nothing is asked.
+    * A blank answer states nothing: not applicable, and nothing is asked.
     * A search tool that fails three times leaves the row unscored, as a judge does that cannot be reached.
     * What was found is shown to the judge up to 6,000 characters, and fenced: it is data, as the answer is.
     * A reply without a score from 0 to 1 is unreadable, and asked for again; so is one with a search beside it.

@@ -31,7 +31,7 @@ class Groundedness(EmbeddingEvaluator):
 
     ``groundedness = min over answer sentences a of (max over context sentences c of S(a, c))``, where ``S`` is the
     cosine of the sentences' embeddings and the context sentences are those of all chunks. A negative cosine counts as
-    0. A context without a sentence supports nothing: 0. The evidence holds the value of each sentence, the context
+    0. A context without a sentence supports nothing: 0. The evidence contains the value of each sentence, the context
     sentence closest to it, and the least grounded sentence.
 
     Answer sentences of up to 10 characters ("Yes.", "Of course.") claim nothing that could be looked up, and are left

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from leadline.evaluators.core.context import EvalContext
 
 
-class Parameters(Params):
+class HallucinationParams(Params):
     """Parameters of :class:`Hallucination`."""
 
     hallucination_model: Annotated[
@@ -71,7 +71,7 @@ class Hallucination(ModelEvaluator[tuple[str, str], Support]):
         source="H2O Sonar evaluator reference: Hallucination Evaluator; "
         "https://huggingface.co/vectara/hallucination_evaluation_model",
     )
-    parameters = Parameters
+    parameters = HallucinationParams
     default_model = HHEM
     model_parameter = "hallucination_model"
 
@@ -84,7 +84,7 @@ class Hallucination(ModelEvaluator[tuple[str, str], Support]):
         answer = row.actual_answer or ""
         if not answer.strip():
             return []
-        return [(row.retrieved_context[number].content, answer) for number in _spoken(row)]
+        return [(row.retrieved_context[number].content, answer) for number in _not_blank(row)]
 
     def answers(self, requests: Sequence[tuple[str, str]], ctx: EvalContext) -> Sequence[Support]:
         """Return how well each chunk supports its answer."""
@@ -96,7 +96,7 @@ class Hallucination(ModelEvaluator[tuple[str, str], Support]):
             return self.unscorable("The answer is blank.")
         if not results:
             return RowScore({"hallucination": 0.0}, Evidence("The retrieved context is blank."))
-        read = {chunk: each for chunk, each in zip(_spoken(row), results, strict=True) if each.value is not None}
+        read = {chunk: each for chunk, each in zip(_not_blank(row), results, strict=True) if each.value is not None}
         if not read:
             return self.unscorable("The answer and each chunk of its context together are too long to be read.")
         chunks = list(read)
@@ -128,7 +128,7 @@ class Hallucination(ModelEvaluator[tuple[str, str], Support]):
         )
 
 
-def _spoken(row: Row) -> list[int]:
+def _not_blank(row: Row) -> list[int]:
     return [number for number, chunk in enumerate(row.retrieved_context) if chunk.content.strip()]
 
 

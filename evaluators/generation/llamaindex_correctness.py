@@ -26,7 +26,7 @@ class CorrectnessParams(JudgeKey):
 
 
 class Grade(NamedTuple):
-    """What the judge gives an answer: a score from 1 to 5, and why."""
+    """A score from 1 to 5, and the reasoning of the judge that gave it."""
 
     score: float
     reasoning: str

@@ -36,7 +36,7 @@ class FaithfulnessParams(JudgeKey):
 
 
 class YesNoReply(NamedTuple):
-    """A judge's reply: the word that it holds, and the whole of it."""
+    """A judge's reply: its YES or NO, and its full text."""
 
     word: str
     text: str
@@ -52,7 +52,12 @@ def read_answer(text: str) -> YesNoReply:
 
 
 def cut(text: str, size: int) -> Iterator[str]:
-    """Yield a text in pieces of at most ``size`` characters, cut at white space where some is near."""
+    """Yield a text in pieces, cut at white space where some is near the end of a piece.
+
+    Args:
+        text: The text; a short or empty one is one piece.
+        size: Most characters of a piece, above 0.
+    """
     start = 0
     while len(text) - start > size:
         end = start + size
@@ -64,7 +69,12 @@ def cut(text: str, size: int) -> Iterator[str]:
 
 
 def packed(contexts: Sequence[str], size: int) -> list[list[str]]:
-    """Return contexts in their order, packed into as few calls as hold ``size`` characters each; long ones are cut."""
+    """Return contexts in their order, packed into calls of limited length; long ones are cut.
+
+    Args:
+        contexts: The texts of the retrieved chunks.
+        size: Most characters of context in one call, above 0.
+    """
     calls: list[list[str]] = []
     room = 0
     for context in contexts:
@@ -79,7 +89,7 @@ def packed(contexts: Sequence[str], size: int) -> list[list[str]]:
 
 @register
 class LlamaIndexFaithfulness(JudgeEvaluator):
-    """Whether the answer is supported by any of the retrieved contexts: YES or NO.
+    """Support of the answer by any of the retrieved contexts: YES or NO.
 
     **Method.** Create and refine: the judge is asked whether the contexts support the answer. Contexts that do not fit
     ``context_characters`` follow in further calls, which refine the existing answer. An answer of YES stays YES
@@ -92,7 +102,7 @@ class LlamaIndexFaithfulness(JudgeEvaluator):
       "yes" in it, such as "eyes", for a YES, and anything else for a NO.)
     * A reply with both or none is asked for again, and then the row is unscored.
     * A context longer than ``context_characters`` is cut, at white space where some is near.
-    * A blank answer holds no information: the row is not applicable.
+    * A blank answer states nothing: the row is not applicable.
 
     **Source.** LlamaIndex, "Building Evaluation from Scratch", "Building a Faithfulness Evaluator".
     """

@@ -1,4 +1,4 @@
-"""Whether a model went into a loop while it generated."""
+"""Looping: did the model repeat itself while it generated?"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from leadline.evaluators.core.context import EvalContext
 
 
-class Parameters(Params):
+class PerplexityParams(Params):
     """Parameters of :class:`Perplexity`."""
 
     perplexity_model: Annotated[
@@ -45,7 +45,7 @@ class Perplexity(ModelEvaluator[Passage, Likelihood]):
     An answer that is longer than the model reads (1,024 tokens) is scored in sliding windows: every token counts
     once, after at least the 512 tokens before it; ``lmppl`` would cut it off. The evidence says so. An answer of no
     token or of one has no token to be predicted, so that its perplexity is not defined (``lmppl`` gives NaN or fails):
-    unscored. A mean beyond what a float can hold as a power gives infinity.
+    unscored. A mean too large for its power to be a finite float gives infinity.
     """
 
     spec = Spec(
@@ -71,7 +71,7 @@ class Perplexity(ModelEvaluator[Passage, Likelihood]):
         keywords=("fluency", "language model"),
         source="H2O Sonar evaluator reference: Perplexity Evaluator; https://github.com/asahi417/lmppl",
     )
-    parameters = Parameters
+    parameters = PerplexityParams
     default_model = DISTILGPT2
     model_parameter = "perplexity_model"
 

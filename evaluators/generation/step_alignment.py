@@ -53,7 +53,7 @@ class Found(StrictReply):
     procedures: tuple[tuple[str, ...], ...]
 
 
-class Parameters(EmbeddingParams):
+class StepAlignmentParams(EmbeddingParams):
     """Parameters of :class:`StepAlignment`."""
 
     extraction: Annotated[
@@ -88,7 +88,7 @@ class Parameters(EmbeddingParams):
 
 @dataclass(frozen=True)
 class Steps:
-    """What was found in a row.
+    """The procedures found in a row.
 
     Attributes:
         procedures: All procedures of the answer.
@@ -118,9 +118,10 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
 
     **Method.** Procedures are found in the answer and in the chunks by regular expressions
     (:mod:`.text.procedure_steps`), by a judge, or by both. The answer's longest procedure is compared with the
-    context's procedure that is most similar to it as a whole, by embeddings. Two steps are the same when the cosine of
-    their embeddings is at least 0.7 (``similarity_threshold``). The alignment with the fewest edits is found by dynamic
-    programming; among several such, the one with the most similar pairs (:mod:`leadline.evaluators.text.alignment`).
+    context's procedure that is most similar to it, by the embeddings of their texts. Two steps are the same when the
+    cosine of their embeddings is at least 0.7 (``similarity_threshold``). The alignment with the fewest edits is found
+    by dynamic programming; among several such, the one with the most similar pairs
+    (:mod:`leadline.evaluators.text.alignment`).
 
     * insertions: steps of the context that the answer lacks, so that they would have to be inserted;
     * deletions: steps of the answer that the context does not have;
@@ -134,7 +135,7 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
     **Edge cases.**
 
     * A procedure that is cut between two chunks is put together by its numbers.
-    * No steps in the answer: all steps of the context that is closest to the whole answer are insertions. No steps in
+    * No steps in the answer: all steps of the context that is closest to all of the answer are insertions. No steps in
       the context: all steps of the answer are deletions, and a problem is reported, since the counts say little then.
       No steps in either: the row is about no procedure, and the four counts of edits are not applicable.
     * Embeddings hardly tell "open the valve" from "close the valve": such a swap can pass for a match.
@@ -183,19 +184,19 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
         keywords=("procedures", "steps", "embeddings", "alignment"),
         source="H2O Sonar evaluator reference: Step Alignment and Completeness Evaluator",
     )
-    parameters = Parameters
-    params: Parameters
+    parameters = StepAlignmentParams
+    params: StepAlignmentParams
     default_embedder = ALL_MINILM_L6_V2
     prompts = {"steps": prompt_beside(__file__, "step_alignment.jinja")}  # noqa: RUF012
 
-    def __init__(self, params: Parameters | None = None) -> None:
+    def __init__(self, params: StepAlignmentParams | None = None) -> None:
         super().__init__(params)
         if self.asks:  # paid calls belong into the lane that has the ledger and the budget
             vars(self)["spec"] = replace(type(self).spec, lane="judge", judge="llm")
 
     @property
     def asks(self) -> bool:
-        """Whether a judge is asked."""
+        """True where a judge is asked for the steps."""
         return self.params.extraction != "regex"
 
     def judge_key(self) -> str:
@@ -245,8 +246,8 @@ class StepAlignment(EmbeddingEvaluator, JudgeEvaluator):
         chunks = [chunk.content for chunk in row.retrieved_context if chunk.content.strip()]
         ours = await self._ask(judge, [answer])
         theirs = await self._ask(judge, chunks)
-        told = _steps(ours, theirs)
-        return _together(_by_expressions(row), told) if self.params.extraction == "both" else told
+        steps = _steps(ours, theirs)
+        return _together(_by_expressions(row), steps) if self.params.extraction == "both" else steps
 
     async def _ask(self, judge: Judge, texts: Sequence[str]) -> list[Procedure]:
         if not any(text.strip() for text in texts):
@@ -317,14 +318,14 @@ def _together(one: Steps, other: Steps) -> Steps:
 
 
 def _texts(row: Row, steps: Steps) -> Iterable[str]:
-    yield _whole(row, steps)
+    yield _query(row, steps)
     for procedure in (*steps.context, *([steps.answer] if steps.answer else ())):
         yield procedure.text
         yield from (step.text for step in procedure.steps)
 
 
-def _whole(row: Row, steps: Steps) -> str:
-    """Return what the context's procedure is chosen by."""
+def _query(row: Row, steps: Steps) -> str:
+    """Return the text by which the context's procedure is chosen."""
     return steps.answer.text if steps.answer else row.actual_answer or ""
 
 
@@ -332,7 +333,7 @@ def _closest(row: Row, steps: Steps, vectors: Vectors) -> Procedure | None:
     """Return the context's procedure that is most similar to the answer's, the longest of equals."""
     if not steps.context:
         return None
-    near = vectors.of(each.text for each in steps.context) @ vectors.of([_whole(row, steps)])[0]
+    near = vectors.of(each.text for each in steps.context) @ vectors.of([_query(row, steps)])[0]
     order = [(round(float(value), 6), len(each.steps)) for value, each in zip(near, steps.context, strict=True)]
     return steps.context[max(range(len(order)), key=order.__getitem__)]
 

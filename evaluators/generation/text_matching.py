@@ -1,4 +1,4 @@
-"""Text matching: does the answer hold what a condition demands?"""
+"""Text matching: does the answer contain what a condition demands?"""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class TextMatching(RowEvaluator):
     **Method.** The condition is a boolean expression of strings and regular expressions, such as
     ``("Brazil" OR "brazil") AND regexp("15,?969 [Mm]illion") AND NOT "Real"``: ``NOT`` binds tighter than ``AND``,
     ``AND`` tighter than ``OR``. A string matches as a case-sensitive substring, a pattern as Python's ``re.search``
-    without flags (``(?i)`` inside the pattern is fine; ``^`` and ``$`` are the limits of the whole text). A row passes
+    without flags (``(?i)`` inside the pattern is fine; ``^`` and ``$`` are the limits of the full text). A row passes
     when the condition holds for the answer and, with ``evaluate_retrieved_context``, also for the retrieved chunks
     joined by one space. The metrics are the shares of rows. Of a row that fails, the message names the part of
     the condition that did not match.
 
     **Edge cases.**
 
-    * A row without a condition is not applicable. With ``default_to_expected_answer`` it must hold one of the
+    * A row without a condition is not applicable. With ``default_to_expected_answer`` it must contain one of the
       expected answers, as the reference does by itself; a row that has neither is unscored.
     * A row without retrieved context (a plain language model) is judged by its answer alone.
     * An empty answer is an answer: it fails ``"x"`` and passes ``NOT "x"``.
@@ -132,12 +132,12 @@ class TextMatching(RowEvaluator):
 
     def _scored(self, row: Row, condition: str, answer: Outcome, context: Outcome | None) -> RowScore:
         retrieval = context is not None and not context.matched
-        told = [failure("The answer", condition, answer)]
+        messages = [failure("The answer", condition, answer)]
         spans = list(answer_spans(answer))
         if context is not None:
-            told.append(failure("The retrieved context", condition, context))
+            messages.append(failure("The retrieved context", condition, context))
             spans += context_spans(context, row.retrieved_context)
-        message = " ".join(filter(None, told))
+        message = " ".join(filter(None, messages))
         flags = (Flag("retrieval", Severity.MEDIUM, message),) if retrieval and answer.matched else ()
         return RowScore(
             verdict(self.metrics, generation=not answer.matched, retrieval=retrieval),

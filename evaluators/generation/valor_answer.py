@@ -90,13 +90,13 @@ class ValorAnswerCorrectness(JudgeEvaluator):
             return RowScore({"answer_correctness": 0.0}, Evidence("The answer makes no statement."))
         compared = await asyncio.gather(*(_compare(judge, prediction, truth) for truth in stated))
         best = max(compared, key=lambda comparison: comparison.f1)
-        told = (
+        message = (
             f"Of {len(prediction)} statements of the answer {len(best.tp)} are supported; "
             f"it lacks {len(best.fn)} of the expected answer."
         )
         data: dict[str, Json] = {"TP": best.tp, "FP": best.fp, "FN": best.fn}
         data["by_expected_answer"] = [comparison.f1 for comparison in compared]
-        return RowScore({"answer_correctness": best.f1}, Evidence(told, data=data))
+        return RowScore({"answer_correctness": best.f1}, Evidence(message, data=data))
 
 
 async def _compare(judge: Judge, prediction: tuple[str, ...], truth: tuple[str, ...]) -> Comparison:

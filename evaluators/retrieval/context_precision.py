@@ -27,7 +27,7 @@ def average_precision(useful: Sequence[bool]) -> float:
 
 @register
 class ContextPrecision(JudgeEvaluator):
-    """Whether the chunks that are useful for the expected answer rank above the others.
+    """Mean precision at the ranks of the chunks that are useful for the expected answer.
 
     **Method.** The judge says of each chunk whether it was useful in arriving at the expected answer to the question.
     With ``v(k)`` 1 or 0 for the chunk at depth ``k``::

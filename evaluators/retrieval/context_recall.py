@@ -1,4 +1,4 @@
-"""Context recall: does the retrieved context hold what the expected answer says?"""
+"""Context recall: does the retrieved context contain what the expected answer says?"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from leadline.evaluators.judge.ragas_base import (
 from leadline.evaluators.models.embedding_evaluator import SPANS
 
 MOST_SENTENCES: Final = 500
-"""Sentences of an expected answer that are judged: every 20 of them take a call that shows the whole context."""
+"""Sentences of an expected answer that are judged: every 20 of them take a call that shows all of the context."""
 
 
 @register

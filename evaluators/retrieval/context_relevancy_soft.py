@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from leadline.evaluators.core.context import EvalContext
 
 
-class Parameters(EmbeddingParams, JudgeKey):
+class ContextRelevancySoftParams(EmbeddingParams, JudgeKey):
     """Parameters of :class:`ContextRelevancySoft`."""
 
 
@@ -64,7 +64,7 @@ class ContextRelevancySoft(EmbeddingEvaluator):
         keywords=("relevance", "embeddings", "similarity"),
         source="H2O Sonar evaluator reference: Context Relevancy (Soft Recall and Precision) Evaluator",
     )
-    parameters = Parameters
+    parameters = ContextRelevancySoftParams
     default_embedder = BGE_SMALL_EN
 
     def texts(self, row: Row, ctx: EvalContext) -> Iterable[str]:

@@ -27,7 +27,7 @@ def average_precision(useful: Sequence[bool]) -> float:
 
 @register
 class ValorContextPrecision(JudgeEvaluator):
-    """How far up the useful contexts stand among the retrieved ones.
+    """Mean precision at the ranks of the contexts that are useful for the expected answer.
 
     **Method.** The judge says of each context whether it is useful for producing the expected answer to the question.
     With v_k = 1 for a useful context at rank k and precision@k = (v_1 + … + v_k) / k, the score is the sum of

@@ -59,7 +59,7 @@ def rouge_n(answer: RougeText, reference: RougeText, n: int) -> float:
 
 
 def rouge_l(answer: RougeText, reference: RougeText) -> float:
-    """Return the F1 of the longest common subsequence of the whole texts (Lin 2004, section 3.1).
+    """Return the F1 of the longest common subsequence of the full texts (Lin 2004, section 3.1).
 
     Args:
         answer: The answer.

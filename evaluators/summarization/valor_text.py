@@ -86,7 +86,7 @@ class ValorRouge(OverlapEvaluator[RougeText]):
 
     Method: what Hugging Face's ``evaluate`` computes with ``rouge-score``. With several acceptable answers each type
     takes its own maximum. According to the reference page, rougeL splits sentences at full stops; the library that it
-    uses does not: rougeL compares the whole texts and ignores line breaks, rougeLsum takes lines for sentences.
+    uses does not: rougeL compares the full texts and ignores line breaks, rougeLsum takes lines for sentences.
 
     Edge cases: a text without an ASCII letter or digit scores 0; two texts so long that a common subsequence would
     take minutes have rougeL or rougeLsum ``unscored(unscorable)``. The primary metric is rougeL, or the first of
@@ -141,7 +141,7 @@ class ValorBleu(OverlapEvaluator[NGrams]):
     r"""BLEU of Valor: the weighted precision of the answer's n-grams in the acceptable answers.
 
     Method: ``nltk.translate.bleu_score.sentence_bleu`` without smoothing, all acceptable answers as references, on
-    the tokens ``\w+|\$[\d]+|[^\s\.]+`` of the whole text, case kept. By default the orders 1 to 4 weigh the same.
+    the tokens ``\w+|\$[\d]+|[^\s\.]+`` of the full text, case kept. By default the orders 1 to 4 weigh the same.
 
     Edge cases: no word in common scores 0; an order of positive weight without a match (also one longer than the
     text) brings the score near 0, because NLTK then takes the smallest float as its precision.

@@ -50,8 +50,8 @@ class EncodedPart:
         encoding: How it is encoded. In ROT13 it is all of the text, each character in its place.
         text: Its decoded text; ``None`` when it cannot be decoded.
         inner: The encoded parts of its decoded text.
-        whole: Whether the text is nothing but this part, so that it makes no sense undecoded. Never so in ROT13: the
-            letters of a short text or a name do not show which of the two was meant.
+        fills_text: Whether the text is nothing but this part, so that it makes no sense undecoded. Never so in ROT13:
+            the letters of a short text or a name do not show which of the two was meant.
         first: Whether the text makes more sense decoded than it does undecoded.
     """
 
@@ -60,7 +60,7 @@ class EncodedPart:
     encoding: Encoding
     text: str | None
     inner: tuple[EncodedPart, ...] = ()
-    whole: bool = False
+    fills_text: bool = False
     first: bool = False
 
     @property
@@ -129,7 +129,7 @@ def find_encoded(text: str, encodings: Iterable[Encoding] = ()) -> list[EncodedP
     Args:
         text: Where to look.
         encodings: The encodings that are expected. ROT13 is undone only when it is, there and in what was decoded,
-            unless the letters clearly show that nothing is rotated. Such a part is the whole text.
+            unless the letters clearly show that nothing is rotated. Such a part is all of the text.
     """
     return _Search(rotations=Encoding.ROT13 in encodings).parts(text, MAX_NESTING)
 
@@ -159,9 +159,9 @@ class _Search:
             if piece.text is not None:
                 self.budget -= len(piece.text)
                 inner = tuple(self.parts(piece.text, nesting - 1))
-                piece = replace(piece, inner=inner, whole=(piece.start, piece.end) == (begin, end))
+                piece = replace(piece, inner=inner, fills_text=(piece.start, piece.end) == (begin, end))
             parts.append(piece)
-        if self.rotations and not turned and not any(part.whole for part in parts):
+        if self.rotations and not turned and not any(part.fills_text for part in parts):
             return self.with_rotation(text, parts, nesting)
         return parts
 

@@ -1,4 +1,4 @@
-"""The six metrics of detection, from average precision and recall: of a whole dataset, and of each image of a batch."""
+"""The six metrics of detection, from average precision and recall: of a dataset, and of each image of a batch."""
 
 from __future__ import annotations
 

@@ -17,7 +17,10 @@ from leadline.evaluators.core.row import ContextChunk, Reason, Row, Severity, Un
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.generation.answer_relevancy_sentence_similarity import AnswerRelevancySentenceSimilarity
 from leadline.evaluators.generation.answer_semantic_sentence_similarity import AnswerSemanticSentenceSimilarity
-from leadline.evaluators.generation.answer_semantic_similarity import AnswerSemanticSimilarity, Parameters
+from leadline.evaluators.generation.answer_semantic_similarity import (
+    AnswerSemanticSimilarity,
+    AnswerSemanticSimilarityParams,
+)
 from leadline.evaluators.generation.groundedness import Groundedness
 from leadline.evaluators.models import cross_encoders, embedders, weights
 from leadline.evaluators.models.embedding_evaluator import EmbeddingEvaluator, EmbeddingParams, lowest
@@ -99,7 +102,9 @@ class TestFormulas:
     def test_answer_similarity_by_cross_encoder(self, ctx: EvalContext, tiny_cross_encoder: Path) -> None:
         from sentence_transformers import CrossEncoder
 
-        evaluator = AnswerSemanticSimilarity(Parameters(method="cross-encoder", cross_encoder=str(tiny_cross_encoder)))
+        evaluator = AnswerSemanticSimilarity(
+            AnswerSemanticSimilarityParams(method="cross-encoder", cross_encoder=str(tiny_cross_encoder))
+        )
         library = CrossEncoder(str(tiny_cross_encoder), device="cpu", local_files_only=True)
         for row, score in zip(ROWS, evaluator.score(ROWS, ctx), strict=True):
             pairs = [(expected, str(row.actual_answer)) for expected in row.expected_answers]
@@ -193,7 +198,7 @@ class TestEdges:
     @pytest.mark.parametrize("answer", ["", "   "])
     def test_a_blank_answer_resembles_nothing(self, ctx: EvalContext, tiny_cross_encoder: Path, answer: str) -> None:
         row = Row("c", "m", question="Where?", expected_answers=("Paris.",), actual_answer=answer)
-        cross = Parameters(method="cross-encoder", cross_encoder=str(tiny_cross_encoder))
+        cross = AnswerSemanticSimilarityParams(method="cross-encoder", cross_encoder=str(tiny_cross_encoder))
         for evaluator in (
             AnswerRelevancySentenceSimilarity(),
             AnswerSemanticSentenceSimilarity(),
@@ -210,13 +215,13 @@ class TestEdges:
             AnswerRelevancySentenceSimilarity(),
             AnswerSemanticSentenceSimilarity(),
             AnswerSemanticSimilarity(),
-            AnswerSemanticSimilarity(Parameters(method="cross-encoder")),
+            AnswerSemanticSimilarity(AnswerSemanticSimilarityParams(method="cross-encoder")),
         ):
             score = evaluator.score([row], ctx)[0]
             assert {unscored(value) for value in score.values.values()} == {Reason.UNSCORABLE}
 
     def test_a_pair_that_the_cross_encoder_cuts_off_says_so(self, ctx: EvalContext, tiny_cross_encoder: Path) -> None:
-        cross = Parameters(method="cross-encoder", cross_encoder=str(tiny_cross_encoder))
+        cross = AnswerSemanticSimilarityParams(method="cross-encoder", cross_encoder=str(tiny_cross_encoder))
         rows = [Row("c", "m", expected_answers=("water " * count,), actual_answer="ship") for count in (5, 50)]
         short, long = AnswerSemanticSimilarity(cross).score(rows, ctx)
         assert short.flags == ()
@@ -273,7 +278,7 @@ class TestModels:
             assert all(score.complete for score in evaluator().score(ROWS, ctx))
 
     def test_the_cross_encoder_embeds_nothing_and_needs_no_embedder(self, ctx: EvalContext) -> None:
-        evaluator = AnswerSemanticSimilarity(Parameters(method="cross-encoder"))
+        evaluator = AnswerSemanticSimilarity(AnswerSemanticSimilarityParams(method="cross-encoder"))
         assert evaluator.texts_to_embed(ROWS, ctx) == {}
         assert evaluator.models(ctx) == (weights.STSB_ROBERTA_BASE,)
         assert required_weights([evaluator, Groundedness(), ContextRelevancySoft()], EvalContext()) == {
@@ -315,7 +320,7 @@ class TestModels:
         assert [unscored(value) for value in values] == [None, Reason.EVALUATOR_ERROR, None]
 
     def test_cross_encoders_can_be_dropped(self, ctx: EvalContext, tiny_cross_encoder: Path) -> None:
-        cross = Parameters(method="cross-encoder", cross_encoder=str(tiny_cross_encoder))
+        cross = AnswerSemanticSimilarityParams(method="cross-encoder", cross_encoder=str(tiny_cross_encoder))
         first = AnswerSemanticSimilarity(cross).score(ROWS[:2], ctx)
         cross_encoders.unload()
         assert AnswerSemanticSimilarity(cross).score(ROWS[:2], ctx) == first

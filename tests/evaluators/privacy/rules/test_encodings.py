@@ -97,7 +97,7 @@ def test_a_clearly_rotated_word_is_undone_wherever_it_stands(before, after):
 
 @given(st.text(string.ascii_letters + " .,", max_size=40))
 def test_rot13_is_never_taken_for_all_that_a_text_says(text):
-    assert not any(part.whole for part in find_encoded(text, [Encoding.ROT13]) if part.encoding is Encoding.ROT13)
+    assert not any(part.fills_text for part in find_encoded(text, [Encoding.ROT13]) if part.encoding is Encoding.ROT13)
 
 
 def test_a_short_rotated_word_in_clear_text_is_not_seen():
@@ -130,7 +130,7 @@ def test_short_lines_of_one_length_belong_together(writer, width, newline):
     (part,) = find_encoded(f"{encoded}{newline}Hello there")
     assert part.text == text
     (part,) = find_encoded(encoded)
-    assert part.whole
+    assert part.fills_text
 
 
 def test_lines_that_say_nothing_together_are_read_each_by_itself():
@@ -143,9 +143,9 @@ def test_lines_that_say_nothing_together_are_read_each_by_itself():
 
 def test_a_part_that_is_all_of_the_text_is_marked():
     (part,) = find_encoded(" 50 61 72 69 73\n")
-    assert (part.decoded, part.whole, part.start, part.end) == ("Paris", True, 1, 15)
+    assert (part.decoded, part.fills_text, part.start, part.end) == ("Paris", True, 1, 15)
     (part,) = find_encoded("So: 50 61 72 69 73")
-    assert not part.whole
+    assert not part.fills_text
 
 
 def test_a_few_broken_characters_do_not_hide_the_rest():
