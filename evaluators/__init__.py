@@ -1,1 +1,1 @@
-"""What is measured: one module per evaluator or small family, and the parts that they share."""
+"""Evaluators: one module per evaluator or small family, and the parts that they share."""

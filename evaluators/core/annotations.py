@@ -10,9 +10,9 @@ A data item is a case. Its ground truth (``Row.expected_annotations``) belongs t
      "raster": {"size": [height, width], "counts": "…"},  # a mask, run-length encoded as COCO does
      "is_instance": true}
 
-An annotation has one geometry or none; one without geometry labels the whole item. Coordinates are pixels, x to the
+An annotation has one geometry or none; one without geometry labels the item itself. Coordinates are pixels, x to the
 right and y down. Scores are in [0, 1]; ground truth has none. ``is_instance`` says whether a geometry is one object
-(the default) or a region of a semantic segmentation. ``is_crowd`` marks a region of ground truth that holds a group of
+(the default) or a region of a semantic segmentation. ``is_crowd`` marks a region of ground truth that is a group of
 objects, as COCO does; it implies ``is_instance: false``.
 
 Loading brings every dataset into exactly this form: labels as a list with keys, coordinates and scores as floats, the
@@ -35,7 +35,7 @@ Ring: TypeAlias = Sequence[Point]
 
 
 class Label(TypedDict):
-    """What something is: a value under a key, such as ``cat`` under ``class``; predictions have a score."""
+    """A label: a value under a key, such as ``cat`` under ``class``; predictions have a score."""
 
     key: str
     value: str

@@ -49,7 +49,7 @@ Lane: TypeAlias = Literal["cpu", "gpu", "judge"]
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What the world knows of an evaluator before it runs.
+    """The public facts about an evaluator, known before it runs.
 
     Attributes:
         id: Identifier, as users type it.
@@ -74,7 +74,7 @@ class Spec:
         keywords: Labels to find it by.
         source: Where its method is published.
         on_request: Whether it runs only when it or its suite is named, since it would say nothing of other data.
-        annotations: Which annotations of data items it is about: ``whole`` (labels of the whole item), ``box``,
+        annotations: Which annotations of data items it is about: ``whole`` (labels of the item itself), ``box``,
             ``polygon``, ``raster``, ``region`` (no single objects at all); all when empty. Matters only to evaluators
             that read annotations.
         input_names: What its inputs are called in its public description, where that is not their fields' names.
@@ -202,7 +202,7 @@ class Evaluator(ABC):
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """What this instance measures; an evaluator whose parameters choose metrics overrides it."""
+        """The metrics that this instance computes; an evaluator whose parameters choose metrics overrides it."""
         return self.spec.metrics
 
     @property
@@ -230,7 +230,12 @@ class Evaluator(ABC):
         return ()
 
     def texts_to_embed(self, rows: Sequence[Row], ctx: EvalContext) -> Mapping[ModelRef, Iterable[str]]:
-        """Return the texts that ``score`` will ask to be embedded, so that all evaluators share one pass."""
+        """Return the texts that ``score`` will ask to be embedded, so that all evaluators share one pass.
+
+        Args:
+            rows: The rows to be scored.
+            ctx: The run's settings.
+        """
         return {}
 
     def identity(self, ctx: EvalContext) -> dict[str, Json]:
@@ -253,8 +258,12 @@ class Evaluator(ABC):
     def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Score rows that have all required inputs; one result per row, in order.
 
-        A row that cannot be measured is returned as unscored with a reason. An exception here leaves the
-        whole batch unscored, so implementations guard what a single row can break.
+        A row that cannot be measured is returned as unscored with a reason. An exception here leaves
+        every row of the batch unscored, so implementations guard what a single row can break.
+
+        Args:
+            rows: Rows that have all required inputs.
+            ctx: What the process has loaded, and the run's settings.
         """
 
     def prepare(self, payloads: Sequence[Json]) -> Any:
@@ -292,7 +301,7 @@ class Evaluator(ABC):
 
         Args:
             payloads: What :meth:`prepare` made of the distinct payloads of the model's scored rows, ``n`` of them.
-            weights: Array of shape ``(b, n)``: how often each payload counts. Row 0 holds the true counts, the
+            weights: Array of shape ``(b, n)``: how often each payload counts. Row 0 has the true counts, the
                 others are resamples for the confidence interval.
 
         Returns:
@@ -312,7 +321,12 @@ class RowEvaluator(Evaluator):
 
     @abstractmethod
     def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
-        """Score one row that has all required inputs."""
+        """Score one row that has all required inputs.
+
+        Args:
+            row: The row.
+            ctx: What the process has loaded, and the run's settings.
+        """
 
     def _guarded(
         self, row: Row, ctx: EvalContext, score: Callable[[Row, EvalContext], RowScore] | None = None

@@ -53,7 +53,7 @@ def unparseable(
 
     Args:
         metrics: The five metrics that ``boolean_metrics`` returned.
-        message: What could not be parsed; also told as a problem.
+        message: What could not be parsed; also reported as a problem.
         why: What kind of failure it is.
         severity: How bad a problem it is.
     """

@@ -1,6 +1,6 @@
-"""What evaluators work with while they score: the run's settings, sentences, embeddings, judges.
+"""The context that evaluators work in while they score: the run's settings, sentences, embeddings, judges.
 
-A context belongs to one worker process and one run's settings. It holds the caches and the loaded models, so
+A context belongs to one worker process and one run's settings. It keeps the caches and the loaded models, so
 that evaluators can stay without state.
 """
 
@@ -44,7 +44,7 @@ class EvalContext:
         ledger: Where judge calls are put on record; in memory only without one.
         budget: What may be spent on judges; no limit without one.
         trial: Which repetition is being scored; 0 but for evaluators that ask a judge.
-        cache_salt: What a judge is asked for anew, whatever it said before; ``""`` but for canaries.
+        cache_salt: Makes a judge answer again although it answered the question before; ``""`` but for canaries.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -103,6 +103,10 @@ class EvalContext:
         """Do what :meth:`embed` does, for coroutines; those that ask while the model is busy share its next pass.
 
         Chance decides which those are, so the vectors are steady.
+
+        Args:
+            ref: The embedder.
+            texts: Any texts.
         """
         from leadline.evaluators.models.shared_passes import Passes
 

@@ -33,7 +33,7 @@ MOST_SHOWN: Final = 200
 
 
 class LabelValues(TypedDict):
-    """The values of one label. ``value`` is ``""`` for the values of the label key as a whole.
+    """The values of one label. ``value`` is ``""`` for the values over all labels of the key.
 
     Attributes:
         key: The label's key.
@@ -106,10 +106,10 @@ class Example(TypedDict, total=False):
 
 
 class Details(TypedDict, total=False):
-    """What there is to say of one model.
+    """Curves, tables and examples of one model, beyond its metrics.
 
     Attributes:
-        labels: Values by label, those of whole label keys among them.
+        labels: Values by label, and those over all labels of a key.
         curves: Charts.
         confusion: One matrix per label key.
         examples: What went wrong, the worst first.

@@ -52,7 +52,7 @@ class Fault:
 
     Attributes:
         file: The file as the user named it.
-        row: 1-based position of the record in the file, or ``None`` when the whole file is meant.
+        row: 1-based position of the record in the file, or ``None`` when all of the file is meant.
         column: The column or JSON path, or ``""``.
         message: What is wrong and what was expected.
     """

@@ -19,7 +19,7 @@ import orjson
 
 
 class Lazy:
-    """A list that is written item by item and never in memory as a whole."""
+    """A list that is written item by item and never in memory all at once."""
 
     def __init__(self, items: Iterable[Any]) -> None:
         self.items = items
@@ -35,7 +35,7 @@ def clean(text: str) -> str:
 
 def plain(value: Any) -> Any:
     """Return a value in its JSON form."""
-    kind = type(value)  # a page holds millions of values: the plain kinds first, by identity
+    kind = type(value)  # a page has millions of values: the plain kinds first, by identity
     if kind is str:
         return value if value.isascii() else clean(value)
     if kind is int or kind is bool or value is None:
@@ -71,7 +71,12 @@ def rounded(value: Any) -> Any:
 
 
 def dump(value: Any, *, indent: bool = False) -> bytes:
-    """Return a value as UTF-8 JSON."""
+    """Return a value as UTF-8 JSON.
+
+    Args:
+        value: Anything that :func:`plain` takes.
+        indent: Indent by two spaces; otherwise everything is on one line.
+    """
     # An integer beyond 64 bits is more than orjson takes.
     try:
         return orjson.dumps(plain(value), option=orjson.OPT_INDENT_2 if indent else 0)

@@ -1,4 +1,4 @@
-"""What a metric is: its name, direction, range and threshold."""
+"""Metrics: their name, direction, range and threshold."""
 
 from __future__ import annotations
 
@@ -41,7 +41,12 @@ class Metric:
     pooled: bool = False
 
     def passes(self, value: float, threshold: float | None = None) -> bool | None:
-        """Return whether a value satisfies the threshold (inclusive), or ``None`` without a threshold."""
+        """Return whether a value satisfies the threshold (inclusive), or ``None`` without a threshold.
+
+        Args:
+            value: The value of a row or of a model.
+            threshold: A threshold to use instead of the metric's own; ``None`` for the metric's own.
+        """
         limit = self.threshold if threshold is None else threshold
         if limit is None:
             return None

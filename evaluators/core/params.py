@@ -44,7 +44,12 @@ class Params(BaseModel):
 
     @classmethod
     def build(cls, evaluator: str, values: dict[str, Any]) -> Self:
-        """Validate values given by a user; a wrong one is a :class:`UsageError` that names it."""
+        """Validate values given by a user; a wrong one is a :class:`UsageError` that names it.
+
+        Args:
+            evaluator: Id of the evaluator, for the error.
+            values: Values by parameter; those left out get their defaults.
+        """
         try:
             return cls.model_validate(values)
         except ValidationError as error:
@@ -71,7 +76,12 @@ class Params(BaseModel):
 
 
 def affects_value(params: type[Params], name: str) -> bool:
-    """Return whether a parameter can change a row's values."""
+    """Return whether a parameter can change a row's values.
+
+    Args:
+        params: The parameters' type.
+        name: One of its fields.
+    """
     extra = params.model_fields[name].json_schema_extra
     return not (isinstance(extra, dict) and extra.get("affects_value") is False)
 

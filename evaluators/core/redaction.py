@@ -17,15 +17,19 @@ LONGEST: Final = 300
 
 
 def looks_secret(text: str) -> bool:
-    """Return whether a text holds something that looks like a key."""
+    """Return whether something in a text looks like a key."""
     return _LOOKS_SECRET.search(text) is not None
 
 
 def without_secrets(text: str, config: JudgeConfig | None = None) -> str:
-    """Return an error text that a log may hold: one short line without keys.
+    """Return an error text that may be logged: one short line without keys.
 
     Taken out are the values of all environment variables that are named like secrets, the judge's own key, and
     whatever looks like a key.
+
+    Args:
+        text: The error text, of any length.
+        config: The judge whose key is taken out too; ``None`` when the error is not about a judge.
     """
     secrets = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
     if config is not None and config.api_key_env:

@@ -1,4 +1,4 @@
-"""Why a value was refused, in words: what Pydantic found, said in one line by field, value and what is allowed."""
+"""Pydantic's validation errors in plain words: one line each, with the field, the value and what is allowed."""
 
 from __future__ import annotations
 
@@ -48,18 +48,28 @@ def refusals_of(error: ValidationError, model: type[BaseModel] | None = None) ->
 
     Args:
         error: What Pydantic raised.
-        model: The model that was filled in; tells which fields there are where one is misspelt.
+        model: The model that was filled in, whose fields are suggested where one is misspelt.
     """
     return list(dict.fromkeys(_line(fault, model) for fault in error.errors()))
 
 
 def first_refusal(error: ValidationError, model: type[BaseModel] | None = None) -> str:
-    """Return the first of :func:`refusals_of`."""
+    """Return the first of :func:`refusals_of`.
+
+    Args:
+        error: The error that Pydantic raised.
+        model: The model that was filled in, for suggestions; ``None`` when it is not known.
+    """
     return refusals_of(error, model)[0]
 
 
 def field_of(fault: ErrorDetails, model: type[BaseModel] | None = None) -> str:
-    """Return which field a fault is about, with points between the levels; ``""`` for the whole."""
+    """Return which field a fault is about, with points between the levels; ``""`` for the model itself.
+
+    Args:
+        fault: One of the faults that Pydantic found.
+        model: The model that was filled in; ``None`` when it is not known.
+    """
     return ".".join(str(part) for part in _place(fault["loc"], model))
 
 

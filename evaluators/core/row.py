@@ -17,7 +17,7 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 
 
 class RowField(StrEnum):
-    """What an evaluator can read of a row. A score's key covers exactly the fields that it reads."""
+    """A field of a row that an evaluator can read. A score's key covers exactly the fields that it reads."""
 
     QUESTION = "question"
     EXPECTED_ANSWER = "expected_answer"
@@ -37,7 +37,7 @@ OUTPUTS: Final = frozenset({RowField.ACTUAL_ANSWER, RowField.PREDICTED_ANNOTATIO
 
 
 class Status(StrEnum):
-    """What became of one metric of one row."""
+    """The state of one metric of one row."""
 
     SCORED = "scored"
     UNSCORED = "unscored"
@@ -45,7 +45,7 @@ class Status(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a row is unscored: always a failure of the instrument or the host, never a bad score.
+    """The reason that a row is unscored: always a failure of the instrument or the host, never a bad score.
 
     ``UNSCORABLE`` is the one that stays: the row itself cannot be measured, however often it is tried.
     """
@@ -66,7 +66,7 @@ class Reason(StrEnum):
 
 
 class Severity(StrEnum):
-    """How bad a problem is, worst first."""
+    """The severity of a problem, worst first."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -82,7 +82,7 @@ class ContextChunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one model answered to one case: the unit that evaluators score.
+    """The answer of one model to one case: the unit that evaluators score.
 
     Only the fields that an evaluator declares as read are filled in; the others keep their defaults.
 
@@ -96,7 +96,7 @@ class Row:
         condition: A text-matching condition in its source form, ``None`` when absent.
         categories: Free labels of the case.
         expected_documents: Documents that should have been retrieved.
-        metadata: Everything else that the dataset said of the row.
+        metadata: Everything else that the dataset has about the row.
         expected_annotations: Ground truth of a data item, see :mod:`.core.annotations`; ``None`` when absent.
         predicted_annotations: What the model found in the item, ``None`` when there is nothing of it (``()`` or ``[]``
             says that it found nothing).
@@ -117,7 +117,7 @@ class Row:
 
 
 class Source(StrEnum):
-    """Which text of a row a span points into."""
+    """The text of a row that a span points into."""
 
     ACTUAL_ANSWER = "actual_answer"
     EXPECTED_ANSWER = "expected_answer"
@@ -159,7 +159,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Something about one row that the reader must be told as a problem, besides its score."""
+    """A problem of one row, reported to the reader besides its score."""
 
     type: str
     severity: Severity
@@ -172,7 +172,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Why a row got its score: what a person follows back to the text.
+    """The evidence for a row's score, which a person can follow back to the text.
 
     Attributes:
         message: One sentence for a reader, ``""`` when the score speaks for itself.
@@ -219,7 +219,7 @@ NO_EVIDENCE: Final = Evidence()
 
 @dataclass(frozen=True, slots=True)
 class RowScore:
-    """What an evaluator says of one row.
+    """The result of an evaluator for one row.
 
     Attributes:
         values: One finite number (or ±inf where the metric's range allows it), :class:`Unscored` or
@@ -236,27 +236,49 @@ class RowScore:
 
     @classmethod
     def unscored(cls, metrics: tuple[str, ...], reason: Reason, message: str = "") -> RowScore:
-        """Return a row none of whose metrics could be measured."""
+        """Return a row none of whose metrics could be measured.
+
+        Args:
+            metrics: Keys of the per-row metrics.
+            reason: The kind of failure.
+            message: What happened, in one line.
+        """
         return cls({metric: Unscored(reason, message) for metric in metrics})
 
     @classmethod
     def not_applicable(cls, metrics: tuple[str, ...], message: str = "") -> RowScore:
-        """Return a row for which the evaluator makes no sense, although it has all inputs."""
+        """Return a row for which the evaluator makes no sense, although it has all inputs.
+
+        Args:
+            metrics: Keys of the per-row metrics.
+            message: The reason, in one line.
+        """
         return cls({metric: NotApplicable(message) for metric in metrics})
 
     @property
     def complete(self) -> bool:
-        """Whether scoring the row again would say the same, so that it never need be."""
+        """True when scoring the row again would give the same, so that it is never needed."""
         return all(
             not isinstance(value, Unscored) or value.reason is Reason.UNSCORABLE for value in self.values.values()
         )
 
 
 def clip(value: float, low: float, high: float) -> float:
-    """Bring a value that left its range by rounding, or by a formula wider than its range, back into it."""
+    """Bring a value that left its range by rounding, or by a formula wider than its range, back into it.
+
+    Args:
+        value: Any number.
+        low: Least value allowed.
+        high: Greatest value allowed.
+    """
     return low if value < low else high if value > high else float(value)
 
 
 def is_number(value: float, *, allow_infinite: bool) -> bool:
-    """Return whether a value may be stored as a score."""
+    """Return whether a value may be stored as a score.
+
+    Args:
+        value: Any number; NaN never may.
+        allow_infinite: Accept infinite values too.
+    """
     return not math.isnan(value) and (allow_infinite or not math.isinf(value))

@@ -13,7 +13,7 @@ Precision: TypeAlias = Literal["auto", "float32", "float16", "bfloat16"]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Choices for a whole run that evaluators see.
+    """Choices for a run that evaluators see.
 
     Attributes:
         language: Language of the texts, as an ISO 639-1 code.

@@ -46,7 +46,13 @@ class EmbeddingJudgeEvaluator(JudgeEvaluator):
         return out
 
     async def cosines(self, text: str, others: Sequence[str], ctx: EvalContext) -> list[float]:
-        """Return the cosine of a text with each of several others; that of a blank text is 0."""
+        """Return the cosine of a text with each of several others; that of a blank text is 0.
+
+        Args:
+            text: The text to compare.
+            others: The texts to compare it with, in the order of the result.
+            ctx: Gives the embedder's vectors.
+        """
         vectors = await ctx.embed_soon(self.embedder(ctx), [text, *others])
         return [float(cosine) for cosine in vectors[1:].astype("float64") @ vectors[0].astype("float64")]
 
@@ -64,4 +70,9 @@ class EmbeddingJudgeEvaluator(JudgeEvaluator):
         """Judge one row that has all required inputs.
 
         Embed what is known before the judge is asked, so that nothing is paid for where there is no embedder.
+
+        Args:
+            row: The row.
+            judge: The judge, which records its calls for this row.
+            ctx: Gives the embedder's vectors.
         """

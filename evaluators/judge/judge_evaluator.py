@@ -55,7 +55,12 @@ MOST_ROOM: Final = 4
 
 
 def prompt_beside(module: str, name: str) -> Path:
-    """Return the path of a prompt file beside a module."""
+    """Return the path of a prompt file beside a module.
+
+    Args:
+        module: The module's ``__file__``.
+        name: The file's name in the folder ``prompts`` beside it.
+    """
     return Path(module).with_name("prompts") / name
 
 
@@ -68,7 +73,8 @@ class Judge:
         evaluator: Id of the evaluator.
         prompts: Its prompts by name.
         trial: Which repetition.
-        cache_salt: What questions are asked for anew, see :class:`~leadline.evaluators.judge.engine.calls.Call`.
+        cache_salt: Makes questions new although they were asked before, see
+            :class:`~leadline.evaluators.judge.engine.calls.Call`.
     """
 
     client: JudgeClient
@@ -84,7 +90,14 @@ class Judge:
         return [digest for question in self._asked for digest in question]
 
     async def ask(self, name: str, kind: type[M], /, *, check: Callable[[M], None] | None = None, **texts: Any) -> M:
-        """Ask for a JSON object of a given shape; ``check`` raises :class:`JudgeUnparseable` if it will not do."""
+        """Ask for a JSON object of a given shape; ``check`` raises :class:`JudgeUnparseable` if it will not do.
+
+        Args:
+            name: The prompt.
+            kind: The reply's model.
+            check: Further check of a reply that fits the model; ``None`` for none.
+            **texts: Texts that the prompt shows, by name.
+        """
 
         def parse(text: str) -> M:
             verdict = read_json(text, kind)
@@ -95,11 +108,24 @@ class Judge:
         return await self._read(name, texts, parse, _schema(kind))
 
     async def choose(self, name: str, words: Sequence[str], /, **texts: Any) -> str:
-        """Ask for one of several words."""
+        """Ask for one of several words.
+
+        Args:
+            name: The prompt.
+            words: The words to choose from; the reply must contain exactly one.
+            **texts: Texts that the prompt shows, by name.
+        """
         return await self._read(name, texts, lambda text: read_word(text, words))
 
     async def number(self, name: str, low: float, high: float, /, **texts: Any) -> float:
-        """Ask for a number."""
+        """Ask for a number.
+
+        Args:
+            name: The prompt.
+            low: Least number allowed.
+            high: Greatest number allowed.
+            **texts: Texts that the prompt shows, by name.
+        """
         return await self._read(name, texts, lambda text: read_number(text, low, high))
 
     async def say(self, name: str, /, **texts: Any) -> str:
@@ -107,7 +133,13 @@ class Judge:
         return await self._read(name, texts, _not_empty)
 
     async def read(self, name: str, parse: Callable[[str], V], /, **texts: Any) -> V:
-        """Ask for what a function reads, which raises :class:`JudgeUnparseable` when it cannot."""
+        """Ask for what a function reads, which raises :class:`JudgeUnparseable` when it cannot.
+
+        Args:
+            name: The prompt.
+            parse: Reads the reply.
+            **texts: Texts that the prompt shows, by name.
+        """
         return await self._read(name, texts, parse)
 
     async def _read(
@@ -183,7 +215,7 @@ def _plain(verdict: Any) -> Json:
 
 
 def _again(call: Call, problem: JudgeError) -> Call:
-    """Return the call for another attempt; what was wrong is said, but is no part of its digest."""
+    """Return the call for another attempt; it says what was wrong, but that is no part of its digest."""
     messages = call.messages[:2]
     if isinstance(problem, JudgeUnparseable):
         complaint = f"Your last reply could not be read. {problem.message} Reply again, in exactly the form asked for."
@@ -230,7 +262,7 @@ class JudgeEvaluator(Evaluator):
     def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Judge all rows at once in the judges' event loop."""
         try:
-            client = ctx.judge_client(self.judge_key())  # here: importing LiteLLM in the loop would hold up all calls
+            client = ctx.judge_client(self.judge_key())  # here: importing LiteLLM in the loop would delay all calls
         except JudgeError as error:
             return [RowScore.unscored(self.row_metrics, error.reason, str(error))] * len(rows)
         return run(self._judge_all(rows, client, ctx))
@@ -253,12 +285,23 @@ class JudgeEvaluator(Evaluator):
         return replace(score, evidence=_traced(score.evidence, judge.calls))
 
     def without_verdict(self, row: Row, error: JudgeError) -> RowScore:
-        """Return the score of a row that got no verdict; pass/fail evaluators count parse failures here."""
+        """Return the score of a row that got no verdict; pass/fail evaluators count parse failures here.
+
+        Args:
+            row: The row.
+            error: Why there is no verdict.
+        """
         return RowScore.unscored(self.row_metrics, error.reason, str(error))
 
     @abstractmethod
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
-        """Judge one row that has all required inputs; a :class:`JudgeError` leaves it unscored."""
+        """Judge one row that has all required inputs; a :class:`JudgeError` leaves it unscored.
+
+        Args:
+            row: The row.
+            judge: The judge, which records its calls for this row.
+            ctx: What the process has loaded, and the run's settings.
+        """
 
 
 def _traced(evidence: Evidence, calls: Sequence[str]) -> Evidence:

@@ -34,10 +34,20 @@ class PassFailEvaluator(JudgeEvaluator):
 
     @abstractmethod
     async def fails(self, row: Row, judge: Judge) -> tuple[bool, Json]:
-        """Return whether a row fails, and what the judge said; ``None`` where it was not asked."""
+        """Return whether a row fails, and the judge's verdict; ``None`` where it was not asked.
+
+        Args:
+            row: The row.
+            judge: The judge to ask.
+        """
 
     async def context_fails(self, row: Row, judge: Judge) -> tuple[bool, Json]:
-        """Return whether the row's retrieved context fails, and what the judge said; by default it is not checked."""
+        """Return whether the row's retrieved context fails, and the judge's verdict; by default it is not checked.
+
+        Args:
+            row: The row.
+            judge: The judge to ask.
+        """
         return False, None
 
     def without_verdict(self, row: Row, error: JudgeError) -> RowScore:

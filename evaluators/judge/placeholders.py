@@ -55,7 +55,12 @@ class UserPrompt:
     prompt: Prompt
 
     def texts(self, row: Row, expected_answer: str = "") -> dict[str, str]:
-        """Return a row's texts for it; the chunks of the context are joined by line feeds."""
+        """Return a row's texts for it; the chunks of the context are joined by line feeds.
+
+        Args:
+            row: The row.
+            expected_answer: The one of its expected answers to show.
+        """
         texts = {
             RowField.QUESTION: row.question or "",
             RowField.EXPECTED_ANSWER: expected_answer,
@@ -67,6 +72,10 @@ class UserPrompt:
 
 def user_prompt(name: str, text: str) -> UserPrompt:
     """Read a prompt with placeholders.
+
+    Args:
+        name: Name of the prompt.
+        text: The prompt as its author wrote it.
 
     Raises:
         ValueError: It has none, or one that looks like a misspelt one.
@@ -97,7 +106,7 @@ def _meant(name_like: str) -> str:
 
 
 def _verbatim(text: str) -> str:
-    """Return a text as Jinja source that prints exactly it, whatever braces it holds."""
+    """Return a text as Jinja source that prints exactly it, whatever braces are in it."""
     if not text:
         return ""
     escaped = text.encode("unicode_escape").decode("ascii").replace('"', '\\"')

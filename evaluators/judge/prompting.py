@@ -5,7 +5,7 @@ A prompt marks what is data with the filter ``data``::
     {{ question | data("question") }}
 
 which puts the text between ``<question-FENCE>`` and ``</question-FENCE>``. The fence is drawn for each call, so no text
-can contain it; the system message tells the judge that nothing between such marks is an instruction.
+can contain it; the system message warns the judge that nothing between such marks is an instruction.
 """
 
 from __future__ import annotations
@@ -43,7 +43,12 @@ class Prompt:
     template: Template
 
     def messages(self, fence: str, texts: dict[str, Any]) -> tuple[dict[str, str], ...]:
-        """Return the system and the user message with the texts filled in."""
+        """Return the system and the user message with the texts filled in.
+
+        Args:
+            fence: The mark around texts under evaluation, see :func:`draw_fence`.
+            texts: Values of the template's variables.
+        """
         user = self.template.render(texts | {"fence": fence})
         return (
             {"role": "system", "content": prompt(_SYSTEM).template.render(fence=fence)},
@@ -55,6 +60,10 @@ def canonical(messages: Sequence[Mapping[str, str]], fence: str) -> str:
     """Return what messages say apart from their fence; different questions never come out equal.
 
     A fixed text in the fence's place could be part of a text under evaluation; the pieces between the fences cannot.
+
+    Args:
+        messages: The messages that :meth:`Prompt.messages` returned.
+        fence: The fence that they were made with.
     """
     return json.dumps([message["content"].split(fence) for message in messages], ensure_ascii=False)
 
@@ -79,7 +88,12 @@ def prompt(path: Path) -> Prompt:
 
 
 def prompt_from(name: str, source: str) -> Prompt:
-    """Make a prompt of its text."""
+    """Make a prompt of its text.
+
+    Args:
+        name: Name of the prompt.
+        source: The template in Jinja.
+    """
     system = _SYSTEM.read_text(encoding="utf-8")
     identity = hashlib.sha256(f"{system}\0{source}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return Prompt(name, identity, _environment().from_string(source))

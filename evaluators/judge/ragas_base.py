@@ -1,4 +1,4 @@
-"""What the evaluators by RAGAS share: lists of verdicts, the best of several expected answers, and their evidence."""
+"""Shared parts of the RAGAS evaluators: lists of verdicts, the best of several expected answers, and their evidence."""
 
 from __future__ import annotations
 
@@ -36,7 +36,14 @@ class Measured:
 
 
 async def verdicts_on(judge: Judge, name: str, items: Sequence[str], **texts: Any) -> tuple[Verdict, ...]:
-    """Ask for a verdict on each item, in as few calls as hold them."""
+    """Ask for a verdict on each item, in as few calls as can carry them.
+
+    Args:
+        judge: The judge.
+        name: The prompt, which numbers the items.
+        items: The texts to judge; without any, nothing is asked.
+        **texts: Other texts that the prompt shows, by name.
+    """
     return (await one_each(judge, name, Verdicts, items, **texts)).verdicts
 
 
@@ -63,6 +70,10 @@ async def best_of(expected: Mapping[int, str], measure: Callable[[int, str], Awa
     """Measure against one expected answer after the other, at least one, and return the best.
 
     What is as good as can be by one of them is not compared with the others, which could change nothing.
+
+    Args:
+        expected: Expected answers by number.
+        measure: Measures against one of them, given its number and text; values are at most 1.
     """
     best = Measured(-1.0)
     for number, text in expected.items():
@@ -76,7 +87,12 @@ async def best_of(expected: Mapping[int, str], measure: Callable[[int, str], Awa
 
 
 def as_evidence(items: Sequence[str], verdicts: Sequence[Verdict]) -> list[Json]:
-    """Return items with their verdicts and reasons; the first 200, quoted up to 500 characters."""
+    """Return items with their verdicts and reasons; the first 200, quoted up to 500 characters.
+
+    Args:
+        items: The texts that were judged.
+        verdicts: One verdict for each.
+    """
     return [
         {"item": quote(item), "verdict": verdict.verdict, "reason": quote(verdict.reason)}
         for item, verdict in list(zip(items, verdicts, strict=True))[:SPANS]
@@ -86,7 +102,15 @@ def as_evidence(items: Sequence[str], verdicts: Sequence[Verdict]) -> list[Json]
 def verbatim_spans(
     source: Source, text: str, items: Sequence[str], verdicts: Sequence[Verdict], index: int = 0
 ) -> tuple[Span, ...]:
-    """Return a span for each item that stands word by word in a text, its final full stop aside."""
+    """Return a span for each item that stands word by word in a text, its final full stop aside.
+
+    Args:
+        source: The field that the text belongs to.
+        text: The text to look in.
+        items: The texts that were judged; only the first 200 are looked for.
+        verdicts: One verdict for each.
+        index: Number of the chunk or expected answer, from 0.
+    """
     out = []
     for item, verdict in list(zip(items, verdicts, strict=True))[:SPANS]:
         said = item.strip().rstrip(".")

@@ -30,6 +30,10 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
 def read_json(text: str, kind: type[M]) -> M:
     """Return the one JSON object in a reply, alone, in a code block, or with prose around it.
 
+    Args:
+        text: The reply.
+        kind: The model that the object must fit.
+
     Raises:
         JudgeUnparseable: There is none, there are several, or it does not fit.
     """
@@ -72,6 +76,10 @@ def read_word(text: str, words: Sequence[str]) -> str:
 
     Where one word is part of another ("correct", "partly correct"), the longer one counts alone.
 
+    Args:
+        text: The reply.
+        words: The words to choose from, different from each other in lower case.
+
     Raises:
         JudgeUnparseable: None of them stands there, or several do.
     """
@@ -86,6 +94,11 @@ def read_word(text: str, words: Sequence[str]) -> str:
 
 def read_number(text: str, low: float, high: float) -> float:
     """Return the number that a reply consists of.
+
+    Args:
+        text: The reply.
+        low: Least number allowed.
+        high: Greatest number allowed.
 
     Raises:
         JudgeUnparseable: The reply is more than one number, none, or one out of range.

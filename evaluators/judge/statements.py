@@ -20,7 +20,12 @@ class Statements(StrictReply):
 
 
 async def statements_of(judge: Judge, text: str) -> tuple[str, ...]:
-    """Return the statements of a text by the prompt ``statements``; a blank text has none, and nothing is asked."""
+    """Return the statements of a text by the prompt ``statements``; a blank text has none, and nothing is asked.
+
+    Args:
+        judge: The judge; its evaluator has a prompt ``statements``.
+        text: The text to take apart.
+    """
     if not text.strip():
         return ()
     return filled((await judge.ask("statements", Statements, text=text)).statements)
@@ -32,5 +37,11 @@ def filled(items: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def share(part: int, whole: int, *, of_nothing: float) -> float:
-    """Return part / whole, and for a whole of nothing what the metric's definition says."""
+    """Return part / whole, or a value of the metric's own where the whole is 0.
+
+    Args:
+        part: How many of them count.
+        whole: How many there are.
+        of_nothing: The value when there are none.
+    """
     return part / whole if whole else of_nothing

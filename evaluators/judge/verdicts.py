@@ -107,12 +107,22 @@ async def one_each(judge: Judge, name: str, shape: type[Shape], items: Sequence[
 
 
 def count_of(verdicts: Iterable[AnyVerdict], word: str = "yes") -> int:
-    """Return how many verdicts are a given word."""
+    """Return how many verdicts are a given word.
+
+    Args:
+        verdicts: The verdicts.
+        word: The word to count.
+    """
     return sum(verdict.verdict == word for verdict in verdicts)
 
 
 def as_json(items: Sequence[str], verdicts: Sequence[AnyVerdict]) -> Json:
-    """Return items with their verdicts and reasons, for a score's evidence."""
+    """Return items with their verdicts and reasons, for a score's evidence.
+
+    Args:
+        items: The texts that were judged.
+        verdicts: One verdict for each.
+    """
     return [
         {"item": item, "verdict": verdict.verdict, "reason": verdict.reason}
         for item, verdict in zip(items, verdicts, strict=True)
@@ -120,7 +130,7 @@ def as_json(items: Sequence[str], verdicts: Sequence[AnyVerdict]) -> Json:
 
 
 def chunk_spans(chunks: Sequence[ContextChunk], verdicts: Sequence[bool], yes: str, no: str) -> tuple[Span, ...]:
-    """Return a span over each whole chunk that says how it was judged.
+    """Return a span over the full text of each chunk that says how it was judged.
 
     Args:
         chunks: The retrieved chunks.

@@ -45,7 +45,7 @@ Input: TypeAlias = Literal["question", "expected_answer", "retrieved_context", "
 
 
 def _spelled(value: object) -> object:
-    """Take YAML's ``yes``, ``no``, ``true`` and numbers for the words that stand there, as far as that can be told."""
+    """Take a number for the word that stands there; refuse true and false, which YAML makes of ``yes`` and ``no``."""
     if isinstance(value, bool):
         raise ValueError("put words that YAML takes for true or false between quotes")
     return str(value) if isinstance(value, int | float) else value
@@ -55,15 +55,15 @@ Word: TypeAlias = Annotated[str, BeforeValidator(_spelled), Field(min_length=1, 
 
 
 class JudgeFile(BaseModel):
-    """What a file says.
+    """The contents of a file.
 
     Attributes:
         id: Identifier of the evaluator.
         name: Name for people.
         description: What is judged, in a sentence.
         prompt: What the judge is asked, with placeholders.
-        family: The room that it is listed in.
-        inputs: The fields that the prompt shows; they can be told from it.
+        family: The topic that it is listed under.
+        inputs: The fields that the prompt shows; may be left out.
         classes: The words of which the judge must say exactly one.
         scale: Least and greatest number that the judge may say.
         passing: The classes that pass, or the number from which on (down to which) a row is good.
@@ -137,7 +137,7 @@ class JudgeFile(BaseModel):
 
 
 class _FromFile(JudgeEvaluator):
-    """What both kinds have in common."""
+    """The base of both kinds."""
 
     said: ClassVar[JudgeFile]
     asked: ClassVar[UserPrompt]

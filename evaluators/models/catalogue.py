@@ -1,6 +1,6 @@
 """The published models that evaluators run besides the embedders: ids and pinned commits.
 
-Every commit is one at which the repository holds safetensors, where there is such a commit that is known. Some of them
+Every commit is one at which the repository has safetensors, where there is such a commit that is known. Some of them
 are commits of the hub's own conversion bot, on top of the authors' files, which are not merged into ``main``. Three of
 the OPT models are pinned to ``main``, whose weights are pickled; and the bias model exists in TensorFlow's HDF5 only,
 which is read as it is.
@@ -114,7 +114,12 @@ GPT_SCORE_MODELS: Final = (
 
 
 def pinned(name: str, kind: ModelKind) -> ModelRef:
-    """Return one of the models above, by its id or its short name."""
+    """Return one of the models above, by its id or its short name.
+
+    Args:
+        name: Hugging Face id, or a key of :data:`SHORT_NAMES`.
+        kind: The kind of model to load it as.
+    """
     source = SHORT_NAMES.get(name, name)
     return ModelRef(kind, source, REVISIONS[source])
 

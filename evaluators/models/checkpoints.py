@@ -43,7 +43,7 @@ class Encoded(NamedTuple):
 
 
 class EncodedPair(NamedTuple):
-    """Two texts as the token ids that a model reads, and token types where the model tells them apart by these."""
+    """Two texts as the token ids that a model reads, and token types where the model separates them by these."""
 
     ids: list[int]
     types: list[int] | None
@@ -105,6 +105,10 @@ def token_limit(tokenizer: Any, model: Any) -> int | None:
 
     The lesser of the tokenizer's limit and the position table's length, less the places that RoBERTa-like models
     reserve in it.
+
+    Args:
+        tokenizer: A Transformers tokenizer.
+        model: The Transformers model.
     """
     limits = []
     if isinstance(tokenizer.model_max_length, int) and 0 < tokenizer.model_max_length < UNLIMITED:
@@ -135,7 +139,12 @@ def frame(tokenizer: Any) -> tuple[list[int], list[int]]:
 
 
 def encode(tokenizer: Any, texts: Sequence[str]) -> list[Encoded]:
-    """Return texts as token ids without special ones, with their places; nothing is cut off."""
+    """Return texts as token ids without special ones, with their places; nothing is cut off.
+
+    Args:
+        tokenizer: A fast Transformers tokenizer, which reports places.
+        texts: Any texts.
+    """
     return [
         Encoded(ids, places)
         for encoded in _encoded(tokenizer, texts, places=True)
@@ -144,7 +153,12 @@ def encode(tokenizer: Any, texts: Sequence[str]) -> list[Encoded]:
 
 
 def token_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
-    """Return texts as token ids without special ones; nothing is cut off. Faster than :func:`encode`."""
+    """Return texts as token ids without special ones; nothing is cut off. Faster than :func:`encode`.
+
+    Args:
+        tokenizer: A Transformers tokenizer.
+        texts: Any texts.
+    """
     return [ids for encoded in _encoded(tokenizer, texts, places=False) for ids in encoded["input_ids"]]
 
 
@@ -163,7 +177,13 @@ def _encoded(tokenizer: Any, texts: Sequence[str], *, places: bool) -> Iterator[
 
 
 def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], limit: int | None) -> list[EncodedPair]:
-    """Return pairs as token ids with special ones; what is beyond the limit is cut off, from the longer text first."""
+    """Return pairs as token ids with special ones; what is beyond the limit is cut off, from the longer text first.
+
+    Args:
+        tokenizer: A Transformers tokenizer.
+        pairs: First and second texts.
+        limit: Most tokens of a pair, special ones included; ``None`` to cut nothing off.
+    """
     out: list[EncodedPair] = []
     for start in range(0, len(pairs), _TOKENIZED_AT_ONCE):
         some = pairs[start : start + _TOKENIZED_AT_ONCE]
@@ -182,7 +202,13 @@ def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], limit: int | 
 
 
 def padded_pairs(pairs: Sequence[EncodedPair], tokenizer: Any, device: str) -> dict[str, torch.Tensor]:
-    """Return what a model is called with to read a batch of pairs."""
+    """Return what a model is called with to read a batch of pairs.
+
+    Args:
+        pairs: The pairs of the batch.
+        tokenizer: The tokenizer that encoded them.
+        device: Where the tensors go, such as ``cpu`` or ``cuda``.
+    """
     ids, mask = padded([pair.ids for pair in pairs], tokenizer.pad_token_id or 0, device)
     features = {"input_ids": ids, "attention_mask": mask}
     types = [pair.types for pair in pairs if pair.types is not None]
@@ -192,7 +218,12 @@ def padded_pairs(pairs: Sequence[EncodedPair], tokenizer: Any, device: str) -> d
 
 
 def windows(length: int, most: int) -> list[tuple[int, int]]:
-    """Cut a sequence of some length into the fewest windows of at most ``most``, all about equally long."""
+    """Cut a sequence of some length into the fewest windows of at most ``most``, all about equally long.
+
+    Args:
+        length: Length of the sequence.
+        most: Greatest length of a window, at least 1.
+    """
     count = max(1, -(-length // most))
     bounds = [length * number // count for number in range(count + 1)]
     return list(itertools.pairwise(bounds))
@@ -201,7 +232,14 @@ def windows(length: int, most: int) -> list[tuple[int, int]]:
 def padded(
     rows: Sequence[Sequence[int]], padding: int, device: str, *, left: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return token ids as a matrix, filled up on the right (or left), and the mask that is 1 where a token is real."""
+    """Return token ids as a matrix, filled up on the right (or left), and the mask that is 1 where a token is real.
+
+    Args:
+        rows: Token ids of each text.
+        padding: The id to fill up with.
+        device: Where the tensors go, such as ``cpu`` or ``cuda``.
+        left: Fill up on the left.
+    """
     import numpy as np
     import torch
 
@@ -217,6 +255,10 @@ def additive(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor | None:
     """Return a mask as attention adds it, of shape ``(texts, 1, 1, tokens)``; ``None`` when every token is real.
 
     Transformers' own mask is made of truth values, which relative positions (T5) turn into numbers in every layer.
+
+    Args:
+        mask: 1 for real tokens and 0 for padding, of shape ``(texts, tokens)``.
+        dtype: The model's number format.
     """
     import torch
 
@@ -226,7 +268,7 @@ def additive(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor | None:
 
 
 class BatchBudget(NamedTuple):
-    """How large batches are.
+    """The size of batches.
 
     Attributes:
         at_once: Weight of the largest batch, in tokens.
@@ -242,6 +284,10 @@ def budget_for(model: torch.nn.Module, device: str) -> BatchBudget:
 
     On a CPU a run costs about as much as ``_RUN_COST`` multiplications, which is many tokens of a small model and few
     of a large one: there, filling up short texts to the length of long ones costs more than it saves.
+
+    Args:
+        model: The loaded model.
+        device: Where it runs.
     """
     import torch
 
@@ -285,6 +331,10 @@ def by_length(
 
 def finite(values: npt.NDArray[np.float64], ref: ModelRef) -> npt.NDArray[np.float64]:
     """Return numbers that a model gave, or refuse them when one is not a number.
+
+    Args:
+        values: Numbers of any shape.
+        ref: The model, for the error.
 
     Raises:
         LeadlineError: One is NaN or infinite.

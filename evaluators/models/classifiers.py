@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Classified:
-    """What a classifier says of one text.
+    """The output of a classifier for one text.
 
     Attributes:
         logits: The model's outputs, float64 of shape ``(windows, labels)``.
@@ -79,6 +79,11 @@ def sigmoid(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 def classify(ref: ModelRef, texts: Sequence[str], *, settings: Settings) -> list[Classified]:
     """Return what a classifier says of each text, in order; equal texts are read once.
+
+    Args:
+        ref: The weights.
+        texts: Any texts; long ones are read in windows.
+        settings: The run's choices: device, number format, whether weights may be fetched.
 
     Raises:
         ModelUnavailable: The weights are not here or cannot be loaded as a classifier.

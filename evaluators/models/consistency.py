@@ -62,7 +62,7 @@ _TABLES: Final = ("transformer.shared.weight", "transformer.encoder.embed_tokens
 
 
 class Support(NamedTuple):
-    """How well a premise supports a hypothesis.
+    """The support of a hypothesis by a premise.
 
     Attributes:
         value: From 0 to 1; ``None`` when the two texts are too long to be read.

@@ -43,7 +43,7 @@ _busy: Final = threading.Lock()
 
 
 class Compared(NamedTuple):
-    """What a cross-encoder says of pairs.
+    """The output of a cross-encoder for pairs.
 
     Attributes:
         values: Similarities, float32 of shape ``(pairs,)`` in [0, 1].
@@ -58,6 +58,11 @@ def read(ref: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settings)
     """Return the similarity of each pair, and which pairs are too long; equal pairs are read once.
 
     What a pair has beyond the model's limit is cut off, from the longer text first.
+
+    Args:
+        ref: The weights.
+        pairs: Pairs of texts.
+        settings: The run's choices: device, number format, whether weights may be fetched.
 
     Raises:
         ModelUnavailable: The weights are not here or cannot be loaded as a similarity model.

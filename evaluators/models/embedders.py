@@ -133,6 +133,11 @@ def embed_apart(ref: ModelRef, texts: Sequence[str], *, settings: Settings) -> n
     A text's vector moves by some 1e-7 with the texts that share its batch. What amplifies that needs vectors that
     depend on nothing else that is scored: equal texts in equal order give equal bits, on the same machine.
 
+    Args:
+        ref: The weights.
+        texts: Any texts.
+        settings: The run's choices: device, number format, whether weights may be fetched.
+
     Raises:
         ModelUnavailable: The weights are not here or cannot be loaded.
         OutOfMemory: A text does not fit into memory even alone.
@@ -179,7 +184,12 @@ class Embedder:
         return int(self.model.get_embedding_dimension() or 0)
 
     def encode(self, texts: Sequence[str], *, steady: bool = False) -> npt.NDArray[np.float32]:
-        """Return unit vectors of texts, long ones by their windows; best with the longest texts first."""
+        """Return unit vectors of texts, long ones by their windows; best with the longest texts first.
+
+        Args:
+            texts: Any texts.
+            steady: Whether a vector must not depend, in its last digits, on the texts that it is computed with.
+        """
         import numpy as np
 
         split = self.windows(texts)
@@ -195,7 +205,7 @@ class Embedder:
         return out
 
     def windows(self, texts: Sequence[str]) -> list[list[tuple[str, int]]]:
-        """Return for each text the pieces that fit the model, each with its number of tokens (1 for a whole text)."""
+        """Return for each text the pieces that fit the model, each with its number of tokens (1 for an uncut text)."""
         texts = [without_surrogates(text) for text in texts]
         long = [place for place, text in enumerate(texts) if not self._surely_fits(text)]
         out = [[(text, 1)] for text in texts]

@@ -1,4 +1,4 @@
-"""What evaluators that compare embeddings have in common: which embedder, one encoding pass, rows guarded singly."""
+"""The base of evaluators that compare embeddings: the embedder, one encoding pass, rows guarded singly."""
 
 from __future__ import annotations
 
@@ -90,7 +90,12 @@ class EmbeddingEvaluator(Evaluator):
 
     @abstractmethod
     def texts(self, row: Row, ctx: EvalContext) -> Iterable[str]:
-        """Return the texts of a row whose vectors :meth:`measure` asks for."""
+        """Return the texts of a row whose vectors :meth:`measure` asks for.
+
+        Args:
+            row: The row.
+            ctx: The run's settings.
+        """
 
     @abstractmethod
     def measure(self, row: Row, vectors: Vectors, ctx: EvalContext) -> RowScore:
@@ -129,7 +134,7 @@ class EmbeddingEvaluator(Evaluator):
             vectors = Vectors(distinct, ctx.embed(ref, distinct))
         except OutOfMemory as error:
             lack = str(error)
-        if vectors is None:  # outside the handler, which holds the tensors of the attempt that failed
+        if vectors is None:  # outside the handler, which keeps the tensors of the attempt that failed
             if len(rows) == 1:
                 return [RowScore.unscored(self.row_metrics, Reason.OUT_OF_MEMORY, lack)]
             return [self._score_block([row], dict.fromkeys(self.texts(row, ctx)), ref, ctx)[0] for row in rows]
@@ -144,7 +149,12 @@ class EmbeddingEvaluator(Evaluator):
 
 
 def lowest(values: Sequence[float], limit: int = SPANS) -> list[int]:
-    """Return the places of the lowest values, at most ``limit`` of them, in their own order."""
+    """Return the places of the lowest values, at most ``limit`` of them, in their own order.
+
+    Args:
+        values: Any numbers.
+        limit: Most places to return.
+    """
     if len(values) <= limit:
         return list(range(len(values)))
     return sorted(sorted(range(len(values)), key=lambda at: (values[at], at))[:limit])

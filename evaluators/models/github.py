@@ -22,6 +22,11 @@ _SECONDS: Final = 30.0
 def fetch(source: str, commit: str, name: str) -> Path:
     """Fetch a small file into a folder of the hub's cache, where weights are looked for; return the folder.
 
+    Args:
+        source: The repository as ``OWNER/NAME``.
+        commit: All 40 hex digits of a commit.
+        name: The file's name in the repository's root.
+
     Raises:
         ModelUnavailable: GitHub cannot be reached, has no such file, or the file is larger than 1 MiB.
     """

@@ -37,12 +37,22 @@ def cache_folder() -> Path:
 
 
 def snapshot(source: str, commit: str) -> Path:
-    """Return where the cache keeps a repository at a commit, whether it is there or not."""
+    """Return where the cache keeps a repository at a commit, whether it is there or not.
+
+    Args:
+        source: The repository's id.
+        commit: All 40 hex digits of a commit.
+    """
     return _repository(source) / "snapshots" / commit
 
 
 def known_commit(source: str, revision: str) -> str | None:
-    """Return the commit that a branch, tag or abbreviated commit stands for, if the cache knows it."""
+    """Return the commit that a branch, tag or abbreviated commit stands for, if the cache knows it.
+
+    Args:
+        source: The repository's id.
+        revision: A branch, a tag, or the first 7 to 39 hex digits of a commit.
+    """
     folder = _repository(source)
     try:
         commit = (folder / "refs" / revision).read_text(encoding="ascii").strip()
@@ -59,6 +69,12 @@ def known_commit(source: str, revision: str) -> str | None:
 
 def fetch(source: str, revision: str | None, patterns: Sequence[str], *, progress: bool) -> Path:
     """Fetch the files of a repository that match the patterns; what is here stays, what was broken off is resumed.
+
+    Args:
+        source: The repository's id.
+        revision: A branch, tag or commit; ``None`` for the default branch.
+        patterns: Shell patterns of the wanted files' paths.
+        progress: Show progress bars.
 
     Raises:
         ModelUnavailable: The hub's library is not installed, or the hub cannot be reached or refuses.

@@ -1,4 +1,4 @@
-"""What evaluators that run one local model have in common: which weights, one pass over all rows, guarded rows."""
+"""The base of evaluators that run one local model: the weights, one pass over all rows, guarded rows."""
 
 from __future__ import annotations
 
@@ -54,15 +54,25 @@ class ModelEvaluator(Evaluator, Generic[Request, Result]):
 
     @abstractmethod
     def requests(self, row: Row, ctx: EvalContext) -> Sequence[Request]:
-        """Return what the model is asked about a row; nothing when the row cannot be measured."""
+        """Return what the model is asked about a row; nothing when the row cannot be measured.
+
+        Args:
+            row: The row.
+            ctx: The run's settings.
+        """
 
     @abstractmethod
     def answers(self, requests: Sequence[Request], ctx: EvalContext) -> Sequence[Result]:
-        """Return what the model says to each request, in order."""
+        """Return what the model says to each request, in order.
+
+        Args:
+            requests: The requests of many rows, one row after the other.
+            ctx: The run's settings.
+        """
 
     @abstractmethod
     def measure(self, row: Row, results: Sequence[Result], ctx: EvalContext) -> RowScore:
-        """Score a row from what the model said to its requests."""
+        """Score a row from the model's results for its requests."""
 
     def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Score rows; one that fails or does not fit into memory leaves that row unscored and no other.
@@ -76,7 +86,7 @@ class ModelEvaluator(Evaluator, Generic[Request, Result]):
             results = self.answers([request for requests in asked for request in requests], ctx)
         except OutOfMemory as error:
             lack = str(error)
-        if results is None:  # outside the handler, which holds the tensors of the attempt that failed
+        if results is None:  # outside the handler, which keeps the tensors of the attempt that failed
             if len(rows) == 1:
                 return [RowScore.unscored(self.row_metrics, Reason.OUT_OF_MEMORY, lack)]
             return [self.score([row], ctx)[0] for row in rows]

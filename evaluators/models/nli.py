@@ -74,7 +74,12 @@ def infer(ref: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settings
 
 
 def fit(ref: ModelRef, texts: Sequence[str], *, settings: Settings) -> dict[str, list[tuple[int, int]]]:
-    """Return where to cut texts so that any two pieces fit into the model together; most stay whole.
+    """Return where to cut texts so that any two pieces fit into the model together; most are not cut.
+
+    Args:
+        ref: The weights.
+        texts: Any texts.
+        settings: The run's choices: device, number format, whether weights may be fetched.
 
     Returns:
         For each distinct text the places of its pieces, in code points; together they cover it.
@@ -145,6 +150,10 @@ def order(labels: Sequence[str], ref: ModelRef) -> list[int]:
     """Return which of a classifier's outputs are entailment, contradiction and neutral, by their names.
 
     Fact verifiers say SUPPORTS, REFUTES and NOT ENOUGH INFO.
+
+    Args:
+        labels: Names of the outputs, in the order of the logits.
+        ref: The weights, for the error.
 
     Raises:
         ModelUnavailable: The outputs are not these three.

@@ -40,7 +40,7 @@ _models: Final[LRUCache[tuple[ModelRef, str, Settings], tuple[Any, int]]] = LRUC
 
 
 def resident(ref: ModelRef, settings: Settings, load: Callable[[ModelRef, str, Settings], T]) -> T:
-    """Return a loaded model; it is loaded when it is not there yet. Called with :data:`busy` held.
+    """Return a loaded model; it is loaded when it is not there yet. The caller must have :data:`busy`.
 
     Args:
         ref: The weights.

@@ -198,7 +198,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def release_memory() -> None:
-    """Give memory that torch holds in reserve back to the device."""
+    """Give memory that torch keeps in reserve back to the device."""
     import gc
 
     import torch

@@ -71,8 +71,8 @@ class SummaCConv:
     def sentence(self, entailment: npt.NDArray[np.float64]) -> float:
         """Return the first layer's number for a summary sentence.
 
-        A document of more than :data:`DOCUMENT` sentences is read in parts of about equal size, and the part counts
-        that holds the sentence which entails most; the published code drops what is beyond the first 100.
+        A document of more than :data:`DOCUMENT` sentences is read in parts of about equal size, and only the part
+        with the sentence that entails most counts; the published code drops what is beyond the first 100.
 
         Args:
             entailment: Probability that each of the document's sentences entails it, of shape ``(sentences,)``.
@@ -101,6 +101,10 @@ class SummaCConv:
 
 def layer(ref: ModelRef, *, settings: Settings) -> SummaCConv:
     """Return the layer of some weights.
+
+    Args:
+        ref: The weights.
+        settings: The run's choices: whether weights may be fetched.
 
     Raises:
         ModelUnavailable: They are not here, or are not those of SummaC Conv.

@@ -3,7 +3,7 @@
 Transformers saved TensorFlow models as ``tf_model.h5``: HDF5 with a group per layer and one data set per variable,
 named like ``distilbert/tf_distil_bert_for_sequence_classification/distilbert/transformer/layer_._0/ffn/lin1/kernel:0``.
 The names and the transposed matrices are translated by the rules that its own conversion had until version 4
-(``transformers/modeling_tf_pytorch_utils.py``). HDF5 holds numbers only; reading it runs no code.
+(``transformers/modeling_tf_pytorch_utils.py``). HDF5 contains numbers only; reading it runs no code.
 """
 
 from __future__ import annotations
@@ -23,8 +23,12 @@ _LAST: Final = {"kernel": "weight", "gamma": "weight", "embeddings": "weight", "
 def load_into(model: torch.nn.Module, path: Path) -> None:
     """Fill a model with the weights of a file.
 
+    Args:
+        model: A PyTorch model of the right architecture.
+        path: The weights in HDF5, as TensorFlow wrote them.
+
     Raises:
-        ModelUnavailable: ``h5py`` is not installed, the file is damaged, or it does not hold exactly this model.
+        ModelUnavailable: ``h5py`` is not installed, the file is damaged, or its weights are not this model's.
     """
     try:
         import h5py
@@ -82,6 +86,6 @@ def _translated(name: str, expected: dict[str, torch.Tensor]) -> tuple[str | Non
 
 
 def _derived(model: torch.nn.Module) -> set[str]:
-    """Return what a model's state holds besides its parameters, such as position numbers."""
+    """Return what a model's state contains besides its parameters, such as position numbers."""
     parameters = {name for name, _ in model.named_parameters()}
     return set(model.state_dict()) - parameters

@@ -23,7 +23,7 @@ def text_digest(text: str) -> bytes:
 
 
 class VectorStore(Protocol):
-    """Where embeddings outlive the process. Losing one costs time, never a result."""
+    """A store in which embeddings outlive the process. Losing one costs time, never a result."""
 
     def get(self, model: str, texts: Sequence[bytes]) -> Mapping[bytes, npt.NDArray[np.float32]]:
         """Return the vectors that are there.

@@ -1,4 +1,4 @@
-"""What lies in a folder of weights: whether it is complete, safe to load and intact, and what identifies it.
+"""The files in a folder of weights: whether it is complete, safe to load and intact, and what identifies it.
 
 Nothing here imports a model library, so that a plan stays fast.
 """

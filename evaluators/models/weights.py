@@ -60,7 +60,7 @@ _refused: Final[set[ModelRef]] = set()
 
 @dataclass(frozen=True, slots=True)
 class WeightStatus:
-    """Whether weights are on this machine.
+    """The state of weights on this machine.
 
     Attributes:
         ref: The weights.
@@ -83,6 +83,10 @@ def parse_ref(text: str, kind: ModelKind = "embedder") -> ModelRef:
     An existing directory wins over a hub id of the same spelling. An id without a revision gets the pinned one, or
     the one that this machine's hub cache has for ``main``; an abbreviated commit is completed from the same places.
 
+    Args:
+        text: The name; spaces around it do not matter.
+        kind: The kind of model to load it as.
+
     Raises:
         UsageError: It is none of these.
     """
@@ -104,7 +108,7 @@ def parse_ref(text: str, kind: ModelKind = "embedder") -> ModelRef:
 
 
 def absolute(text: str) -> str:
-    """Return a model's name so that it means the same in every working directory: a directory's with its whole path."""
+    """Return a model's name so that it means the same in every working directory: a directory's as an absolute path."""
     name = text.strip()
     return str(from_home(name).absolute()) if name != OFFLINE and _existing_folder(name) else text
 
@@ -114,6 +118,11 @@ def chosen(text: str, kind: ModelKind, settings: Settings) -> ModelRef:
 
     A key needs the commit before anything is scored, and a name that moves (``main``) is no key. Without a commit the
     reference stays unpinned, and its rows cannot be scored.
+
+    Args:
+        text: The name.
+        kind: The kind of model to load it as.
+        settings: The run's choices: whether weights may be fetched, and pickled ones loaded.
     """
     ref = parse_ref(text, kind)
     pinned = ref.source == OFFLINE or is_directory(ref) or hub.is_commit(ref.revision)
@@ -132,6 +141,10 @@ def identity(ref: ModelRef, settings: Settings) -> Json:
 
     Never the device and never a path, so that a score computed elsewhere is found again. Works without the weights
     for a hub id; a directory is identified by its content.
+
+    Args:
+        ref: The weights.
+        settings: The run's choices: the number format, and whether pickled weights may be loaded.
 
     Raises:
         ModelUnavailable: A directory that is not there (its content is its identity).
@@ -166,6 +179,10 @@ def precision(settings: Settings) -> str:
 
 def locate(ref: ModelRef, settings: Settings) -> Path:
     """Return the folder of weights that are complete, intact and allowed to be loaded.
+
+    Args:
+        ref: The weights.
+        settings: The run's choices: whether weights may be fetched, and pickled ones loaded.
 
     Raises:
         ModelUnavailable: They are not here and may not be fetched, or they are damaged, or loading them could run code.

@@ -42,9 +42,9 @@ def _remembering(make: Callable[[str], T]) -> Callable[[str], T]:
 class _NltkTokenizer:
     """NLTK's word tokenizer with a memory of words: the same tokens, some ten times as fast.
 
-    The tokenizer is a chain of substitutions over a whole sentence. All but a few look no further than one word
+    The tokenizer is a chain of substitutions. All but a few look no further than one word
     (a stretch between white space), so the tokens of a word inside a sentence are found once, with NLTK itself, and
-    remembered. The exceptions go to NLTK as whole sentences:
+    remembered. The exceptions go to NLTK as full sentences:
 
     * quotation marks and apostrophes beside white space that is no plain space, doubled ones, and words that
       have no letter or digit but a quotation mark;

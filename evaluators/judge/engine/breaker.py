@@ -12,12 +12,12 @@ from typing import Final
 from leadline.evaluators.judge.engine.failures import JudgeError, JudgeRefused, JudgeUnavailable
 
 FAILURES: Final = 5
-"""Attempts in a row that must fail before a judge can be held to be down."""
+"""Attempts in a row that must fail before a judge can be taken to be down."""
 
 
 @dataclass
 class Breaker:
-    """Open while a judge is held to be down: no success for ``seconds`` and at least ``failures`` failures since.
+    """Open while a judge is taken to be down: no success for ``seconds`` and at least ``failures`` failures since.
 
     A judge that never answered is given a quarter of that time. While the breaker is open, calls are refused at once,
     but one every ``seconds`` is let through to see whether the judge is back. A judge that answers "wrong key" or "no
@@ -77,7 +77,7 @@ class Breaker:
         self._open(JudgeUnavailable(f"{self.subject} is out of quota: {message}."))
 
     def check(self) -> None:
-        """Raise what is wrong while the judge is held to be down and it is not yet time to try it again."""
+        """Raise what is wrong while the judge is taken to be down and it is not yet time to try it again."""
         if self._why is not None and self.clock() < self._probe_at:
             raise type(self._why)(self._why.message, hint=self._why.hint, code=self._why.code)
 
@@ -85,7 +85,7 @@ class Breaker:
     async def attempt(self) -> AsyncIterator[None]:
         """Hold an attempt, which must tell how it went, or raise as :meth:`check` does.
 
-        While the judge is held to be down, the first to come when it is time tries it; the others wait for what it
+        While the judge is taken to be down, the first to come when it is time tries it; the others wait for what it
         finds, and then go on or give up.
         """
         while self._why is not None:

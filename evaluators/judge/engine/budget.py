@@ -14,7 +14,7 @@ from leadline.evaluators.judge.engine.failures import BudgetSpent
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a run may spend; ``None`` is no limit."""
+    """The limits of a run's spending; ``None`` is no limit."""
 
     calls: int | None = None
     cost_usd: float | None = None
@@ -22,7 +22,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What a call may cost.
+    """The expected cost of a call.
 
     Attributes:
         usd: The most that it is likely to cost in US dollars; ``None`` when its price is unknown.
@@ -82,7 +82,12 @@ class Budget:
             return aside
 
     def settle(self, reserved: float, cost_usd: float | None) -> None:
-        """Replace a reservation by what the call cost; an unknown cost is taken as reserved."""
+        """Replace a reservation by what the call cost; an unknown cost is taken as reserved.
+
+        Args:
+            reserved: US dollars that :meth:`reserve` set aside for the call.
+            cost_usd: US dollars that it cost; ``None`` when unknown.
+        """
         with self._lock:
             self._reserved -= reserved
             self._usd += reserved if cost_usd is None else cost_usd

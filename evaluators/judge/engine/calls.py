@@ -1,4 +1,4 @@
-"""What is asked of a judge, what comes back, and what of both goes to the ledger."""
+"""Calls to a judge, their replies, and the ledger that records both."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Call:
         schema: JSON schema of the reply, or ``None`` for free text.
         trial: Which repetition.
         attempt: 0, or more when an unreadable reply is asked for again.
-        cache_salt: What it is asked for anew, ``""`` for a question whose reply holds whenever it was given.
+        cache_salt: Makes a question new although it was asked before; ``""`` where an earlier reply may be reused.
         digest: What identifies the question: 32 hex digits over the judge, the text, the schema, trial, attempt and
             cache_salt.
     """
@@ -52,7 +52,7 @@ class Reply:
     """A judge's raw reply.
 
     Attributes:
-        text: What it said.
+        text: Its text.
         finish_reason: Why it stopped; ``"length"`` is a truncated reply.
         input_tokens: Tokens of the question, ``None`` when the provider does not say.
         output_tokens: Tokens of the reply.
@@ -79,7 +79,7 @@ class BegunElsewhere(Exception):
 
 
 class Ledger(Protocol):
-    """Where calls outlive the process. Every method returns once what it wrote would survive ``kill -9``."""
+    """A store in which calls outlive the process. Every method returns once what it wrote would survive ``kill -9``."""
 
     async def find(self, digest: str) -> Reply | None:
         """Return the reply to a call made earlier, by whichever process."""
@@ -100,13 +100,30 @@ class Ledger(Protocol):
         """
 
     async def answered(self, call: Call, reply: Reply) -> None:
-        """Put a raw reply on record."""
+        """Put a raw reply on record.
+
+        Args:
+            call: The call.
+            reply: Its reply, as it came.
+        """
 
     async def failed(self, call: Call, message: str) -> None:
-        """Put on record that a call ended without a reply; it will be made again when it is needed again."""
+        """Put on record that a call ended without a reply; it will be made again when it is needed again.
+
+        Args:
+            call: The call.
+            message: What went wrong, in one line.
+        """
 
     async def judged(self, digest: str, parser: str, verdict: Json, problem: str) -> None:
-        """Put on record what a reply was read as, or why it could not be."""
+        """Put on record what a reply was read as, or why it could not be.
+
+        Args:
+            digest: Digest of the call.
+            parser: Version of the parser that read the reply.
+            verdict: What it was read as; ``None`` when it could not be read.
+            problem: Why it could not be read; ``""`` when it could.
+        """
 
 
 class MemoryLedger:

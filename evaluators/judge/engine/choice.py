@@ -1,4 +1,4 @@
-"""Which judges a run has: those of ``leadline.toml``, and the one that the user names.
+"""The judges of a run: those of ``leadline.toml``, and the one that the user names.
 
 ::
 
@@ -46,7 +46,7 @@ def find_judges(
         environment: The environment's variables.
 
     Raises:
-        UsageError: The file is broken, or no default can be told.
+        UsageError: The file is broken, or there is no clear default.
     """
     judges, default = _read(file)
     named = model or environment.get(MODEL_VARIABLE)

@@ -2,10 +2,10 @@
 
 The models under test are asked by it too (``tasks/collect``): they differ in the wire and in how they are called.
 
-A call goes through these gates, in order: equal calls in flight are made once; what the ledger holds is not asked
+A call goes through these gates, in order: equal calls in flight are made once; what is in the ledger is not asked
 again; a judge that is down is not asked; the limiter gives it a place; the budget admits it; its intent is put on
 record; then attempts follow until one is answered, a refusal is final, or the call's time is over. Pauses between
-attempts hold no place in the limiter.
+attempts take no place in the limiter.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CHARACTERS_PER_TOKEN: Final = 3.5
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What calls to one model share, whichever judge, evaluator or run they are for."""
+    """The parts that calls to one model share, whichever judge, evaluator or run they are for."""
 
     limiter: AdaptiveLimiter
     breaker: Breaker
@@ -252,7 +252,12 @@ class _Entry:
 
 
 def new_gate(config: JudgeConfig, clock: Callable[[], float] = time.monotonic) -> Gate:
-    """Return a limiter and a breaker that know nothing yet."""
+    """Return a limiter and a breaker that know nothing yet.
+
+    Args:
+        config: The judge, for its limits: calls in flight, and seconds until it counts as down.
+        clock: A monotonic clock, in seconds.
+    """
     return Gate(
         AdaptiveLimiter(config.start_in_flight, config.max_in_flight, clock),
         Breaker(config.down_after_s, max(config.down_after_s, config.deadline_s), clock=clock, subject=config.subject),
@@ -274,6 +279,12 @@ def shared_gate(config: JudgeConfig) -> Gate:
 def client_for(config: JudgeConfig, *, settings: Settings, ledger: Ledger | None, budget: Budget | None) -> JudgeClient:
     """Return a client for use in the judges' loop.
 
+    Args:
+        config: The judge.
+        settings: The run's settings, for a local judge.
+        ledger: Where calls are recorded; ``None`` for in memory only.
+        budget: What may be spent; ``None`` for no limit.
+
     Raises:
         JudgeRefused: What is needed to ask this kind of judge is not installed.
     """
@@ -294,7 +305,12 @@ def client_for(config: JudgeConfig, *, settings: Settings, ledger: Ledger | None
 
 
 def identity_of(config: JudgeConfig, settings: Settings) -> dict[str, Json]:
-    """Return what of a judge a verdict depends on; of a local one its very weights."""
+    """Return what of a judge a verdict depends on; of a local one its very weights.
+
+    Args:
+        config: The judge.
+        settings: The run's settings, for the number format of a local judge.
+    """
     if config.kind != "local":
         return config.identity()
     from leadline.evaluators.judge.engine.local_judge import local_identity

@@ -1,4 +1,4 @@
-"""Why a judge gave no verdict. None of these is ever a score."""
+"""Errors of judges that gave no verdict. None of these is ever a score."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which judge is asked, and how: all that a verdict depends on, and what it may cost in time."""
+"""The configuration of a judge: all that a verdict depends on, and what it may cost in time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many calls may be in flight to one model: learned, not configured.
+"""A limiter of the calls in flight to one model: the limit is learned, not configured.
 
 Slow start: the limit grows by one for each success, which doubles it every round trip, until the provider says 429, is
 overloaded or falls silent. Then additive increase (one more per full round of successes) and multiplicative decrease

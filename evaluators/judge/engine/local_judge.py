@@ -45,7 +45,12 @@ def local_ref(config: JudgeConfig) -> ModelRef:
 
 
 def local_identity(config: JudgeConfig, settings: Settings) -> dict[str, Json]:
-    """Return what a local judge's verdicts depend on: its weights by content or commit, not by where they lie."""
+    """Return what a local judge's verdicts depend on: its weights by content or commit, not by where they lie.
+
+    Args:
+        config: A judge of the kind ``local``.
+        settings: The run's settings, for the number format.
+    """
     return config.identity() | {"model": identity(local_ref(config), settings), "revision": None}
 
 
@@ -213,7 +218,7 @@ class ChatModel:
     def _made(self, padded: Any, room: int, sampling: Mapping[str, Any]) -> torch.Tensor | None:
         """Return what the model makes of prompts, ``None`` where memory runs out.
 
-        The error is left behind here: its traceback holds the tensors of the failed call.
+        The error is left behind here: its traceback keeps the tensors of the failed call.
         """
         import torch
 

@@ -49,7 +49,7 @@ _TOOL: Final = re.compile(r"#([\w./-]{1,128})$")
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """Where a server is, and which of its tools is asked.
+    """The place of a server, and the one of its tools that is asked.
 
     Attributes:
         url: Its address, or ``""`` for one that is started here.
@@ -63,7 +63,7 @@ class McpServer:
 
     @property
     def shown(self) -> str:
-        """What errors call it: a host or a program, without arguments, which may hold a key."""
+        """The name to show in errors: a host or a program, without arguments, which may contain a key."""
         return (urlsplit(self.url).hostname or "") if self.url else Path(self.command[0]).name
 
 
@@ -141,6 +141,10 @@ _servers: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[McpServer, _Se
 async def ask(place: McpServer, query: str) -> object:
     """Return what a server's tool finds about a query, as text or a list.
 
+    Args:
+        place: The server and its tool.
+        query: The text to search for.
+
     Raises:
         OSError: The server or its tool failed; the next question starts afresh.
     """
@@ -162,7 +166,7 @@ async def ask(place: McpServer, query: str) -> object:
 
 
 def _structured(content: object) -> object:
-    """Return the list that a tool's structured reply holds, if it holds one."""
+    """Return the list in a tool's structured reply, if there is one."""
     if isinstance(content, Mapping):
         for key in ("results", "result"):
             if isinstance(content.get(key), list):

@@ -1,4 +1,4 @@
-"""What judges cost: the user's figures, else those of the table that comes with LiteLLM, else unknown."""
+"""The prices of judges: the user's figures, else those of the table that comes with LiteLLM, else unknown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,13 @@ def price(config: JudgeConfig) -> tuple[float, float] | None:
 
 
 def cost(config: JudgeConfig, input_tokens: int | None, output_tokens: int | None) -> float | None:
-    """Return the price of a call in USD, ``None`` when it cannot be told."""
+    """Return the price of a call in USD, ``None`` when it is unknown.
+
+    Args:
+        config: The judge.
+        input_tokens: Tokens of the question; ``None`` when unknown.
+        output_tokens: Tokens of the reply; ``None`` when unknown.
+    """
     known = price(config)
     if known is None or input_tokens is None or output_tokens is None:
         return None

@@ -1,4 +1,4 @@
-"""Whether LiteLLM knows whom to ask by a model's name, found out before anything else is started."""
+"""A check that LiteLLM knows the provider of a model's name, made before anything else is started."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.judge.engine.prices import is_listed
 
 _NONE: Final = "LLM Provider NOT provided"
-"""How LiteLLM refuses a name that tells it no provider."""
+"""LiteLLM's message for a name without a provider that it knows."""
 
 
 def check_provider(config: JudgeConfig) -> None:
@@ -20,7 +20,7 @@ def check_provider(config: JudgeConfig) -> None:
     pass without.
 
     Raises:
-        UsageError: The name tells no provider.
+        UsageError: The name has no provider that LiteLLM knows.
         JudgeRefused: LiteLLM is not installed.
     """
     if is_listed(config.model):

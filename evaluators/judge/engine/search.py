@@ -78,6 +78,13 @@ async def recorded(search: Search, name: str, query: str, ledger: Ledger, trial:
     """Return what a search found, from the ledger if it was ever made, and its digest there.
 
     What the judge says next depends on it: only what is on record lets a run that was killed go on as it was.
+
+    Args:
+        search: The tool.
+        name: Its name, as configured.
+        query: The text to search for.
+        ledger: Where searches are recorded.
+        trial: Number of the repetition; each searches for itself.
     """
     call = Call(
         judge={"kind": "search", "model": name},

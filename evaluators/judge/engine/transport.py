@@ -53,7 +53,7 @@ class AttemptError(Exception):
 
 
 class Throttled(AttemptError):
-    """The provider said 429; ``retry_after`` are the seconds that it asked for, if it did."""
+    """The provider answered 429; ``retry_after`` are the seconds that it asked for, if it did."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -99,6 +99,12 @@ class Transport(Protocol):
         max_tokens: int,
     ) -> Reply:
         """Send a question and return the reply.
+
+        Args:
+            config: The judge: model, address, sampling, timeout.
+            messages: The conversation as dictionaries of ``role`` and ``content``.
+            schema: JSON schema of the reply; ``None`` for free text.
+            max_tokens: Most tokens that the reply may have.
 
         Raises:
             AttemptError: There is none.
@@ -210,7 +216,7 @@ def _reply(config: JudgeConfig, response: Any, seconds: float) -> Reply:
 
 
 def _usage(response: Any) -> tuple[int | None, int | None]:
-    """Return the tokens of question and reply as far as the server told them."""
+    """Return the tokens of question and reply as far as the server reported them."""
     usage = getattr(response, "usage", None)
     sent, said = _tokens(getattr(usage, "prompt_tokens", None)), _tokens(getattr(usage, "completion_tokens", None))
     # No question is empty: 0 is LiteLLM's word for a server that does not count.
@@ -219,7 +225,7 @@ def _usage(response: Any) -> tuple[int | None, int | None]:
 
 def _cost(config: JudgeConfig, response: Any, sent: int | None, said: int | None) -> float | None:
     if sent is None or said is None:
-        return None  # LiteLLM's price, too, comes from what the server said of them
+        return None  # LiteLLM's price, too, comes from what the server reported of them
     price = cost(config, sent, said)
     return response._hidden_params.get("response_cost") if price is None else price
 

@@ -1,4 +1,4 @@
-"""How likely a language model finds a text: the negative log-likelihood of exactly its tokens, after some context.
+"""The likelihood of a text under a language model: of exactly its tokens, after some context.
 
 ``nll = sum over the target's tokens t_i of -ln p(t_i | context, t_1 … t_(i-1))``, in nats. Context and target are made
 into tokens apart, so that no token belongs to both. What the tokenizer puts before a text (OPT's start mark) stands
@@ -61,7 +61,7 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Likelihood:
-    """How likely a text is.
+    """The likelihood of a text.
 
     Attributes:
         nll: Sum of the negative log-likelihoods of the scored tokens, in nats.
@@ -85,6 +85,11 @@ class Likelihood:
 
 def likelihoods(ref: ModelRef, passages: Sequence[Passage], *, settings: Settings) -> list[Likelihood]:
     """Return how likely each passage is, in order; equal passages are scored once.
+
+    Args:
+        ref: The weights.
+        passages: The texts, each with its context.
+        settings: The run's choices: device, number format, whether weights may be fetched.
 
     Raises:
         ModelUnavailable: The weights are not here or cannot be loaded as a language model.

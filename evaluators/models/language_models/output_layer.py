@@ -20,7 +20,7 @@ SLICE_ACCELERATOR: Final = 4096
 
 
 class OutputLayer:
-    """The output layer of a language model, held back while the model itself runs.
+    """The output layer of a language model, not applied while the model itself runs.
 
     Attributes:
         apart: Whether nothing comes after the layer, so that it can be applied on its own. Otherwise the model applies

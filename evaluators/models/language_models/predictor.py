@@ -1,4 +1,4 @@
-"""How unlikely a language model finds the tokens of windows: the tensors behind ``likelihood``.
+"""The unlikelihood of the tokens of windows under a language model: the tensors behind ``likelihood``.
 
 What several windows stand after is read once: the source of an encoder-decoder model always, and on a CPU the context
 of several targets of a causal model too, where that saves more than the further run of the model that it takes. Answers
@@ -113,7 +113,7 @@ class Predictor:
             if len(jobs) == len(windows):
                 raise
             found = None
-        if found is None:  # outside the handler, which holds the tensors of the run that failed
+        if found is None:  # outside the handler, which keeps the tensors of the run that failed
             release_memory()
             jobs = [ContextBatch((number,), (window,)) for number, window in enumerate(windows)]
             found = self._run(jobs)

@@ -55,7 +55,7 @@ class Outcome:
     Attributes:
         matched: Whether the condition is known to hold.
         failed: The part of the condition that decided that it does not, in its source form: the first failing
-            operand of an AND, the whole of an OR, the whole of a NOT. Empty when it holds.
+            operand of an AND, or an OR or a NOT in full. Empty when it is met.
         matches: First occurrences of the operands that were looked for and found. AND and OR stop as soon as they
             are decided.
         certain: Whether it would hold, or not hold, whatever else the text contained.
@@ -161,7 +161,7 @@ class _Walk:
         return None
 
     def texts(self, pattern: str, unwanted: bool) -> Iterator[tuple[int, str]]:
-        """Yield the texts that a pattern is searched in, each with its place in the whole text."""
+        """Yield the texts that a pattern is searched in, each with its place in the full text."""
         if self.readings and not unwanted and _ABSENCE.search(pattern):
             yield 0, " ".join(self.text[start:end] for start, end in self.readings)
             return
