@@ -51,7 +51,7 @@ class Aspect(NamedTuple):
     Attributes:
         key: Key of the metric.
         name: Name of the metric.
-        question: What it tells a reader.
+        question: What it measures, as a question to a reader.
         instruction: What stands before the text.
     """
 

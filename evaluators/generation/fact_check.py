@@ -84,7 +84,7 @@ class FactCheck(JudgeEvaluator):
     **Method.** The judge fact-checks the answer and returns a score from 0 (failed) to 1 (passed) with a summary. With
     a ``search_tool`` it may search first, ``max_searches`` (3) times, and is asked again with what was found; searches
     and what they found are on record with its other calls. Without one it has only its own knowledge, and every row
-    says so. ``max_dataset_rows`` protects the purse: the rows beyond it, in the dataset's order, are not applicable.
+    says so. ``max_dataset_rows`` limits the cost: the rows beyond it, in the dataset's order, are not applicable.
 
     **Edge cases.**
 

@@ -308,7 +308,7 @@ def _number(found: Sequence[Procedure]) -> int:
 
 
 def _together(one: Steps, other: Steps) -> Steps:
-    """Return what was found in the same row in two ways, which tell most steps twice."""
+    """Return the procedures found in the same row in two ways, which both find most steps."""
     return Steps(
         one.procedures + other.procedures,
         one.context + other.context,

@@ -24,7 +24,7 @@ _PIECE: Final = re.compile(r"\{([a-z0-9_]+)(?::([0-9]+))?\}")
 
 
 class Rule(BaseModel):
-    """One kind of thing that must not leak.
+    """One kind of private data that must not leak.
 
     Attributes:
         id: Identifier, as users type it.

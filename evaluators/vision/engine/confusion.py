@@ -33,9 +33,9 @@ def confusion(
         key: The key.
         names: All labels by number.
         labels: Numbers of the labels of the key.
-        expected: For each thing the label that it has, ``len(names)`` for nothing.
-        found: The label that it was given, ``len(names)`` for nothing.
-        weight: Its weight.
+        expected: For each item its true label by number, ``len(names)`` for none.
+        found: For each item its predicted label by number, ``len(names)`` for none.
+        weight: For each item its weight.
     """
     import numpy as np
 
