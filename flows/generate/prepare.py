@@ -75,6 +75,10 @@ def _read(config: GenerateConfig, stamps: tuple[tuple[str, int, int], ...]) -> C
 def embed_of(config: GenerateConfig, ctx: EvalContext) -> Embed | None:
     """Return what embeds questions, ``None`` where no embedder is named.
 
+    Args:
+        config: The run's configuration, which may name an embedder.
+        ctx: Its settings locate the weights; it computes the vectors.
+
     Raises:
         ModelUnavailable: Its weights are not here and may not be fetched.
     """

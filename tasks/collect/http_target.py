@@ -30,6 +30,10 @@ _SHOWN: Final = 200
 def request_of(target: Target, case: Case) -> dict[str, Any]:
     """Return what is sent for a case: ``query`` and ``body``; headers are added on the wire.
 
+    Args:
+        target: The model, whose templates are filled in.
+        case: The case to answer.
+
     Raises:
         ValueFault: A template cannot be filled in.
     """

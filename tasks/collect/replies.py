@@ -49,7 +49,7 @@ class Answer:
 
 
 class ReplyMap(BaseModel):
-    """Where in a reply things stand: Jinja expressions over its fields, and over ``reply``, which is all of it.
+    """The places of the values in a reply: Jinja expressions over its fields, and over ``reply``, which is all of it.
 
     What an expression does not find is absent. A model that replies in the names of this class needs none of it.
     """

@@ -46,6 +46,10 @@ _EXPRESSION: Final = _Environment(undefined=ChainableUndefined)
 def render_text(template: str, values: Mapping[str, Any]) -> str:
     """Fill in a text.
 
+    Args:
+        template: Text with ``{{ expressions }}``.
+        values: Values that the expressions can name.
+
     Raises:
         ValueFault: It cannot be filled in.
     """
@@ -82,7 +86,12 @@ def render_json(template: Any, values: Mapping[str, Any]) -> Any:
 
 
 def render_json_leaf(value: Any, values: Mapping[str, Any]) -> Any:
-    """Fill in the texts inside a table."""
+    """Fill in the texts inside a table.
+
+    Args:
+        value: A text, which is a template; a table or list of such; anything else stays as it is.
+        values: Values that the expressions can name.
+    """
     if isinstance(value, str):
         return render_text(value, values)
     if isinstance(value, Mapping):
@@ -94,6 +103,10 @@ def render_json_leaf(value: Any, values: Mapping[str, Any]) -> Any:
 
 def evaluate(expression: str, values: Mapping[str, Any]) -> Any:
     """Return what an expression such as ``choices[0].message.content`` finds; ``None`` where there is nothing.
+
+    Args:
+        expression: A Jinja expression.
+        values: Values that it can name.
 
     Raises:
         ValueFault: It cannot be evaluated.
@@ -131,6 +144,10 @@ def _checked(compiled: Any, source: str) -> None:
 def with_version(text: str, version: str | None) -> str:
     """Put the version into an address or a model's name.
 
+    Args:
+        text: The address or name, perhaps with ``{{ version }}``.
+        version: The version; ``None`` where none is given.
+
     Raises:
         UsageError: It needs one, and there is none.
     """
@@ -148,6 +165,10 @@ def variables_of(text: str) -> list[str]:
 
 def with_variables(text: str, whose: str) -> str:
     """Put the environment's variables into a header.
+
+    Args:
+        text: The header's value, perhaps with ``${VARIABLES}``.
+        whose: The header and its model, for the error.
 
     Raises:
         UsageError: One is not set.

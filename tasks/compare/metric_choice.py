@@ -56,6 +56,10 @@ def pair_metrics(connection: DuckDBPyConnection, options: Options) -> list[Pairi
 
     A metric that only one of the runs measured has nothing to be compared with: it is listed, and counts for nothing.
 
+    Args:
+        connection: Both runs, from :func:`leadline.tasks.compare.run_pair.open_sides`.
+        options: The metrics to compare, and whether differently configured ones may be.
+
     Raises:
         UsageError: A metric was named that neither run has.
     """

@@ -174,7 +174,12 @@ def _count(clusters: npt.NDArray[np.int64] | None) -> int:
 
 
 def sign_test(wins: int, losses: int) -> float:
-    """Return the exact two-sided p-value of wins against losses, ties aside: McNemar's exact test."""
+    """Return the exact two-sided p-value of wins against losses, ties aside: McNemar's exact test.
+
+    Args:
+        wins: Pairs in which the candidate is better.
+        losses: Pairs in which it is worse.
+    """
     from scipy.special import bdtr
 
     total = wins + losses
@@ -233,6 +238,10 @@ def detectable(measured: PairedResult, level: float) -> float | None:
 
     ``(t(1 - level/2) + t(0.8)) · standard error``, with as many degrees of freedom as clusters less one. ``None`` where
     no spread was seen to tell it from, or where so few clusters cannot give a p-value that small at all.
+
+    Args:
+        measured: Effect and standard error of the pairs.
+        level: Significance level of the two-sided test, for example 0.05.
     """
     if not measured.error or measured.groups < 2 or 2.0 ** (1 - measured.groups) > level:
         return None
@@ -244,6 +253,11 @@ def rows_needed(measured: PairedResult, distance: float, level: float) -> int | 
 
     ``n · (reach · standard error / distance)²``; where no spread was seen, the interval shrinks about as 1 / n.
     ``None`` where there is no such number, or none that anybody could collect.
+
+    Args:
+        measured: Effect and standard error of the pairs.
+        distance: From the effect to the limit, in the metric's unit; its sign does not count.
+        level: Significance level of the two-sided test, for example 0.05.
     """
     if distance == 0 or measured.error is None or measured.interval is None or measured.effect is None:
         return None

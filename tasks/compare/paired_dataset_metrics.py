@@ -76,7 +76,12 @@ class Draws:
         return int(self.counts.sum()) if self.units is None else int(self.units.max()) + 1
 
     def drawn(self, random: np.random.Generator, number: int) -> Numbers:
-        """Return counts of ``number`` bootstrap samples, one a line."""
+        """Return counts of ``number`` bootstrap samples, one a line.
+
+        Args:
+            random: Source of chance.
+            number: Number of bootstrap samples.
+        """
         if self.units is None:
             total = self.counts.sum()
             return random.multinomial(int(total), self.counts / total, size=number).astype(float)
@@ -85,7 +90,12 @@ class Draws:
         return times[:, self.units] * self.counts
 
     def swapped(self, random: np.random.Generator, number: int) -> Numbers:
-        """Return the number of cases whose sides are swapped, for ``number`` random swaps."""
+        """Return the number of cases whose sides are swapped, for ``number`` random swaps.
+
+        Args:
+            random: Source of chance.
+            number: Number of random swaps.
+        """
         if self.units is None:
             return random.binomial(self.counts.astype(int), 0.5, size=(number, len(self.counts))).astype(float)
         return random.integers(0, 2, size=(number, self.groups))[:, self.units] * self.counts

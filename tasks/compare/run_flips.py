@@ -91,7 +91,12 @@ def _keep(
 
 
 def write_flips(connection: DuckDBPyConnection, path: Path) -> int:
-    """Write all flips as CSV and return their number."""
+    """Write all flips as CSV and return their number.
+
+    Args:
+        connection: Both runs, with the table ``all_flips``.
+        path: The CSV file to write.
+    """
     connection.execute(f"COPY (FROM all_flips ORDER BY ALL) TO {literal(path)} (FORMAT csv, HEADER)")
     (number,) = connection.execute("SELECT count(*) FROM all_flips").fetchall()[0]
     return int(number)

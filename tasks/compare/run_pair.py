@@ -71,6 +71,11 @@ class Counted:
 def open_sides(store: Store, baseline: Run, candidate: Run) -> Iterator[DuckDBPyConnection]:
     """Open two runs, or one twice, for reading; their tables are the schemas ``baseline`` and ``candidate``.
 
+    Args:
+        store: The store of both runs.
+        baseline: The run to compare with.
+        candidate: The run that is compared; may be the same.
+
     Raises:
         UsageError: A run has no results yet, or its dataset is gone.
         StoreError: Another process writes one of them just now.
@@ -124,12 +129,22 @@ def _create_views(connection: DuckDBPyConnection, store: Store, run: Run, side: 
 
 
 def models_of(connection: DuckDBPyConnection, side: str) -> list[dict[str, Any]]:
-    """Return ``model_id, model_key, name, version`` of the models that took part in one side's run."""
+    """Return ``model_id, model_key, name, version`` of the models that took part in one side's run.
+
+    Args:
+        connection: Both runs, from :func:`open_sides`.
+        side: ``baseline`` or ``candidate``.
+    """
     return records(connection, sql("compare/models").format(side=side))
 
 
 def metrics_of(connection: DuckDBPyConnection, side: str) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the metrics of one side, by evaluator and metric."""
+    """Return the metrics of one side, by evaluator and metric.
+
+    Args:
+        connection: Both runs, from :func:`open_sides`.
+        side: ``baseline`` or ``candidate``.
+    """
     lines = records(connection, sql("compare/metrics").format(side=side))
     return {(line["evaluator"], line["metric"]): line for line in lines}
 

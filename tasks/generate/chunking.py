@@ -191,11 +191,21 @@ class Ruler(ABC):
 
     @abstractmethod
     def reach(self, start: int, size: int) -> int:
-        """Return the offset that lies ``size`` units behind another; it may lie behind the end of the text."""
+        """Return the offset that lies ``size`` units behind another; it may lie behind the end of the text.
+
+        Args:
+            start: Offset in characters.
+            size: Distance in the measure's unit.
+        """
 
     @abstractmethod
     def back(self, end: int, size: int) -> int:
-        """Return the offset that lies ``size`` units before another."""
+        """Return the offset that lies ``size`` units before another.
+
+        Args:
+            end: Offset in characters.
+            size: Distance in the measure's unit.
+        """
 
 
 class Characters(Ruler):

@@ -60,7 +60,12 @@ class Generated:
     errors: Counter[str] = field(default_factory=Counter)
 
     def count(self, chunk: DocumentChunk, written: Written) -> None:
-        """Count the outcome of a chunk."""
+        """Count the outcome of a chunk.
+
+        Args:
+            chunk: The chunk.
+            written: Its outcome.
+        """
         self.blank += written.blank
         self.unanswerable += written.unanswerable
         self.repeated += written.repeated

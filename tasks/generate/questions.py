@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from leadline.evaluators.judge.engine.client import JudgeClient
 from leadline.evaluators.judge.engine.failures import JudgeError
@@ -32,13 +32,18 @@ _NUMBERING: Final = re.compile(r"\s*(?:\(?\d{1,3}[.):]|[-*•])\s+")
 
 
 class Questions(BaseModel):
-    """What is replied when questions are asked for."""
+    """The judge's reply with questions."""
+
+    model_config = ConfigDict(json_schema_extra={"description": "What is replied when questions are asked for."})
+    """The schema is part of each call's digest."""
 
     questions: list[str]
 
 
 class Reference(BaseModel):
-    """What is replied when an answer is asked for."""
+    """The judge's reply with an answer."""
+
+    model_config = ConfigDict(json_schema_extra={"description": "What is replied when an answer is asked for."})
 
     answerable: bool
     answer: str

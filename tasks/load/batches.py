@@ -55,14 +55,29 @@ class Batches:
         self.answered = 0
 
     def case(self, place: Place, key: str, *, derived: bool, bare: bool, fields: tuple[Any, ...]) -> int:
-        """Stage a mention of a case; ``fields`` are those of :data:`CASE_FIELDS`. Returns the mention's number."""
+        """Stage a mention of a case; ``fields`` are those of :data:`CASE_FIELDS`. Returns the mention's number.
+
+        Args:
+            place: Where the mention is.
+            key: The case's key.
+            derived: Whether the key was made from the case's content.
+            bare: Whether an answer names the case by its key and gives nothing else of it.
+            fields: Values of :data:`CASE_FIELDS`, in their order.
+        """
         seq = self._mentions
         self._mentions += 1
         self._cases.extend((seq, place.row, place.part, key, derived, bare, *fields))
         return seq
 
     def link(self, place: Place, key: str, target: str, perturbation: str) -> None:
-        """Stage that a case is a perturbed copy of another."""
+        """Stage that a case is a perturbed copy of another.
+
+        Args:
+            place: Where the link is.
+            key: Key of the copy.
+            target: Key of the case that it was made from.
+            perturbation: Name of the perturbation.
+        """
         self._links.extend((place.row, place.part, key, target, perturbation))
 
     def answer(

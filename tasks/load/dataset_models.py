@@ -45,7 +45,12 @@ class Models:
         self._by_key: dict[str, Model] = {}
 
     def of_answer(self, key: str | None, place: Place) -> int:
-        """Return the id of the model that an answer names, or of the one that the dataset leaves unnamed."""
+        """Return the id of the model that an answer names, or of the one that the dataset leaves unnamed.
+
+        Args:
+            key: The model's key; ``None`` where the answer names none.
+            place: Where the answer is.
+        """
         if key is None:
             if self._unnamed is None:
                 self._unnamed, self._unnamed_at = Model(self._next_id(place), self._default, answers=True), place
@@ -55,7 +60,15 @@ class Models:
         return model.id
 
     def describe(self, place: Place, key: str, name: str | None, version: str | None, *, listed: bool = False) -> None:
-        """Note a model's name and version; a dataset may not contradict itself."""
+        """Note a model's name and version; a dataset may not contradict itself.
+
+        Args:
+            place: Where the description is.
+            key: The model's key.
+            name: Its name; ``None`` where none is given.
+            version: Its version; ``None`` where none is given.
+            listed: Whether this is the dataset's list of models, which names each once.
+        """
         model = self._by_key.get(key) or self._new(key, place)
         if listed and model.listed:
             self._faults.add(place, "key", f"model {key!r} is listed a second time")

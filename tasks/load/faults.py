@@ -13,12 +13,12 @@ _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 
 
 class Place(NamedTuple):
-    """Where in a file something stands.
+    """A position in a file.
 
     Attributes:
         row: 1-based position of the record: the line of a JSON Lines file, the row of a table below its
             header, the element of an array.
-        part: What of the record, as the beginning of a path: ``""`` or, for example, ``"cases[]."``.
+        part: Part of the record, as the beginning of a path: ``""`` or, for example, ``"cases[]."``.
     """
 
     row: int
@@ -55,10 +55,10 @@ class Faults:
         return None if self._lost is None else "\n".join(self._lost)
 
     def lose(self, content: bytes | str | None = None) -> None:
-        """Note that a record could not be read, and what it holds, so that what refers to it is no fault.
+        """Note that a record could not be read, with its content, so that references to it are no faults.
 
         Args:
-            content: The record; ``None`` if everything may stand there.
+            content: The record; ``None`` if it is not known.
         """
         self.unreadable = True
         size = 0 if content is None else len(content)
@@ -73,12 +73,23 @@ class Faults:
             self._lost.append(plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
     def repeats(self, place: Place | None, names: Iterable[str]) -> None:
-        """Note names that an object has more than once."""
+        """Note names that an object has more than once.
+
+        Args:
+            place: Where the object is; ``None`` for the file.
+            names: Names that it repeats.
+        """
         for name in names:
             self.add(place, name, "the object has this name more than once")
 
     def add(self, place: Place | None, column: str, message: str) -> None:
-        """Note one fault; without a place it is one of the file."""
+        """Note one fault; without a place it is one of the file.
+
+        Args:
+            place: Where the fault is; ``None`` for the file.
+            column: The column, or ``""``.
+            message: A description of the fault.
+        """
         if self.room <= 0:
             self._more += 1
             return
@@ -90,7 +101,13 @@ class Faults:
         self._more += more
 
     def stop(self, place: Place | None, column: str, message: str) -> NoReturn:
-        """Note a fault after which nothing more can be read, and refuse the dataset."""
+        """Note a fault after which nothing more can be read, and refuse the dataset.
+
+        Args:
+            place: Where the fault is; ``None`` for the file.
+            column: The column, or ``""``.
+            message: A description of the fault.
+        """
         self.add(place, column, message)
         self.refuse()
 

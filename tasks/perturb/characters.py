@@ -49,12 +49,24 @@ def _replaced(text: str, random: Random, share: float, other: Callable[[str], st
 
 
 def replacement(text: str, random: Random, share: float) -> str:
-    """Replace characters by random letters, digits and punctuation."""
+    """Replace characters by random letters, digits and punctuation.
+
+    Args:
+        text: The text.
+        random: Source of chance; the same state gives the same result.
+        share: Share of the characters to change, 0 to 1.
+    """
     return _replaced(text, random, share, lambda old: random.choice(_ANY.replace(old, "")))
 
 
 def typo(text: str, random: Random, share: float) -> str:
-    """Hit neighbouring keys of a US keyboard; upper case stays upper case."""
+    """Hit neighbouring keys of a US keyboard; upper case stays upper case.
+
+    Args:
+        text: The text.
+        random: Source of chance; the same state gives the same result.
+        share: Share of the characters to change, 0 to 1.
+    """
 
     def slipped(key: str) -> str:
         near = _KEYS.get(key.lower(), "")
@@ -65,18 +77,36 @@ def typo(text: str, random: Random, share: float) -> str:
 
 
 def ocr(text: str, random: Random, share: float) -> str:
-    """Confuse characters as a scanner does."""
+    """Confuse characters as a scanner does.
+
+    Args:
+        text: The text.
+        random: Source of chance; the same state gives the same result.
+        share: Share of the characters to change, 0 to 1.
+    """
     return _replaced(text, random, share, lambda old: random.choice(_OCR[old]) if old in _OCR else "")
 
 
 def insertion(text: str, random: Random, share: float) -> str:
-    """Put random characters before some."""
+    """Put random characters before some.
+
+    Args:
+        text: The text.
+        random: Source of chance; the same state gives the same result.
+        share: Share of the characters to change, 0 to 1.
+    """
     chosen = set(random.sample(range(len(text)), how_many(len(text), share)))
     return "".join((random.choice(_ANY) if place in chosen else "") + character for place, character in enumerate(text))
 
 
 def deletion(text: str, random: Random, share: float) -> str:
-    """Leave characters out; at least one that is no white space stays."""
+    """Leave characters out; at least one that is no white space stays.
+
+    Args:
+        text: The text.
+        random: Source of chance; the same state gives the same result.
+        share: Share of the characters to change, 0 to 1.
+    """
     places = [place for place, character in enumerate(text) if not character.isspace()]
     chosen = set(random.sample(places, min(how_many(len(places), share), max(0, len(places) - 1))))
     return "".join(character for place, character in enumerate(text) if place not in chosen)

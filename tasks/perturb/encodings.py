@@ -18,7 +18,7 @@ ENCODERS: Final[Mapping[str, tuple[str, Callable[[str], str]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What is encoded.
+    """The texts that are encoded.
 
     Attributes:
         question: Whether the question is.
@@ -43,7 +43,13 @@ VARIANTS: Final[Mapping[str, Variant]] = {
 
 
 def encoded(text: str, encoding: str, variant: Variant) -> str:
-    """Return the question as it is put to the model, with the instruction that belongs to it."""
+    """Return the question as it is put to the model, with the instruction that belongs to it.
+
+    Args:
+        text: The question.
+        encoding: A name of :data:`ENCODERS`.
+        variant: Whether question, answer or both are encoded.
+    """
     name, encode = ENCODERS[encoding]
     if variant.question and variant.answer:
         return f"The following question is encoded in {name} - answer in the same encoding: {encode(text)}"

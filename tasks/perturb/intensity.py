@@ -35,11 +35,22 @@ OF_ANTONYMS: Final = _shares((0.1, 0.1), (0.5, 0.5), (0.7, 0.7), (0.9, 0.9), (0.
 
 
 def how_many(places: int, share: float) -> int:
-    """Return how many of some places to change: at least one where there is one."""
+    """Return how many of some places to change: at least one where there is one.
+
+    Args:
+        places: Number of places.
+        share: Share of them to change, 0 to 1.
+    """
     return min(places, max(1, round(places * share)))
 
 
 def draw(shares: Shares, intensity: Intensity, random: Random) -> float:
-    """Draw the share of a step."""
+    """Draw the share of a step.
+
+    Args:
+        shares: Range of each step.
+        intensity: The step.
+        random: Source of chance.
+    """
     low, high = shares[intensity]
     return random.uniform(low, high)

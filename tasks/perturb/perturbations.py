@@ -94,7 +94,7 @@ class PerturbationStep:
 
     @property
     def keeps_meaning(self) -> bool:
-        """Whether the expected answer is still the right one."""
+        """True where the expected answer is still the right one."""
         return self.name not in KINDS or KINDS[self.name].keeps_meaning
 
     @property
@@ -104,7 +104,12 @@ class PerturbationStep:
         return (f"perturbed_by:{self}", *encoding)
 
     def apply(self, text: str, random: Random) -> str:
-        """Return the perturbed text; the text itself where there is nothing to change."""
+        """Return the perturbed text; the text itself where there is nothing to change.
+
+        Args:
+            text: The text.
+            random: Source of chance; the same state gives the same result.
+        """
         if self.name == COPY:
             return text
         if self.name in ENCODERS:
@@ -124,7 +129,7 @@ class Recipe:
 
     @property
     def asks_judge(self) -> bool:
-        """Whether it needs a judge."""
+        """True where it needs a judge."""
         return any(step.name == MISINFORMATION for step in self.steps)
 
 

@@ -38,12 +38,24 @@ _FUNCTION_WORDS: Final = frozenset(
 
 
 def synonym(text: str, random: Random, share: float) -> str:
-    """Replace words by a synonym; raises :class:`UsageError` without WordNet."""
+    """Replace words by a synonym; raises :class:`UsageError` without WordNet.
+
+    Args:
+        text: The text.
+        random: Source of chance; the same state gives the same result.
+        share: Share of the words that have one to change, 0 to 1.
+    """
     return _replaced(text, random, share, "synonym")
 
 
 def antonym(text: str, random: Random, share: float) -> str:
-    """Replace words by their opposite; raises :class:`UsageError` without WordNet."""
+    """Replace words by their opposite; raises :class:`UsageError` without WordNet.
+
+    Args:
+        text: The text.
+        random: Source of chance; the same state gives the same result.
+        share: Share of the WORDS to change, 0 to 1.
+    """
     return _replaced(text, random, share, "antonym")
 
 
@@ -76,7 +88,12 @@ class WordNet:
         self._data: dict[str, bytes] = {}
 
     def related(self, word: str, relation: Relation) -> tuple[str, ...]:
-        """Return the synonyms or antonyms of a word in lower case, in the order of WordNet; empty without any."""
+        """Return the synonyms or antonyms of a word in lower case, in the order of WordNet; empty without any.
+
+        Args:
+            word: The word in lower case.
+            relation: ``synonym`` or ``antonym``.
+        """
         if word in _FUNCTION_WORDS:
             return ()
         for part in _PARTS:

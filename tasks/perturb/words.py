@@ -18,7 +18,13 @@ _OPENING: Final = "([{<«“"
 
 
 def comma(text: str, random: Random, share: float) -> str:
-    """Put commas behind words, but not behind punctuation, an opening bracket or the last word."""
+    """Put commas behind words, but not behind punctuation, an opening bracket or the last word.
+
+    Args:
+        text: The text.
+        random: Source of chance; the same state gives the same result.
+        share: Share of the possible places to change, 0 to 1.
+    """
     words = list(_WORD.finditer(text))[:-1]
     places = [word.end() for word in words if word[0][-1] not in _CLOSED + _OPENING]
     for place in sorted(random.sample(places, how_many(len(places), share)), reverse=True):
@@ -27,7 +33,13 @@ def comma(text: str, random: Random, share: float) -> str:
 
 
 def word_swap(text: str, random: Random, share: float) -> str:
-    """Swap neighbouring words, unless the first ends in punctuation or both are equal; no word moves twice."""
+    """Swap neighbouring words, unless the first ends in punctuation or both are equal; no word moves twice.
+
+    Args:
+        text: The text.
+        random: Source of chance; the same state gives the same result.
+        share: Share of the possible pairs to change, 0 to 1.
+    """
     words = list(_WORD.finditer(text))
     pairs = [
         place
@@ -57,7 +69,13 @@ def _reordered(text: str, words: list[re.Match[str]], order: list[int]) -> str:
 
 
 def qwerty(text: str, random: Random, share: float) -> str:
-    """Write z for y and y for z, as on a keyboard of the other kind."""
+    """Write z for y and y for z, as on a keyboard of the other kind.
+
+    Args:
+        text: The text.
+        random: Source of chance; the same state gives the same result.
+        share: Share of the letters y and z to change, 0 to 1.
+    """
     places = [place for place, letter in enumerate(text) if letter in "yzYZ"]
     letters = list(text)
     for place in random.sample(places, how_many(len(places), share)):

@@ -89,6 +89,10 @@ _BY_NOISE: Final = {
 def tables(store: Store, run: Run) -> tuple[Table, ...]:
     """Lay a run's RGB scores out as the paper does; a testbed and its refined version count apart.
 
+    Args:
+        store: The store of the run.
+        run: The run, evaluated with the suite ``rgb``.
+
     Raises:
         UsageError: The run has no scores of RGB's cases.
     """

@@ -107,7 +107,14 @@ def _falsified(instance: Mapping[str, Any], noise: float, passages: int, generat
 
 
 def check(instance: Any, kind: Kind, faults: Faults, place: Place) -> bool:
-    """Note what is wrong with a line of RGB's file; returns whether it can be used."""
+    """Note what is wrong with a line of RGB's file; returns whether it can be used.
+
+    Args:
+        instance: The line, decoded.
+        kind: The testbed, which says what a line needs.
+        faults: Takes what is wrong.
+        place: Where the line is.
+    """
     if not isinstance(instance, Mapping):
         faults.add(place, "", "is no JSON object")
         return False

@@ -39,7 +39,7 @@ REQUEST_S: Final = 600.0
 """Longest duration of one request: one object downloaded, or 5 MB of one uploaded."""
 
 TRY_S: Final = 60.0
-"""How long a request that fails is tried again."""
+"""Longest time for which a request that fails is tried again."""
 
 FIRST_TRY_S: Final = 15.0
 """The same for the first request, so that missing credentials and wrong addresses show soon."""
@@ -65,19 +65,19 @@ _TYPES: Final = {
     ".parquet": "application/vnd.apache.parquet",
 }
 _VARIABLES: Final = {"s3": "AWS", "gs": "GOOGLE", "az": "AZURE_STORAGE"}
-"""What the environment variables of each provider begin with."""
+"""Beginning of the names of each provider's environment variables."""
 
 SCHEMES: Final = ("s3", "gs", "az", "abfs")
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Where a store's objects are. Plain values; connections are made when needed.
+    """The location of a store's objects. Plain values; connections are made when needed.
 
     Attributes:
         scheme: The provider: ``s3``, ``gs`` or ``az``.
         bucket: Name of the bucket or container.
-        prefix: What the names of all objects begin with, without a slash at its end; may be empty.
+        prefix: Beginning of the names of all objects, without a slash at its end; may be empty.
         endpoint: Address of the server, or ``""`` for the provider's.
         region: Amazon's region, or ``""`` for its default.
         account: Azure's storage account.

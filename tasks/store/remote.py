@@ -87,7 +87,12 @@ class Remote:
         _each(set(self.bucket.objects(self._name(folder))) - names, self.bucket.delete)
 
     def share_folder(self, folder: Path, last: str) -> None:
-        """Push an immutable folder unless it is in the bucket."""
+        """Push an immutable folder unless it is in the bucket.
+
+        Args:
+            folder: The local folder.
+            last: The file whose presence marks the folder as complete.
+        """
         if self.bucket.version(self._name(folder / last)) is None:
             self.push_folder(folder, last)
 

@@ -123,7 +123,12 @@ class DocumentDraft:
         self.length = 0
 
     def mark(self, page: int | None, heading: tuple[str, ...]) -> None:
-        """Set the page and section of the text that follows."""
+        """Set the page and section of the text that follows.
+
+        Args:
+            page: Number of the page; ``None`` where the document has no pages.
+            heading: Titles of the open sections, the outermost first.
+        """
         if self._marks and self._marks[-1].start == self.length:
             self._marks.pop()
         self._marks.append(Mark(self.length, page, heading))

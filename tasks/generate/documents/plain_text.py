@@ -26,6 +26,10 @@ _NO_PARAGRAPH: Final = ("#", ">", "|", "-", "*", "+", "`", "~", "    ", "\t")
 def decode(data: bytes, encoding: str = "utf-8") -> str:
     """Return the text of a file's bytes; a byte order mark outweighs the encoding. Lines end with a line feed.
 
+    Args:
+        data: Content of the file.
+        encoding: Name of the encoding, as Python knows it.
+
     Raises:
         Unreadable: The bytes are no text of that encoding.
     """
@@ -47,12 +51,22 @@ def decode(data: bytes, encoding: str = "utf-8") -> str:
 
 
 def read_plain(uri: str, text: str) -> Document:
-    """Read plain text, which has no sections."""
+    """Read plain text, which has no sections.
+
+    Args:
+        uri: Address of the document.
+        text: Its text.
+    """
     return Document(uri, text, (Mark(0),))
 
 
 def read_markdown(uri: str, text: str) -> Document:
-    """Read Markdown: headings in both styles begin sections, but not inside code. Front matter is blanked out."""
+    """Read Markdown: headings in both styles begin sections, but not inside code. Front matter is blanked out.
+
+    Args:
+        uri: Address of the document.
+        text: Its text in Markdown.
+    """
     body = _without_front_matter(text)
     headings = Headings()
     marks = []

@@ -201,7 +201,12 @@ class DatasetFormat:
         self.batches.end_of_record(item.size)
 
     def convert_record(self, item: Item, record: dict[str, Any]) -> None:
-        """Stage a record that is an object: by default one case with one answer."""
+        """Stage a record that is an object: by default one case with one answer.
+
+        Args:
+            item: The record with its position.
+            record: Its content.
+        """
         place = item.place
         if not self._seen.issuperset(record):
             self._seen.update(record)
@@ -210,7 +215,13 @@ class DatasetFormat:
         self.stage_flat(place, values, others)
 
     def refine(self, place: Place, values: Values, others: dict[str, Any]) -> None:
-        """Derive fields from others, where a format needs it."""
+        """Derive fields from others, where a format needs it.
+
+        Args:
+            place: Where the record is.
+            values: Values of the known columns; changed in place.
+            others: The other columns; changed in place.
+        """
 
     def needed(self) -> tuple[str, ...]:
         """Return the columns that some record must have, that of the question first."""
@@ -227,7 +238,13 @@ class DatasetFormat:
         self.warnings[message] = self.warnings.get(message, 0) + 1
 
     def read(self, place: Place, record: dict[str, Any], columns: Columns) -> tuple[Values, dict[str, Any]]:
-        """Read the known columns of a record; return their values, and the other columns as they are."""
+        """Read the known columns of a record; return their values, and the other columns as they are.
+
+        Args:
+            place: Where the record is.
+            record: Its columns with their values.
+            columns: The known columns.
+        """
         values: Values = {}
         others: dict[str, Any] = {}
         for column, value in record.items():
@@ -246,7 +263,13 @@ class DatasetFormat:
         return values, others
 
     def stage_flat(self, place: Place, values: Values, others: dict[str, Any]) -> None:
-        """Stage a record that is a case and its answer; unknown columns belong to the answer, if there is one."""
+        """Stage a record that is a case and its answer; unknown columns belong to the answer, if there is one.
+
+        Args:
+            place: Where the record is.
+            values: Values of the known columns.
+            others: The other columns.
+        """
         of_case = others | values.get("row_metadata", {}) if self.cases_only and "answer" not in values else {}
         case = self.stage_case(place, values, of_case, from_answer=True)
         self.stage_answer(place, case, values, others)
@@ -254,7 +277,14 @@ class DatasetFormat:
     def stage_case(
         self, place: Place, values: Values, metadata: dict[str, Any], *, from_answer: bool = False
     ) -> tuple[str, bool, int]:
-        """Stage a mention of a case; return its key, whether the key was derived, and the mention's number."""
+        """Stage a mention of a case; return its key, whether the key was derived, and the mention's number.
+
+        Args:
+            place: Where the mention is.
+            values: Values of the known columns.
+            metadata: Further metadata of the case.
+            from_answer: Whether the record is an answer, which may name its case by the key alone.
+        """
         get = values.get
         fields = (
             get("question"),
@@ -279,7 +309,14 @@ class DatasetFormat:
         return case, derived, seq
 
     def stage_answer(self, place: Place, case: tuple[str, bool, int], values: Values, others: dict[str, Any]) -> None:
-        """Stage an answer to a case."""
+        """Stage an answer to a case.
+
+        Args:
+            place: Where the answer is.
+            case: The case, as :meth:`stage_case` returns it.
+            values: Values of the known columns.
+            others: The other columns: metadata of the answer.
+        """
         if self.cases_only:
             return
         get = values.get

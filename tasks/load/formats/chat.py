@@ -15,6 +15,12 @@ def last_user_message(faults: Faults, place: Place, column: str, value: Any) -> 
 
     Of a conversation the last message of the user counts, as in Databricks' evaluation sets. Any other object
     is the question itself, as JSON.
+
+    Args:
+        faults: Takes the fault of a value that cannot be read.
+        place: Where the value is.
+        column: Its column.
+        value: The value.
     """
     try:
         if value is None or isinstance(value, str):
@@ -37,7 +43,14 @@ def last_user_message(faults: Faults, place: Place, column: str, value: Any) -> 
 
 
 def reply(faults: Faults, place: Place, column: str, value: Any) -> str | None:
-    """Return the answer in a text, a chat completion, a list of messages, or any other object as JSON."""
+    """Return the answer in a text, a chat completion, a list of messages, or any other object as JSON.
+
+    Args:
+        faults: Takes the fault of a value that cannot be read.
+        place: Where the value is.
+        column: Its column.
+        value: The value; ``None`` is no answer.
+    """
     if value is None:
         return None
     try:

@@ -52,7 +52,12 @@ class Leadline(DatasetFormat):
             super().convert_record(item, record)
 
     def list_model(self, place: Place, record: dict[str, Any]) -> None:
-        """Note a model that the document lists."""
+        """Note a model that the document lists.
+
+        Args:
+            place: Where the entry is.
+            record: The entry: key, and perhaps name and version.
+        """
         values, _ = self.read(place, record, _MODEL)
         if values.get("key") is None:
             self.faults.add(place, "key", "a model needs a key")

@@ -40,7 +40,12 @@ def header(head: bytes) -> tuple[list[str], str]:
 
 
 def read_csv(source: Source, faults: Faults) -> Iterator[Item]:
-    """Read one record a row; rows with too few or too many cells are noted, and reading goes on behind them."""
+    """Read one record a row; rows with too few or too many cells are noted, and reading goes on behind them.
+
+    Args:
+        source: The file.
+        faults: Takes the faults.
+    """
     import pyarrow as pa
     from pyarrow import csv as arrow
 

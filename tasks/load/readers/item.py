@@ -18,11 +18,11 @@ class Container(StrEnum):
 
 
 class Layout(NamedTuple):
-    """Where the records of a file are.
+    """The position of the records in a file.
 
     Attributes:
         container: The container.
-        sections: Lists that may hold records if the file is one JSON object around lists, as paths; otherwise empty.
+        sections: Lists that may contain records if the file is one JSON object around lists, as paths; otherwise empty.
     """
 
     container: Container
@@ -47,5 +47,5 @@ class Item(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
+        """Its position in the file."""
         return Place(self.row, f"{self.section}[]." if self.section else "")

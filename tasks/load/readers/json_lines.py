@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 def read_lines(source: Source, faults: Faults) -> Iterator[Item]:
-    """Read one record a line; a broken line is noted, and reading goes on behind it."""
+    """Read one record a line; a broken line is noted, and reading goes on behind it.
+
+    Args:
+        source: The file.
+        faults: Takes the faults.
+    """
     with source.open() as file:
         row = 0
         while line := file.readline(MAX_RECORD + 1):

@@ -28,7 +28,12 @@ def column_names(source: Source) -> list[str]:
 
 
 def read_parquet(source: Source, faults: Faults) -> Iterator[Item]:
-    """Read one record a row; a damaged file is noted, and what was read before the damage is kept."""
+    """Read one record a row; a damaged file is noted, and what was read before the damage is kept.
+
+    Args:
+        source: The file.
+        faults: Takes the faults.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 
