@@ -39,9 +39,10 @@ def calls(
     last: int,
     as_json: bool,
 ) -> None:
-    """List the calls to judges and to models under test, youngest first; or show one.
+    """List calls to judges and models, or show one with its reply.
 
-    DIGEST, or its first digits, shows the call with what was sent and what came back.
+    The list begins with the youngest. DIGEST, or its first digits, shows the call with what was sent and what came
+    back.
     """
     from leadline.tasks.ledger.location import read_ledger
 
@@ -64,7 +65,10 @@ def calls(
 @session_options
 @click.pass_context
 def reparse(context: click.Context, /, run_id: str, as_json: bool) -> int:
-    """Score RUN's dataset anew from the judge's stored replies, as today's parsers read them. No call is made."""
+    """Score a run's dataset anew from the judge's stored replies.
+
+    Today's parsers read the replies of RUN. No call is made.
+    """
     from leadline.evaluators.core.error_codes import ErrorCode
     from leadline.evaluators.core.errors import UsageError
     from leadline.flows.cli.evaluate import run_evaluation

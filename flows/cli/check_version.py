@@ -26,7 +26,7 @@ OPTIONS: Final = frozenset(
 """Settings with an option of their own; ``--set`` gives the others."""
 
 
-@click.command("check-version")
+@click.command()
 @form_options(ModelVersionConfig, only=OPTIONS)
 @click.option(
     "--set", "settings", multiple=True, metavar="FIELD=VALUE", help="Another field of the flow's form; repeatable."
@@ -35,10 +35,11 @@ OPTIONS: Final = frozenset(
 @session_options
 @click.pass_obj
 def check_version(session: Session, /, as_json: bool, **options: Any) -> int:
-    """Evaluate VERSION of MODEL on the cases of SUITE, compare it with the version before, and decide.
+    """Evaluate a new version of a model, and decide.
 
-    The same model version, suite and configuration is evaluated once: repeating the command prints what was found.
-    Leaves with 0 when the version passes, else with 1; also when another process is still at it.
+    VERSION of MODEL is evaluated on the cases of SUITE and compared with the version before. The same model version,
+    suite and configuration is evaluated once: repeating the command prints what was found. Leaves with 0 when the
+    version passes, else with 1; also when another process is still at it.
     """
     config = _config(session, options)
     warn_of_ledger(config.store)
@@ -57,7 +58,7 @@ def check_version(session: Session, /, as_json: bool, **options: Any) -> int:
 @session_options
 @click.pass_obj
 def versions(session: Session, /, model: str | None, as_json: bool) -> None:
-    """List the model versions that were evaluated, or are being evaluated, with decision and run."""
+    """List the evaluated model versions with decision and run."""
     from leadline.tasks.runs.versions import records
 
     found = [record for record in records(session.open_store()) if model in (None, record["model"])]

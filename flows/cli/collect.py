@@ -25,11 +25,11 @@ _KEPT: Final = "Interrupted. Answers are kept: the same command asks only for wh
 @session_options
 @click.pass_obj
 def collect(session: Session, /, as_json: bool, **options: Any) -> int:
-    """Ask models for their answers to the cases of SUITE, and write a dataset for `leadline evaluate`.
+    """Ask models for their answers to the cases of SUITE.
 
-    SUITE is any dataset; answers in it are ignored. Answers that were given before are not asked for again, unless the
-    model's configuration or --model-version changed. A call that failed is an error in its row, and asked again by the
-    same command.
+    The result is a dataset for `leadline evaluate`. SUITE is any dataset; answers in it are ignored. Answers that were
+    given before are not asked for again, unless the model's configuration or --model-version changed. A call that
+    failed is an error in its row, and asked again by the same command.
     """
     config = fill_in(CollectConfig, "collect", options | {"store": session.store})
     warn_of_ledger(config.store)

@@ -49,10 +49,11 @@ ATTENTION: Final = ("fail", "incomparable", "inconclusive", "one_sided")
 @session_options
 @click.pass_obj
 def compare(session: Session, /, sides: tuple[str, ...], fail_on: str, as_json: bool, **options: Any) -> int:
-    """Compare a candidate B with a baseline A, case by case, and say whether it is worse.
+    """Compare two runs, models or versions case by case.
 
-    A and B are runs (an id, the beginning of it, `latest`, `latest~1`, `tag:NAME`) or models of runs (RUN:MODEL;
-    `:MODEL` is of A's run). B is `latest` by default. Models are matched by their keys.
+    Says whether the candidate B is worse than the baseline A. A and B are runs (an id, the beginning of it, `latest`,
+    `latest~1`, `tag:NAME`) or models of runs (RUN:MODEL; `:MODEL` is of A's run). B is `latest` by default. Models are
+    matched by their keys.
 
     PASS leaves with exit code 0, FAIL and INCONCLUSIVE with 1.
     """
@@ -208,9 +209,10 @@ def _print_changes(found: MetricComparison, most: int = 8) -> None:
 @session_options
 @click.pass_obj
 def tag(session: Session, /, name: str | None, tag_name: str | None, remove: bool, as_json: bool) -> None:
-    """Give RUN the tag NAME, which the run that had it loses; without arguments list all tags.
+    """Name a run, for example as the baseline.
 
-    A tagged run can be named as tag:NAME wherever a run is asked for.
+    Without arguments it lists all names. RUN gets the tag NAME, which the run that had it loses. A tagged run can be
+    named as tag:NAME wherever a run is asked for.
     """
     from leadline.tasks.runs.lookup import find_run
     from leadline.tasks.runs.tags import remove_tag, set_tag

@@ -23,10 +23,10 @@ from leadline.flows.cli.session import Session, say, session_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @session_options
 def deploy(file: Path | None, show: bool, as_json: bool) -> None:
-    """Make work pools, deployments, schedules and automations on the Prefect server.
+    """Make work pools, deployments and automations on the server.
 
-    The server is the one that PREFECT_API_URL names, or the one that `leadline server start` keeps. Doing it again
-    changes only what differs.
+    The deployments may have schedules. The server is the one that PREFECT_API_URL names, or the one that
+    `leadline server start` keeps. Doing it again changes only what differs.
     """
     from leadline.flows.deploy.file import own_file, read_deployment_file
 
@@ -71,9 +71,9 @@ def deploy(file: Path | None, show: bool, as_json: bool) -> None:
 def worker(
     session: Session, pool: str, limit: int | None, name: str | None, home: Path, health_port: int | None
 ) -> None:
-    """Serve a work pool until SIGTERM or Ctrl-C.
+    """Serve a work pool: cpu, gpu, judge or flows.
 
-    A worker that is told to end takes no more runs and waits for those in work; told twice, it ends at once.
+    SIGTERM or Ctrl-C ends it: it takes no more runs and waits for those in work; a second signal ends it at once.
     """
     from leadline.flows.prefect_server.resolve import lasting_api
     from leadline.tasks.store.store import Store

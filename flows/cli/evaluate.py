@@ -60,7 +60,7 @@ def run_evaluation(session: Session, config: EvaluateConfig, *, as_json: bool) -
 @session_options
 @click.pass_obj
 def plan(session: Session, /, as_json: bool, **options: Any) -> None:
-    """Show what evaluating DATASET would reuse, and what it would compute. Nothing is scored."""
+    """Show what an evaluation of DATASET would reuse and compute. Nothing is scored."""
     config = make_config(session, options)
     from leadline.flows.evaluate.prepare import preview
 

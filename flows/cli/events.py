@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 @click.group()
 @session_options
 def emit() -> None:
-    """Send an event to the Prefect server, and see to it that it arrives."""
+    """Send an event to the Prefect server.
+
+    The command fails unless the event has arrived.
+    """
 
 
 @emit.command("model-version")
@@ -149,7 +152,10 @@ def read_settings(texts: tuple[str, ...]) -> dict[str, Any]:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @session_options
 def events(failed: bool, hours: float, limit: int, as_json: bool) -> None:
-    """List Leadline's events with what they started, and what automations failed at."""
+    """List events and what they started.
+
+    The list also shows where automations failed.
+    """
     from dataclasses import asdict
 
     from leadline.flows.prefect_server.resolve import lasting_api

@@ -42,11 +42,12 @@ TABLES: Final = ("scores", "aggregates", "problems", "flips")
 @session_options
 @click.pass_obj
 def export(session: Session, /, name: str, form: str | None, table: str, output: Path, again: bool) -> None:
-    """Write the results of RUN (its id, the beginning of it, or `latest`) to PATH.
+    """Write a run's results to PATH.
 
-    The format `all` copies the whole folder of results, `tree` makes a folder for each evaluator; `databricks` writes
-    the rows and the metrics in the columns of its agent evaluation, as .parquet, .csv or .json. Any other table or
-    selection: leadline sql. A file that is missing is made from the run's database.
+    RUN is its id, the beginning of it, or `latest`. The format `all` copies the whole folder of results, `tree` makes a
+    folder for each evaluator; `databricks` writes the rows and the metrics in the columns of its agent evaluation, as
+    .parquet, .csv or .json. Any other table or selection: leadline sql. A file that is missing is made from the run's
+    database.
     """
     from leadline.tasks.publish.exports.exporter import EXPORTERS
     from leadline.tasks.runs.lookup import find_run

@@ -30,11 +30,12 @@ _NAMED: Final = 5
 @session_options
 @click.pass_obj
 def generate(session: Session, /, as_json: bool, dry_run: bool, **options: Any) -> int:
-    """Make questions and answers from DOCS, and write a dataset for `leadline collect` and `leadline evaluate`.
+    """Make questions and answers from DOCS.
 
-    DOCS are files and folders: PDF, Markdown, HTML and plain text. A judge writes questions about each chunk of them,
-    and answers each from this chunk only. Replies that were given before are not asked for again. A chunk of which a
-    call failed is left out, and asked about again by the same command.
+    The result is a dataset for `leadline collect` and `leadline evaluate`. DOCS are files and folders: PDF, Markdown,
+    HTML and plain text. A judge writes questions about each chunk of them, and answers each from this chunk only.
+    Replies that were given before are not asked for again. A chunk of which a call failed is left out, and asked about
+    again by the same command.
     """
     config = fill_in(GenerateConfig, "generate", options | {"store": session.store})
     warn_of_ledger(config.store)

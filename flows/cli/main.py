@@ -1,4 +1,4 @@
-"""The command ``leadline``: which subcommands there are, and how every ending becomes one line and an exit code.
+"""The command ``leadline``: finds its subcommands, and turns every ending into one line and an exit code.
 
 Exit codes: 0 fine, 1 the gate failed, 2 bad input or usage, 3 the run itself failed, 130 interrupted. Standard output
 carries results only, messages go to standard error. Nothing heavy is imported before a command needs it.
@@ -9,85 +9,113 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Final
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.flows.cli.session import Session, say, session_options
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 INTERRUPTED: Final = 130
 MISUSED: Final = 2
 FAILED: Final = 3
 BROKEN_PIPE: Final = 141
 
-COMMANDS: Final = {
-    "evaluate": ("evaluate", "Score the answers in a dataset and write a report."),
-    "collect": ("collect", "Ask models for their answers to the cases of a suite."),
-    "plan": ("evaluate", "Show what an evaluation would reuse and compute."),
-    "evaluators": ("catalogue", "List the evaluators, or show one."),
-    "suites": ("catalogue", "List the named sets of evaluators."),
-    "models": ("models", "List local model weights, or fetch them."),
-    "runs": ("runs", "List the runs in the store."),
-    "show": ("show", "Show what a run found."),
-    "calls": ("calls", "List calls to judges and models, or show one with its reply."),
-    "reparse": ("calls", "Score a run anew from the judge's stored replies."),
-    "sql": ("sql", "Query all runs together."),
-    "compare": ("compare", "Compare two runs, models or versions case by case."),
-    "tag": ("compare", "Name a run, for example as the baseline."),
-    "export": ("export", "Write a run's results to a file."),
-    "generate": ("generate", "Make questions and answers from documents."),
-    "perturb": ("perturb", "Write a suite with perturbed copies of its cases."),
-    "rgb": ("rgb", "Make RGB's test cases, and print the paper's tables."),
-    "server": ("server", "Keep a Prefect server with its UI."),
-    "deploy": ("deploy", "Make work pools, deployments and automations on the server."),
-    "worker": ("deploy", "Serve a work pool: cpu, gpu, judge or flows."),
-    "emit": ("events", "Send the event that a model has a new version."),
-    "events": ("events", "List events and what they started."),
-    "webhook": ("webhook", "Turn a model registry's webhooks into that event."),
-    "check-version": ("check_version", "Evaluate a new version of a model, and decide."),
-    "versions": ("check_version", "List the model versions that were evaluated."),
-    "version": ("version", "Show versions."),
-}
-"""Each command with the module of :mod:`leadline.flows.cli` that has it, and its line in the help."""
+FIRST: Final = ("evaluate", "show", "compare", "collect", "generate")
+"""Commands at the top of the help; the others follow by name."""
+
+ENTRY_POINTS: Final = "leadline.commands"
+"""Group of entry points by which other packages bring commands: ``NAME = "module:command"``."""
+
+_COMMAND: Final = re.compile(r'^@click\.(?:command|group)\(.*?^def (\w+)\(.*?"""(.*?\.)(?=\s|""")', re.M | re.S)
+
+
+@cache
+def own_commands() -> dict[str, tuple[str, str]]:
+    """Return the module and the help line of each command of this package.
+
+    They are read from the source, because importing the modules would take most of a second. The help line is the first
+    sentence of the command's docstring.
+    """
+    return {
+        name.replace("_", "-"): (file.stem, " ".join(text.split()))
+        for file in Path(__file__).parent.glob("*.py")
+        if file.name != "main.py"
+        for name, text in _COMMAND.findall(file.read_text(encoding="utf-8"))
+    }
 
 
 class LazyGroup(click.Group):
     """A group that imports a command's module when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands in the order in which a newcomer needs them."""
-        return list(COMMANDS)
+        """List what a newcomer needs first, then the others. See :class:`click.Group`."""
+        names = own_commands().keys() | _others().keys()
+        return [name for name in FIRST if name in names] + sorted(names - set(FIRST))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return a command."""
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = getattr(
-            importlib.import_module(f"leadline.flows.cli.{COMMANDS[cmd_name][0]}"), cmd_name.replace("-", "_")
-        )
-        return command
+        """Import and return a command; one of another package cannot replace Leadline's. See :class:`click.Group`."""
+        if cmd_name in own_commands():
+            module = importlib.import_module(f"leadline.flows.cli.{own_commands()[cmd_name][0]}")
+            command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+            return command
+        return _load(_others()[cmd_name]) if cmd_name in _others() else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command, and suggest the nearest where there is none of that name."""
+        """Find a command, or suggest the nearest name. See :class:`click.Group`."""
         import difflib
 
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
             raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing them."""
+        """List the commands, importing only those of other packages. See :class:`click.Group`."""
+        lines = []
+        for name in self.list_commands(ctx):
+            try:
+                own = own_commands().get(name)
+                lines.append((name, own[1] if own else _load(_others()[name]).get_short_help_str(limit=90)))
+            except UsageError as error:  # the help remains readable beside a broken package
+                lines.append((name, str(error)))
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+            formatter.write_dl(lines)
+
+
+@cache
+def _others() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+
+
+def _load(entry: EntryPoint) -> click.Command:
+    """Import a command of another package, whatever may fail in it."""
+    try:
+        command = entry.load()
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{entry.value} is not a click command")
+    except Exception as error:
+        raise UsageError(
+            f"The command {entry.name!r} cannot be imported: {type(error).__name__}: {error}.",
+            hint=f"Repair or uninstall the package with {entry.value}.",
+            code=ErrorCode.CONFIG_OPTION,
+        ) from error
+    return command
 
 
 @click.group(

@@ -25,7 +25,10 @@ _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 @session_options
 @click.pass_context
 def models(context: click.Context, as_json: bool) -> None:
-    """List the weights that Leadline knows, who needs them by default, and whether they are on this machine."""
+    """List local model weights, or fetch them.
+
+    The list shows who needs them by default, and whether they are on this machine.
+    """
     if context.invoked_subcommand:
         return
     from leadline.evaluators.models.catalogue import download_size

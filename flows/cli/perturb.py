@@ -30,9 +30,10 @@ def perturb(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Write SUITE with perturbed copies of its cases, each linked to its original.
+    """Write a suite with perturbed copies of its cases.
 
-    Collect answers to them and evaluate: the report says which answers flip.
+    Each copy is linked to its original in SUITE. Collect answers to them and evaluate: the report says which answers
+    flip.
     """
     if listed:
         from leadline.tasks.perturb.perturbations import described

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.group()
 @session_options
 def rgb() -> None:
-    """Make the test cases of the benchmark RGB, and print the paper's tables."""
+    """Make RGB's test cases, and print the paper's tables."""
 
 
 @rgb.command()

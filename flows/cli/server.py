@@ -14,7 +14,10 @@ from leadline.flows.cli.session import say, session_options
 @click.group()
 @session_options
 def server() -> None:
-    """Keep a Prefect server with its UI, so that runs need not start one and their history can be looked at."""
+    """Keep a Prefect server with its UI.
+
+    Runs then need not start one, and their history can be looked at.
+    """
 
 
 @server.command()

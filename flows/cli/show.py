@@ -24,7 +24,10 @@ SHOWN: Final = 20
 @session_options
 @click.pass_obj
 def show(session: Session, /, name: str, case_key: str | None, all_metrics: bool, as_json: bool) -> None:
-    """Show what RUN found: its id, the beginning of it, or `latest`."""
+    """Show what a run found.
+
+    RUN is its id, the beginning of it, or `latest`.
+    """
     from leadline.tasks.runs.lookup import find_run
     from leadline.tasks.runs.show import case, overview
 

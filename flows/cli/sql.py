@@ -44,7 +44,9 @@ TABLE_ROWS: Final = 200
 def sql(
     session: Session, /, query: str, form: str | None, output: Path | None, names: Sequence[str], last: int | None
 ) -> None:
-    """Query all runs together, for reading only; SQL is one DuckDB query, or - to read it from standard input.
+    """Query all runs together, for reading only.
+
+    SQL is one DuckDB query, or - to read it from standard input.
 
     The views, each with a column `run`: runs, models, cases, rows, relationships, evaluators, metrics, scores,
     evidence, aggregates, flips, flip_rates, problems, insights. `DESCRIBE scores` shows a view's columns.

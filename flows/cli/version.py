@@ -27,7 +27,7 @@ def _version(package: str) -> str | None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @session_options
 def version(as_json: bool) -> None:
-    """Show the versions of Leadline and of the packages that it builds on."""
+    """Show the versions of Leadline and its main packages."""
     versions = {"leadline": _version("leadline"), "python": platform.python_version()}
     versions |= {package: _version(package) for package in _PARTS}
     if as_json:

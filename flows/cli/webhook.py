@@ -16,7 +16,7 @@ from leadline.flows.cli.session import say, session_options
 @click.group()
 @session_options
 def webhook() -> None:
-    """Turn the webhooks of a model registry into the event of a new model version."""
+    """Turn a registry's webhooks into events of new model versions."""
 
 
 @webhook.command()

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import click
 import pytest
 
 from leadline.evaluators.core.errors import DatasetError, Fault, StoreError, UsageError
+from leadline.flows import cli as cli_package
 from leadline.flows.cli import main as program
-from leadline.flows.cli.main import COMMANDS, cli, run
+from leadline.flows.cli.main import cli, own_commands, run
 
 HEAVY = {"prefect", "duckdb", "pandas", "pyarrow", "torch", "transformers", "nltk", "numpy", "pydantic", "rich"}
 
@@ -62,15 +65,62 @@ def test_help_imports_nothing_heavy(arguments: list[str], needed: set[str]) -> N
 
 
 def test_every_command_of_the_help_exists_and_explains_itself() -> None:
-    for name, (_, text) in COMMANDS.items():
+    modules = [
+        importlib.import_module(f"{cli_package.__name__}.{each.name}") for each in iter_modules(cli_package.__path__)
+    ]
+    commands = {each for module in modules for each in vars(module).values() if isinstance(each, click.Command)}
+    subcommands = {inner for each in commands if isinstance(each, click.Group) for inner in each.commands.values()}
+    assert set(own_commands()) == {each.name for each in commands - subcommands - {cli}}
+    for name, (_, line) in own_commands().items():
         command = cli.get_command(click.Context(cli), name)
         assert command is not None
-        assert command.help, name
-        assert text.endswith("."), name
+        assert " ".join((command.help or "").split()).startswith(line), name
+        assert len(line) <= 70, name
+
+
+@pytest.fixture
+def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    (tmp_path / "acme_audit.py").write_text(
+        "import click\n"
+        "@click.command()\n"
+        "def audit():\n    'Audit a run.'\n    click.echo('audited')\n"
+        "@click.command()\n"
+        "def show():\n    'Show nothing.'\n"
+    )
+    package = tmp_path / "acme-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1\n")
+    (package / "entry_points.txt").write_text(
+        "[leadline.commands]\naudit = acme_audit:audit\nshow = acme_audit:show\nbroken = acme_missing:it\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    program._others.cache_clear()
+    yield
+    program._others.cache_clear()
+
+
+@pytest.mark.usefixtures("acme")
+def test_another_package_brings_a_command_by_an_entry_point(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "  audit          Audit a run.\n" in shown
+    assert "Show what a run found." in shown
+    assert run(["audit"]) == 0
+    assert capsys.readouterr().out == "audited\n"
+    assert run(["audi"]) == 2
+    assert "Did you mean audit?" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("acme")
+def test_a_command_that_cannot_be_imported_leaves_the_others_in_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    assert "No module named 'acme_missing'" in capsys.readouterr().out
+    assert run(["broken"]) == 2
+    assert "Repair or uninstall the package with acme_missing:it." in capsys.readouterr().err
 
 
 def test_the_help_of_every_command_names_its_options(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in COMMANDS:
+    for name in own_commands():
         assert run([name, "--help"]) == 0
         assert "--store" in capsys.readouterr().out, name
 

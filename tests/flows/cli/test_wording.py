@@ -12,7 +12,7 @@ import pytest
 
 from leadline.evaluators.core.registry import all_evaluators
 from leadline.flows.cli.calls import _print_asks
-from leadline.flows.cli.main import COMMANDS, cli, run
+from leadline.flows.cli.main import cli, own_commands, run
 from leadline.flows.cli.output import moment, print_table
 from leadline.flows.cli.prose import plain_text
 from leadline.tasks.store.store import Store
@@ -39,7 +39,7 @@ def commands_below(name: str, command: click.Command) -> Iterator[tuple[str, cli
 
 def test_every_option_of_every_command_has_help() -> None:
     context = click.Context(cli)
-    for top in COMMANDS:
+    for top in own_commands():
         command = cli.get_command(context, top)
         assert command is not None
         for name, each in commands_below(top, command):
