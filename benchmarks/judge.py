@@ -32,7 +32,8 @@ from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.client import JudgeClient, shared_gate
 from leadline.evaluators.judge.engine.event_loop import run
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.transport import LiteLLMTransport, litellm
+from leadline.evaluators.judge.engine.litellm_library import litellm
+from leadline.evaluators.judge.engine.transport import LiteLLMTransport
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge.prompting import Prompt, prompt_from
 from leadline.tasks.ledger.ledger_report import LedgerReader

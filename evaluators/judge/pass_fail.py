@@ -24,12 +24,12 @@ class PassFailEvaluator(JudgeEvaluator):
 
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Judge one row."""
-        (fails, said), (context_fails, context_said) = await asyncio.gather(
+        (fails, answer), (context_fails, context_answer) = await asyncio.gather(
             self.fails(row, judge), self.context_fails(row, judge)
         )
-        data: dict[str, Json] = {} if said is None else {"verdict": said}
-        if context_said is not None:
-            data["context_verdict"] = context_said
+        data: dict[str, Json] = {} if answer is None else {"verdict": answer}
+        if context_answer is not None:
+            data["context_verdict"] = context_answer
         return RowScore(verdict(self.metrics, generation=fails, retrieval=context_fails), Evidence(data=data))
 
     @abstractmethod

@@ -113,8 +113,8 @@ def verbatim_spans(
     """
     out = []
     for item, verdict in list(zip(items, verdicts, strict=True))[:SPANS]:
-        said = item.strip().rstrip(".")
-        start = text.find(said) if said else -1
+        words = item.strip().rstrip(".")
+        start = text.find(words) if words else -1
         if start >= 0:
-            out.append(Span(source, start, start + len(said), index, float(is_yes(verdict))))
+            out.append(Span(source, start, start + len(words), index, float(is_yes(verdict))))
     return tuple(out)

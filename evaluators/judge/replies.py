@@ -87,8 +87,8 @@ def read_word(text: str, words: Sequence[str]) -> str:
     either = "|".join(re.escape(word) for word in sorted(known, key=len, reverse=True))
     found = {match.group() for match in re.finditer(rf"(?<![\w-])(?:{either})(?![\w-])", text.lower())}
     if len(found) != 1:
-        said = "none" if not found else " and ".join(sorted(found))
-        raise JudgeUnparseable(f"The reply must hold exactly one of {', '.join(words)}; it holds {said}.")
+        listed = "none" if not found else " and ".join(sorted(found))
+        raise JudgeUnparseable(f"The reply must hold exactly one of {', '.join(words)}; it holds {listed}.")
     return known[found.pop()]
 
 

@@ -139,7 +139,7 @@ class JudgeFile(BaseModel):
 class _FromFile(JudgeEvaluator):
     """The base of both kinds."""
 
-    said: ClassVar[JudgeFile]
+    judge_file: ClassVar[JudgeFile]
     asked: ClassVar[UserPrompt]
 
     def all_prompts(self) -> dict[str, Prompt]:
@@ -148,7 +148,7 @@ class _FromFile(JudgeEvaluator):
 
     def identity(self, ctx: EvalContext) -> dict[str, Json]:
         """Add what the file says to what keys cover."""
-        return super().identity(ctx) | {"file": self.said.identity()}
+        return super().identity(ctx) | {"file": self.judge_file.identity()}
 
     def shown(self, row: Row) -> list[dict[str, str]]:
         """Return a row's texts, once for each expected answer if the prompt shows it."""
@@ -161,11 +161,11 @@ class ClassesFromFile(_FromFile, PassFailEvaluator):
 
     async def fails(self, row: Row, judge: Judge) -> tuple[bool, Json]:
         """Ask about one row; with several expected answers one after the other until one passes."""
-        passing = self.said.passing
+        passing = self.judge_file.passing
         assert isinstance(passing, tuple)  # noqa: S101
         word = ""
         for texts in self.shown(row):
-            word = await judge.choose("verdict", self.said.classes, **texts)
+            word = await judge.choose("verdict", self.judge_file.classes, **texts)
             if word in passing:
                 return False, word
         return True, word
@@ -176,9 +176,9 @@ class ScaleFromFile(_FromFile):
 
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Ask about one row; with several expected answers the best number counts."""
-        low, high = self.said.scale or (0.0, 1.0)
+        low, high = self.judge_file.scale or (0.0, 1.0)
         numbers = [await judge.number("verdict", low, high, **texts) for texts in self.shown(row)]
-        best = max(numbers) if self.said.higher_is_better else min(numbers)
+        best = max(numbers) if self.judge_file.higher_is_better else min(numbers)
         return RowScore({self.metrics[0].key: best}, Evidence(data={"verdict": best}))
 
 
@@ -225,43 +225,57 @@ def evaluator_from(file: Path) -> type[Evaluator]:
     Raises:
         UsageError: It cannot be read, or makes no sense.
     """
-    said = _read(file)
-    asked = said.asked
-    kind: type[_FromFile] = ClassesFromFile if said.classes else ScaleFromFile
+    judge_file = _read(file)
+    asked = judge_file.asked
+    kind: type[_FromFile] = ClassesFromFile if judge_file.classes else ScaleFromFile
     place = hashlib.sha256(str(file.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:8]
     spec = Spec(
-        id=said.id,
-        name=said.name,
-        family=said.family,
+        id=judge_file.id,
+        name=judge_file.name,
+        family=judge_file.family,
         inputs=asked.fields,
-        metrics=_metrics(said),
+        metrics=_metrics(judge_file),
         judge="llm",
         lane="judge",
-        leaderboard="bool" if said.classes else "heatmap",
-        keywords=("judge", *said.keywords),
+        leaderboard="bool" if judge_file.classes else "heatmap",
+        keywords=("judge", *judge_file.keywords),
         source=file.name,
     )
-    name = f"FromFile_{place}_{said.id}"
+    name = f"FromFile_{place}_{judge_file.id}"
     return type(
-        name, (kind,), {"spec": spec, "said": said, "asked": asked, "__doc__": said.description, "__module__": __name__}
+        name,
+        (kind,),
+        {
+            "spec": spec,
+            "judge_file": judge_file,
+            "asked": asked,
+            "__doc__": judge_file.description,
+            "__module__": __name__,
+        },
     )
 
 
-def _metrics(said: JudgeFile) -> tuple[Metric, ...]:
-    if said.scale is None:
+def _metrics(judge_file: JudgeFile) -> tuple[Metric, ...]:
+    if judge_file.scale is None:
         return boolean_metrics(
-            ("model_passes", f"{said.name} (pass)"),
-            ("model_failures", f"{said.name} (fail)"),
-            ("model_retrieval_failures", f"{said.name} retrieval failures"),
-            ("model_generation_failures", f"{said.name} generation failures"),
-            ("model_parse_failures", f"{said.name} parsing failures"),
-            what=said.name,
+            ("model_passes", f"{judge_file.name} (pass)"),
+            ("model_failures", f"{judge_file.name} (fail)"),
+            ("model_retrieval_failures", f"{judge_file.name} retrieval failures"),
+            ("model_generation_failures", f"{judge_file.name} generation failures"),
+            ("model_parse_failures", f"{judge_file.name} parsing failures"),
+            what=judge_file.name,
         )
-    threshold = said.passing if isinstance(said.passing, float | int) else None
-    key = said.id.rpartition(".")[2]
+    threshold = judge_file.passing if isinstance(judge_file.passing, float | int) else None
+    key = judge_file.id.rpartition(".")[2]
     return (
         Metric(
-            key, said.name, said.higher_is_better, said.scale, threshold, primary=True, description=said.description
+            key,
+            judge_file.name,
+            judge_file.higher_is_better,
+            judge_file.scale,
+            threshold,
+            primary=True,
+            description=judge_file.description,
         ),
     )
 

@@ -1,4 +1,4 @@
-"""The Hugging Face hub: what of it is on this machine, read without its library or a network, and fetching from it.
+"""The Hugging Face hub: its cache on this machine, read without its library or a network, and fetching into it.
 
 The cache's layout is documented at https://huggingface.co/docs/huggingface_hub/guides/manage-cache: a folder per
 repository, ``refs/<branch>`` files that name commits, and a folder per commit below ``snapshots``.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,12 @@ from leadline.evaluators.models.weight_files import OTHER_FORMATS
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _ABBREVIATED: Final = re.compile(r"[0-9a-f]{7,39}")
+
+GITHUB: Final = "https://github.com"
+"""The site of repositories; files are served below ``/OWNER/NAME/raw/COMMIT``."""
+
+_LARGEST: Final = 1024 * 1024
+_GITHUB_SECONDS: Final = 30.0
 
 
 def is_commit(revision: str | None) -> bool:
@@ -111,6 +118,42 @@ def fetch(source: str, revision: str | None, patterns: Sequence[str], *, progres
             hint="Check the name and the network, or give a directory that holds the weights.",
             code=ErrorCode.MODEL_FETCH,
         ) from error
+
+
+def fetch_from_github(source: str, commit: str, name: str) -> Path:
+    """Fetch a small file of a GitHub repository, for weights that no model hub has, and return its folder.
+
+    The folder is in the hub's cache, where weights are looked for.
+
+    Args:
+        source: The repository as ``OWNER/NAME``.
+        commit: All 40 hex digits of a commit.
+        name: The file's name in the repository's root.
+
+    Raises:
+        ModelUnavailable: GitHub cannot be reached, has no such file, or the file is larger than 1 MiB.
+    """
+    folder = snapshot(source, commit)
+    target = folder / name
+    if target.is_file():
+        return folder
+    url = f"{GITHUB}/{source}/raw/{commit}/{name}"
+    try:
+        with urllib.request.urlopen(url, timeout=_GITHUB_SECONDS) as reply:  # noqa: S310 - the scheme is the constant's
+            content = reply.read(_LARGEST + 1)
+        if not 0 < len(content) <= _LARGEST:
+            raise OSError(f"{len(content)} bytes is no plausible size")
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(f"{name}.{os.getpid()}.part")
+        partial.write_bytes(content)
+        os.replace(partial, target)
+    except (OSError, ValueError) as error:
+        raise ModelUnavailable(
+            f"{url} cannot be fetched: {error}.",
+            hint=f"Check the network, or give a directory that holds {name}.",
+            code=ErrorCode.MODEL_FETCH,
+        ) from error
+    return folder
 
 
 def _repository(source: str) -> Path:

@@ -21,7 +21,7 @@ from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable, Usa
 from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.core.row import Json
 from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.models import catalogue, github, hub, weight_files
+from leadline.evaluators.models import catalogue, hub, weight_files
 from leadline.evaluators.models.refs import OFFLINE, ModelKind, ModelRef
 
 log = logging.getLogger("leadline.models")
@@ -252,7 +252,7 @@ def pull(ref: ModelRef, *, progress: bool = True, allow_pickle: bool = False) ->
     if is_directory(ref):
         raise UsageError(f"{ref.source} is a directory; there is nothing to fetch.", code=ErrorCode.MODEL_NAME)
     if ref.source == catalogue.SUMMAC_CONV.source:
-        return github.fetch(ref.source, str(ref.revision), weight_files.SUMMAC_CONV)
+        return hub.fetch_from_github(ref.source, str(ref.revision), weight_files.SUMMAC_CONV)
     for _ in range(2):
         folder = hub.fetch(ref.source, ref.revision, _patterns(ref, allow_pickle), progress=progress)
         if ref.kind == "classifier" and weight_files.defect(folder, allow_pickle=allow_pickle).startswith(

@@ -11,7 +11,7 @@ from leadline.evaluators.judge.engine.budget import Budget
 from leadline.evaluators.judge.engine.calls import Call, Ledger, Reply
 from leadline.evaluators.judge.engine.client import JudgeClient, shared_gate
 from leadline.evaluators.judge.engine.failures import JudgeError, JudgeUnavailable
-from leadline.evaluators.judge.engine.providers import check_provider
+from leadline.evaluators.judge.engine.litellm_library import check_provider
 from leadline.evaluators.judge.engine.transport import LiteLLMTransport, Transport
 from leadline.tasks.collect.cases import Case
 from leadline.tasks.collect.function_target import FunctionTransport, load_function

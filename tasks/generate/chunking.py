@@ -261,7 +261,7 @@ def ruler_for(text: str, unit: Unit) -> Ruler:
 
 @cache
 def _encoding() -> Any:
-    from leadline.evaluators.judge.engine.transport import litellm
+    from leadline.evaluators.judge.engine.litellm_library import litellm
 
     try:
         litellm()  # so that its import fetches nothing

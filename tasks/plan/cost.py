@@ -12,7 +12,7 @@ from leadline.evaluators.core.row import RowField
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.client import CHARACTERS_PER_TOKEN
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.prices import cost
+from leadline.evaluators.judge.engine.litellm_library import cost
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.tasks.db.statements import sql
 from leadline.tasks.plan.chunks import local_chunk_size

@@ -24,7 +24,7 @@ from leadline.evaluators.judge.engine.calls import BegunElsewhere, Call, Ledger,
 from leadline.evaluators.judge.engine.failures import BudgetSpent, JudgeRefused, JudgeUnavailable
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.judge.engine.limiter import AdaptiveLimiter
-from leadline.evaluators.judge.engine.prices import price
+from leadline.evaluators.judge.engine.litellm_library import price
 from leadline.evaluators.judge.engine.transport import (
     AttemptError,
     LiteLLMTransport,

@@ -237,12 +237,12 @@ class ChatModel:
         ends = self.model.generation_config.eos_token_id
         ends = set(ends if isinstance(ends, list) else [ends])
         length = next((place for place, token in enumerate(tokens) if token in ends), None)
-        said = len(tokens) if length is None else length
+        count = len(tokens) if length is None else length
         return Reply(
-            text=without_surrogates(self._tokenizer.decode(tokens[:said], skip_special_tokens=True)),
-            finish_reason="length" if length is None and said >= room else "stop",
+            text=without_surrogates(self._tokenizer.decode(tokens[:count], skip_special_tokens=True)),
+            finish_reason="length" if length is None and count >= room else "stop",
             input_tokens=sent,
-            output_tokens=said,
+            output_tokens=count,
             cost_usd=0.0,
             seconds=seconds,
         )

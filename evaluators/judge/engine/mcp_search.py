@@ -159,10 +159,10 @@ async def ask(place: McpServer, query: str) -> object:
         raise
     finally:
         server.in_flight -= 1
-    said = [block.text for block in result.content if block.type == "text"]
+    texts = [block.text for block in result.content if block.type == "text"]
     if result.is_error:
-        raise OSError(f"the tool said: {' '.join(said)[:200]}")
-    return _structured(result.structured_content) or said
+        raise OSError(f"the tool said: {' '.join(texts)[:200]}")
+    return _structured(result.structured_content) or texts
 
 
 def _structured(content: object) -> object:

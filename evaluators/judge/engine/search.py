@@ -190,5 +190,5 @@ def _readable(found: object) -> str:
 def _paragraph(result: object) -> str:
     if not isinstance(result, Mapping):
         return str(result)
-    said = [str(result[key]) for key in ("title", "url", "content", "snippet", "text") if result.get(key)]
-    return "\n".join(said) or json.dumps(dict(result), ensure_ascii=False, default=str)
+    parts = [str(result[key]) for key in ("title", "url", "content", "snippet", "text") if result.get(key)]
+    return "\n".join(parts) or json.dumps(dict(result), ensure_ascii=False, default=str)

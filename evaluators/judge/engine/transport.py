@@ -7,22 +7,19 @@ one owner of retries.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from types import ModuleType
 from typing import Any, Final, Protocol
 
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.redaction import LONGEST, without_secrets
 from leadline.evaluators.judge.engine.calls import Reply
-from leadline.evaluators.judge.engine.failures import JudgeRefused
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.prices import cost
+from leadline.evaluators.judge.engine.litellm_library import cost, litellm
 from leadline.evaluators.judge.engine.reply_schemas import strict_schema
 from leadline.evaluators.text.sentences import without_surrogates
 
@@ -111,27 +108,6 @@ class Transport(Protocol):
         """
 
 
-@cache
-def litellm() -> ModuleType:
-    """Import LiteLLM (seconds) with its network access at import, telemetry and chatter off.
-
-    Raises:
-        JudgeRefused: It is not installed.
-    """
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    try:
-        import litellm as module
-    except ImportError as error:
-        raise JudgeRefused(
-            f"LiteLLM cannot be imported: {error}.", hint="Install it: pip install -c constraints.txt -e '.[judge]'"
-        ) from None
-
-    module.suppress_debug_info = True
-    module.telemetry = False
-    module.drop_params = True
-    return module
-
-
 class LiteLLMTransport:
     """Any provider by LiteLLM's model name, and any OpenAI-compatible server by ``api_base``.
 
@@ -204,13 +180,13 @@ def _reply(config: JudgeConfig, response: Any, seconds: float) -> Reply:
     if not response.choices:
         raise Transient("a reply without content")
     choice = response.choices[0]
-    sent, said = _usage(response)
+    sent, replied = _usage(response)
     return Reply(
         text=without_surrogates(choice.message.content or ""),
         finish_reason=choice.finish_reason or "stop",
         input_tokens=sent,
-        output_tokens=said,
-        cost_usd=_cost(config, response, sent, said),
+        output_tokens=replied,
+        cost_usd=_cost(config, response, sent, replied),
         seconds=seconds,
     )
 
@@ -218,15 +194,15 @@ def _reply(config: JudgeConfig, response: Any, seconds: float) -> Reply:
 def _usage(response: Any) -> tuple[int | None, int | None]:
     """Return the tokens of question and reply as far as the server reported them."""
     usage = getattr(response, "usage", None)
-    sent, said = _tokens(getattr(usage, "prompt_tokens", None)), _tokens(getattr(usage, "completion_tokens", None))
+    sent, replied = _tokens(getattr(usage, "prompt_tokens", None)), _tokens(getattr(usage, "completion_tokens", None))
     # No question is empty: 0 is LiteLLM's word for a server that does not count.
-    return (sent, said) if sent else (None, said or None)
+    return (sent, replied) if sent else (None, replied or None)
 
 
-def _cost(config: JudgeConfig, response: Any, sent: int | None, said: int | None) -> float | None:
-    if sent is None or said is None:
+def _cost(config: JudgeConfig, response: Any, sent: int | None, replied: int | None) -> float | None:
+    if sent is None or replied is None:
         return None  # LiteLLM's price, too, comes from what the server reported of them
-    price = cost(config, sent, said)
+    price = cost(config, sent, replied)
     return response._hidden_params.get("response_cost") if price is None else price
 
 
@@ -260,8 +236,8 @@ def _meaning(api: ModuleType, config: JudgeConfig, error: Exception) -> AttemptE
     if isinstance(error, AttemptError):
         return error
     status = getattr(error, "status_code", None)
-    said = _PREFIXES.sub("", without_secrets(str(error), config))
-    message = f"{type(error).__name__}: {said}"
+    words = _PREFIXES.sub("", without_secrets(str(error), config))
+    message = f"{type(error).__name__}: {words}"
     if isinstance(error, api.RateLimitError):
         return Throttled(message, _retry_after(error))
     if isinstance(error, api.Timeout):

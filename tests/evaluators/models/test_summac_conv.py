@@ -11,7 +11,7 @@ import pytest
 
 from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.models import github, summac_conv, weight_files, weights
+from leadline.evaluators.models import hub, summac_conv, weight_files, weights
 from leadline.evaluators.models.catalogue import SUMMAC_CONV
 from leadline.evaluators.models.refs import ModelRef
 from tests.support.models.tiny_nli import conv_state, make_conv
@@ -129,7 +129,7 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[_Site
     handler = type("Site", (_Site,), {"asked": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr(github, "SITE", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setattr(hub, "GITHUB", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
     yield handler
     server.shutdown()

@@ -10,8 +10,9 @@ from pydantic import BaseModel, Field
 
 from leadline.evaluators.core.registry import all_evaluators
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.judge.engine.litellm_library import litellm
 from leadline.evaluators.judge.engine.reply_schemas import strict_schema
-from leadline.evaluators.judge.engine.transport import _response_format, litellm
+from leadline.evaluators.judge.engine.transport import _response_format
 from leadline.evaluators.judge.verdicts import StrictReply
 
 
