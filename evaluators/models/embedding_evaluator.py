@@ -99,7 +99,13 @@ class EmbeddingEvaluator(Evaluator):
 
     @abstractmethod
     def measure(self, row: Row, vectors: Vectors, ctx: EvalContext) -> RowScore:
-        """Score a row from the vectors of its texts."""
+        """Score a row from the vectors of its texts.
+
+        Args:
+            row: The row.
+            vectors: Vectors of the texts of :meth:`texts`, and of other rows.
+            ctx: The run's settings.
+        """
 
     def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Score rows; one that fails or does not fit into memory leaves that row unscored and no other.

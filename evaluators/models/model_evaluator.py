@@ -72,7 +72,13 @@ class ModelEvaluator(Evaluator, Generic[Request, Result]):
 
     @abstractmethod
     def measure(self, row: Row, results: Sequence[Result], ctx: EvalContext) -> RowScore:
-        """Score a row from the model's results for its requests."""
+        """Score a row from the model's results for its requests.
+
+        Args:
+            row: The row.
+            results: One result per request of :meth:`requests`, in order.
+            ctx: The run's settings.
+        """
 
     def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Score rows; one that fails or does not fit into memory leaves that row unscored and no other.
