@@ -12,8 +12,8 @@ LEFT_OUT := $(if $(shell command -v chromium),, and not browser)$(if $(POSTGRES)
 # A file's tests stay together, since they share what is dear to start; tests/conftest.py puts the longest files first.
 PARALLEL := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 # What a change breaks first: digests, the core, texts, plans, statistics, one run from file to gate.
-SMOKE    := tests/golden tests/evaluators/core tests/evaluators/text tests/tasks/plan tests/tasks/analyse/test_statistics.py \
-            tests/tasks/test_plan_score_gather.py
+SMOKE    := tests/test_structure.py tests/golden tests/evaluators/core tests/tasks/plan \
+            tests/tasks/analyse/test_statistics.py tests/tasks/test_plan_score_gather.py
 
 .PHONY: help demo service service-stop test-smoke test test-all lint format docs bench constraints clean
 
@@ -53,7 +53,7 @@ service-stop:
 	$(BIN)/python -m leadline.deployments.service stop
 
 test-smoke: $(VENV)/.dev
-	$(BIN)/pytest $(SMOKE) -m "not slow and not e2e and not browser and not postgres and not service"
+	$(PARALLEL) $(SMOKE) -m "not slow and not e2e and not browser and not postgres and not service"
 
 test: $(VENV)/.dev
 	$(PARALLEL) -m "not e2e and not browser and not postgres and not service"

@@ -307,6 +307,7 @@ def test_only_the_chosen_models_are_planned(store: Store) -> None:
     assert (need.applicable, need.host_errors, need.not_applicable) == (0, 1, 1)
 
 
+@pytest.mark.slow
 def test_chunks_cover_every_row_once_and_stay_few(store: Store) -> None:
     answers = [{"case": str(n), "model": "m", "answer": f"answer {n}"} for n in range(1200)]
     jobs = make_jobs([Length()], Settings())
