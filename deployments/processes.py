@@ -32,7 +32,7 @@ class ServicePart:
     Attributes:
         name: Unique; also the name of its log.
         command: What is run.
-        environment: Its whole environment.
+        environment: Its complete environment.
         ready: Whether it does its work.
         deadline: Seconds that it may take to get ready.
         ending: The signal that ends it cleanly.
@@ -58,7 +58,7 @@ class Processes:
 
     Args:
         folder: Where logs go.
-        say: Told in a line what happens.
+        say: Called with a line about each event.
     """
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
@@ -90,9 +90,9 @@ class Processes:
 
     def _check(self, entry: _Running) -> None:
         if entry.process.poll() is not None:
-            said = tail(self.log(entry.part.name), 3)
+            message = tail(self.log(entry.part.name), 3)
             raise LeadlineError(
-                f"{entry.part.name} ended as it started: {said}",
+                f"{entry.part.name} ended as it started: {message}",
                 hint=self._hint(entry.part),
                 code=ErrorCode.DEPLOY_SERVICE,
             )

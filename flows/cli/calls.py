@@ -86,7 +86,7 @@ def reparse(context: click.Context, /, run_id: str, as_json: bool) -> int:
 
 
 def _same_judge(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return who judged a run, also where the environment said it, which may say something else by now."""
+    """Return who judged a run, also where the environment named the judge, which may have changed since."""
     judges = record.get("settings", {}).get("judges") or [None]
     first = judges[0]
     if first is None:

@@ -69,8 +69,8 @@ def versions(session: Session, /, model: str | None, as_json: bool) -> None:
     if not found:
         say("No model version was evaluated yet. Begin with: leadline check-version MODEL VERSION SUITE")
         return
-    told = [record | {"finished": moment(record.get("finished"))} for record in found]
-    print_table(columns, [[record.get(column) for column in columns] for record in told])
+    shown = [record | {"finished": moment(record.get("finished"))} for record in found]
+    print_table(columns, [[record.get(column) for column in columns] for record in shown])
 
 
 def _config(session: Session, options: dict[str, Any]) -> ModelVersionConfig:

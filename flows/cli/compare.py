@@ -171,7 +171,7 @@ def _line(found: MetricComparison) -> dict[str, object]:
 
 
 def _whose(found: MetricComparison) -> str:
-    """Return the models whose metric it is; what only one run measured is said once for all of them."""
+    """Return the models whose metric it is; what only one run measured is reported once for all of them."""
     return "" if found.verdict == "one_sided" else found.models.label
 
 
@@ -246,7 +246,7 @@ def _list_tags(session: Session, *, as_json: bool) -> None:
     if as_json:
         print_json(lines)
     elif lines:
-        told = [(line["tag"], line["run"], line["name"], moment(line["since"])) for line in lines]
-        print_table(("tag", "run", "name", "since"), told)
+        rows = [(line["tag"], line["run"], line["name"], moment(line["since"])) for line in lines]
+        print_table(("tag", "run", "name", "since"), rows)
     else:
         say("No run has a tag. Give one: leadline tag RUN NAME")

@@ -30,7 +30,7 @@ GATE_FAILED: Final = 1
 def evaluate(session: Session, /, as_json: bool, **options: Any) -> int:
     """Score the answers in DATASET and write a report.
 
-    Scores that the store holds are reused. With --fail-on, a gate that fails or cannot be decided leaves with exit
+    Scores that the store contains are reused. With --fail-on, a gate that fails or cannot be decided leaves with exit
     code 1.
     """
     return run_evaluation(session, make_config(session, options), as_json=as_json)
@@ -112,7 +112,7 @@ def _import() -> None:
 
 
 def say_left_out(left_out: Mapping[str, str]) -> None:
-    """Say which evaluators do not run although nothing was said against them."""
+    """Say which evaluators do not run although nobody excluded them."""
     from leadline.tasks.plan.selection import NOT_HERE
 
     absent = [name for name, why in left_out.items() if why.endswith(NOT_HERE)]
@@ -146,7 +146,7 @@ def _print_result(result: EvaluateResult) -> None:
 
 
 def _judged(result: EvaluateResult) -> str:
-    """Say what the judge cost; what is not known is said, and not taken for nothing."""
+    """Say what the judge cost; an unknown cost is reported as unknown, not as zero."""
     calls, unknown = result.judge_calls, result.judge_unknown_price
     price = "price unknown" if unknown == calls else f"${result.judge_cost_usd:.4f}"
     if 0 < unknown < calls:

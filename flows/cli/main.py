@@ -133,12 +133,12 @@ def main() -> None:
     """Run the command line and leave with its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # an answer may hold what the terminal cannot show
+            stream.reconfigure(errors="backslashreplace")  # an answer may contain what the terminal cannot show
     if "_LEADLINE_COMPLETE" in os.environ:
         cli.main(prog_name="leadline")  # a shell asks how to complete a command line
     code = run(sys.argv[1:])
     if code in (MISUSED, FAILED):
-        # A traceback still holds what failed; DuckDB's binding would list all of that as leaked on the way out.
+        # A traceback still contains what failed; DuckDB's binding would list all of that as leaked on the way out.
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()

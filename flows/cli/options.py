@@ -203,7 +203,7 @@ def _option_of(field: str) -> str:
 
 
 def split_ids(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the ids of a repeatable option, each of whose values may hold several with commas between them."""
+    """Return the ids of a repeatable option, each of whose values may contain several with commas between them."""
     return tuple(id_ for text in texts for id_ in text.split(",") if id_)
 
 

@@ -46,10 +46,12 @@ class Lines:
             now = time.monotonic()
             if finished or now - self._last >= self._every:
                 self._last = now
-                told = (self._told(lane, at) for (step, lane), at in self._lanes.items() if step == event.step)
-                say(f"{_DOING.get(event.step, 'scoring')}: {', '.join(told)}")
+                parts = (
+                    self._lane_progress(lane, at) for (step, lane), at in self._lanes.items() if step == event.step
+                )
+                say(f"{_DOING.get(event.step, 'scoring')}: {', '.join(parts)}")
 
-    def _told(self, lane: str, at: tuple[int, int]) -> str:
+    def _lane_progress(self, lane: str, at: tuple[int, int]) -> str:
         done, total = at
         return f"{clean(lane)} {done:,}/{total:,} ({100 * done // total} %)"
 

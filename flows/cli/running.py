@@ -28,7 +28,7 @@ def stoppable(kept: str) -> Iterator[None]:
     """Let SIGTERM end the block as Ctrl-C does, so that the run is recorded as interrupted and its server ends.
 
     Args:
-        kept: Said when the block is ended: what is not lost. The command then leaves with 130 or 143.
+        kept: Printed when the block is interrupted: what is not lost. The command then leaves with 130 or 143.
     """
     try:
         with _sigterm_raises():

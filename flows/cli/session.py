@@ -116,14 +116,14 @@ class _Relay(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._said = 0
+        self._relayed = 0
 
     def emit(self, record: logging.LogRecord) -> None:
         """Say a warning."""
-        self._said += 1
-        if self._said <= RELAYED:
+        self._relayed += 1
+        if self._relayed <= RELAYED:
             say(f"{record.levelname.capitalize()}: {' '.join(record.getMessage().split())[:500]}")
-        elif self._said == RELAYED + 1:
+        elif self._relayed == RELAYED + 1:
             say("Further warnings are not shown (--debug shows them).")
 
 

@@ -1,6 +1,6 @@
 """The flow ``compare``: two runs, models or versions, row by row, and whether the new one is worse.
 
-It holds no logic: :mod:`leadline.tasks.compare` compares, and the command line calls that without Prefect.
+It contains no logic: :mod:`leadline.tasks.compare` compares, and the command line calls that without Prefect.
 """
 
 from __future__ import annotations

@@ -86,9 +86,9 @@ def deploy(file: DeploymentFile) -> Iterator[Deployed]:
         try:
             yield from _deploy(client, file)
         except PrefectHTTPStatusError as error:
-            said = " ".join(error.response.text.split())[:500]
+            message = " ".join(error.response.text.split())[:500]
             raise LeadlineError(
-                f"Prefect's server refuses {error.request.url.path}: {said}", code=ErrorCode.DEPLOY_REFUSED
+                f"Prefect's server refuses {error.request.url.path}: {message}", code=ErrorCode.DEPLOY_REFUSED
             ) from error
 
 
@@ -198,7 +198,7 @@ def _deployment(
 
 
 def what_was_told(deployment: DeploymentResponse) -> dict[str, Any]:
-    """Return what a server was told of a deployment.
+    """Return the settings of a deployment on a server.
 
     The rest of its answer, such as how many places are taken, changes while runs start and end.
     """
@@ -269,8 +269,8 @@ def _automation(client: SyncPrefectClient, automation: AutomationCore) -> tuple[
         client.delete_automation(other.id)
     fields = automation_fields_that_differ(automation, AutomationCore.model_validate(known.model_dump(exclude={"id"})))
     if fields:
-        told = automation.model_dump(exclude={"owner_resource"}, exclude_unset=True)  # an owner cannot be changed
-        client.update_automation(known.id, AutomationCore.model_validate(told))
+        changed = automation.model_dump(exclude={"owner_resource"}, exclude_unset=True)  # an owner cannot be changed
+        client.update_automation(known.id, AutomationCore.model_validate(changed))
     return fields
 
 

@@ -98,7 +98,7 @@ class Deployment(BaseModel):
 
 
 class DeploymentFile(BaseModel):
-    """The whole file; Prefect's own keys that are of no use here are passed over."""
+    """The complete file; Prefect's own keys that are of no use here are passed over."""
 
     model_config = ConfigDict(extra="ignore")
 

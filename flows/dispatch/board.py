@@ -44,8 +44,8 @@ class Board:
 
     def _write(self, text: str) -> None:
         if self._id is None:
-            said = f"{KEY}: chunks on workers"
-            self._id = cast("UUID", create_markdown_artifact(text, key=KEY, description=said))
+            title = f"{KEY}: chunks on workers"
+            self._id = cast("UUID", create_markdown_artifact(text, key=KEY, description=title))
             return
         with get_client(sync_client=True) as client:
             client.update_artifact(self._id, ArtifactUpdate(data=text))

@@ -17,7 +17,7 @@ HEARTBEAT: Final = "prefect.flow-run.heartbeat"
 class Heartbeats:
     """Looks for a shard's last heartbeat once per period of silence.
 
-    A process is taken for lost when it was heard before and sent nothing new within a whole period. Events are compared
+    A process is taken for lost when it was heard before and sent nothing new within a full period. Events are compared
     by their ids, so the clocks of the hosts do not matter. A process that was never heard of, for instance because
     heartbeats are switched off, is not judged by them.
 

@@ -22,7 +22,7 @@ from leadline.tasks.score.subchunks import score_on_all_cores
 log = logging.getLogger("leadline.dispatch")
 
 AT_ONCE: Final = 80
-"""Chunks of a lane that wait for workers at a time; each holds a thread of the flow."""
+"""Chunks of a lane that wait for workers at a time; each occupies a thread of the flow."""
 
 
 class Lanes(AbstractContextManager["Lanes"]):

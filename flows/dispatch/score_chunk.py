@@ -1,7 +1,7 @@
 """The scoring flow: one chunk on a worker.
 
 Scores go to the store as segments. What the waiting flow has to know travels in the final state itself: its message
-holds the counts as JSON, its name says whether the judge was down. So no result storage of Prefect's is needed, and
+contains the counts as JSON, its name says whether the judge was down. So no result storage of Prefect's is needed, and
 nothing is lost if nobody reads it.
 """
 
@@ -139,9 +139,9 @@ def _identity(job: EvaluatorJob, ctx: EvalContext) -> dict[str, Json]:
 
 
 def _lacks(what: str, error: Exception) -> Unfit:
-    said = error.message if isinstance(error, LeadlineError) else f"{type(error).__name__}: {error}"
+    reason = error.message if isinstance(error, LeadlineError) else f"{type(error).__name__}: {error}"
     return Unfit(
-        f"The worker {socket.gethostname()} does not have {what}: {said}",
+        f"The worker {socket.gethostname()} does not have {what}: {reason}",
         hint="Workers need the same Leadline with the same extras, and folders of models and evaluators by the same "
         "path.",
     )

@@ -1,6 +1,6 @@
 """The main flow: a file of answers becomes a scored, explained report.
 
-``load → plan → score (fan-out) → gather → aggregate → flips → problems → insights → publish``. The flow holds no
+``load → plan → score (fan-out) → gather → aggregate → flips → problems → insights → publish``. The flow contains no
 logic: each step is a function of the tasks room, run as a Prefect task that passes paths and counts.
 """
 

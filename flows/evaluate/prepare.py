@@ -125,7 +125,7 @@ def prepare(
 
 
 def preview(config: EvaluateConfig) -> PlanPreview:
-    """Load the dataset and return what the store holds and what is left to compute."""
+    """Load the dataset and return what the store contains and what is left to compute."""
     prepared = prepare(config)
     settings, store, loaded, choice = prepared.settings, prepared.store, prepared.loaded, prepared.applicable()
     with connect() as connection:
@@ -170,5 +170,5 @@ def _entry(need: Need, ctx: EvalContext, judged: Estimate | None) -> PlanEntry:
 
 def _missing(evaluator: Evaluator, ctx: EvalContext) -> str:
     """Return which weights cannot be loaded, with the one command that fetches those not here; ``""`` if all can."""
-    said, absent = missing_weights(evaluator, ctx)
-    return f"{said}: {pull_command(evaluator, ctx, absent)}" if absent else said
+    missing, absent = missing_weights(evaluator, ctx)
+    return f"{missing}: {pull_command(evaluator, ctx, absent)}" if absent else missing

@@ -263,7 +263,7 @@ def decide(
     if fail_on is FailOn.NEVER:
         gate = f"The gate, which does not count here, says {run.gate}."
     comparison = f"Compared with {baseline}: {compared.reason.rstrip('.')}."
-    first = compared.verdict == decision or fail_on is FailOn.NEVER  # what decided is said first
+    first = compared.verdict == decision or fail_on is FailOn.NEVER  # the deciding reason comes first
     return decision, f"{comparison} {gate}" if first else f"{gate} {comparison}"
 
 

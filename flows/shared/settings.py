@@ -34,7 +34,7 @@ class Dispatch(StrEnum):
 
 
 def _without_secrets(address: str) -> str:
-    """Refuse an address that could hold a key, before Prefect keeps it."""
+    """Refuse an address that could contain a key, before Prefect keeps it."""
     from leadline.evaluators.judge.engine.judge_config import address_without_secrets
 
     return address_without_secrets(address)

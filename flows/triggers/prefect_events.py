@@ -180,8 +180,8 @@ def _client() -> Iterator[SyncPrefectClient]:
         with get_client(sync_client=True) as client:
             yield client
     except PrefectHTTPStatusError as error:
-        said = " ".join(error.response.text.split())[:500]
-        raise EventNotSent(f"Prefect's server answers {error.response.status_code}: {said}") from error
+        message = " ".join(error.response.text.split())[:500]
+        raise EventNotSent(f"Prefect's server answers {error.response.status_code}: {message}") from error
     except httpx.HTTPError as error:
         raise EventNotSent(f"Prefect's server does not answer: {type(error).__name__}.") from error
 
@@ -211,7 +211,7 @@ def _find(client: SyncPrefectClient, name: str, identity: Mapping[str, Any]) -> 
 
 
 def _pages(client: SyncPrefectClient, wanted: EventFilter, limit: int) -> list[ReceivedEvent]:
-    """Return events of any number; a page holds 50."""
+    """Return events of any number; a page contains 50."""
     page = client.read_events(wanted, limit=min(50, limit))
     found = list(page.events)
     while page.next_page and len(found) < limit:
@@ -254,6 +254,6 @@ def _outcome(client: SyncPrefectClient, identifier: UUID) -> Outcome | None:
 
 def failure_reason(payload: Mapping[str, Any]) -> str:
     """Return why an automation could not act, in one line."""
-    said = " ".join(str(payload.get("reason") or "").split())
+    message = " ".join(str(payload.get("reason") or "").split())
     detail = " ".join(str(payload.get("validation_error") or "").split())
-    return (said if detail in said else f"{said} {detail}".strip())[:1000] or "no reason was given"
+    return (message if detail in message else f"{message} {detail}".strip())[:1000] or "no reason was given"

@@ -79,7 +79,7 @@ class ModelChoice(BaseModel):
     def payload(self, found: ModelVersion) -> dict[str, Any] | None:
         """Return the payload of the event, or ``None`` when the model is none of these.
 
-        A pattern may hold ``*``; the first that fits counts.
+        A pattern may contain ``*``; the first that fits counts.
         """
         for pattern, own in self.models.items():
             if fnmatchcase(found.name, pattern):

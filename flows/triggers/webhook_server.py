@@ -1,6 +1,6 @@
 """The HTTP server that turns a registry's webhook into the event of a new model version.
 
-It answers 202 only when the event has arrived at Prefect's server, so that a registry that is told anything else can
+It answers 202 only when the event has arrived at Prefect's server, so that a registry that gets any other status can
 deliver again: MLflow does so on 429 and 5xx.
 """
 

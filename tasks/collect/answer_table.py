@@ -17,7 +17,7 @@ _ABSENT: Final = -1
 class AnswerTable:
     """Takes rows as they come, keeps them in a scratch file, and copies them out in order.
 
-    Memory holds eight bytes a row.
+    It takes eight bytes of memory a row.
 
     Args:
         folder: Folder of the scratch file, which has no name and disappears when it is closed.

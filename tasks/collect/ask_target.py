@@ -124,7 +124,7 @@ class Asker:
         """Read a reply.
 
         Raises:
-            ValueFault: It holds no answer.
+            ValueFault: It contains no answer.
         """
         if self.target.kind != "litellm":
             answer = self.target.reply.read(reply.text)

@@ -33,7 +33,7 @@ def load_function(path: str) -> Callable[[Case], Any]:
         UsageError: There is no such callable, or its module cannot be imported.
     """
     module_name, _, name = path.partition(":")
-    here = os.getcwd()  # noqa: PTH109 - sys.path holds texts
+    here = os.getcwd()  # noqa: PTH109 - sys.path contains texts
     if here not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)
     try:

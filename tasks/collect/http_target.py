@@ -49,7 +49,7 @@ def request_of(target: Target, case: Case) -> dict[str, Any]:
 
 
 class HttpTransport:
-    """Sends requests to one application; redirects are not followed, since headers may hold keys.
+    """Sends requests to one application; redirects are not followed, since headers may contain keys.
 
     Args:
         target: The application.
@@ -117,7 +117,7 @@ class HttpTransport:
             return response.status_code, response.headers, _text(bytes(received))
 
     def _clean(self, text: str, headers: Mapping[str, str]) -> str:
-        """Return an error text without what the headers hold."""
+        """Return an error text without what the headers contain."""
         for name, written in self._target.headers.items():
             if written != headers[name]:
                 for part in headers[name].split():

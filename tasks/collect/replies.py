@@ -29,7 +29,7 @@ class Answer:
         cost_usd: Price, ``None`` when unknown.
         input_tokens: Tokens sent.
         output_tokens: Tokens received.
-        metadata: What else was said of the answer.
+        metadata: Other values about the answer.
         reused: Whether it had been given in an earlier run.
         truncated: Whether it was cut off at the token limit.
         unavailable: Whether there is none because the model could not be reached, so that it may answer later.
@@ -78,7 +78,7 @@ class ReplyMap(BaseModel):
         """Read a reply.
 
         Raises:
-            ValueFault: It holds no answer, or something is not what it should be.
+            ValueFault: It contains no answer, or something is not what it should be.
         """
         reply = _parsed(raw)
         scope = _scope("reply", reply)
@@ -91,7 +91,7 @@ class ReplyMap(BaseModel):
         numbers = {name: self._number(name, scope) for name in _NUMBERS}
         others = {name: evaluate(expression, scope) for name, expression in self.metadata.items()}
         return Answer(
-            text=_of("answer", text, answer),
+            text=_read_value("answer", text, answer),
             context=self._context(scope),
             **numbers,
             metadata={name: value for name, value in others.items() if value is not None},
@@ -110,14 +110,16 @@ class ReplyMap(BaseModel):
 
     def _number(self, name: str, scope: Mapping[str, Any]) -> Any:
         value = evaluate(getattr(self, name), scope)
-        return None if value is None else _of(name, _NUMBERS[name], value)
+        return None if value is None else _read_value(name, _NUMBERS[name], value)
 
     def _context(self, scope: Mapping[str, Any]) -> tuple[Mapping[str, str], ...]:
         """Return the chunks, with the documents beside them where the reply lists these by themselves."""
         found = evaluate(self.retrieved_context, scope)
-        chunks = [] if found is None else [self._chunk(chunk) for chunk in _of("retrieved_context", _list, found)]
+        chunks = (
+            [] if found is None else [self._chunk(chunk) for chunk in _read_value("retrieved_context", _list, found)]
+        )
         found = evaluate(self.documents, scope)
-        documents = [] if found is None else _of("documents", texts, found)
+        documents = [] if found is None else _read_value("documents", texts, found)
         if not documents or any("doc_uri" in chunk for chunk in chunks):
             return tuple(chunks)
         if not chunks:
@@ -133,7 +135,7 @@ class ReplyMap(BaseModel):
         found = {"content": evaluate(self.content, scope), "doc_uri": evaluate(self.doc_uri, scope)}
         if found["content"] is None and found["doc_uri"] is None:
             raise ValueFault(f"a chunk has neither content nor doc_uri: {_shown(chunk)}")
-        return {name: _of(f"chunk, {name}", text, value) for name, value in found.items() if value is not None}
+        return {name: _read_value(f"chunk, {name}", text, value) for name, value in found.items() if value is not None}
 
 
 def _parsed(raw: str) -> Any:
@@ -155,7 +157,7 @@ def _list(value: Any) -> list[Any]:
     return listed(value)
 
 
-def _of(name: str, reading: Any, value: Any) -> Any:
+def _read_value(name: str, reading: Any, value: Any) -> Any:
     try:
         return reading(value)
     except ValueFault as error:
@@ -164,8 +166,10 @@ def _of(name: str, reading: Any, value: Any) -> Any:
 
 def _shown(value: Any) -> str:
     """Return the beginning of a reply for a message; its names tell what the expression should have been."""
-    said = f"an object with {', '.join(map(str, list(value)[:8]))}" if isinstance(value, Mapping) else repr(value)[:80]
-    return without_surrogates(said)[:200]
+    summary = (
+        f"an object with {', '.join(map(str, list(value)[:8]))}" if isinstance(value, Mapping) else repr(value)[:80]
+    )
+    return without_surrogates(summary)[:200]
 
 
 def plain(value: Any) -> Any:

@@ -235,7 +235,7 @@ def find_targets(
                 hint=f"There: {', '.join(known)}. Others: PROVIDER/MODEL, http://… or {PYTHON}module:function.",
                 code=ErrorCode.COLLECT_NO_MODEL,
             )
-    chosen = {name: known.get(name) or _of_address(name, defaults or {}) for name in names} or known
+    chosen = {name: known.get(name) or _target_at(name, defaults or {}) for name in names} or known
     if not chosen:
         raise UsageError(
             "No model was named.", hint="Add: --model MODEL or --targets FILE", code=ErrorCode.COLLECT_NO_MODEL
@@ -291,7 +291,7 @@ def _document(file: Path) -> Any:
         ) from None
 
 
-def _of_address(name: str, defaults: Mapping[str, Any]) -> Target:
+def _target_at(name: str, defaults: Mapping[str, Any]) -> Target:
     """Return the target that a name such as ``openai/gpt-4o-mini`` stands for."""
     if name.startswith(("http://", "https://")):
         return _target({"key": name, "url": name}, f"--model http(s)://{urlsplit(name).hostname}/…")

@@ -56,7 +56,7 @@ def render_text(template: str, values: Mapping[str, Any]) -> str:
     try:
         return str(_text(template).render(values))
     except Exception as error:  # a template can fail in any way
-        raise ValueFault(f"the template cannot be filled in: {_said(error)}") from None
+        raise ValueFault(f"the template cannot be filled in: {_summary(error)}") from None
 
 
 def render_json(template: Any, values: Mapping[str, Any]) -> Any:
@@ -75,7 +75,7 @@ def render_json(template: Any, values: Mapping[str, Any]) -> Any:
     try:
         text = _json(template).render(values)
     except Exception as error:
-        raise ValueFault(f"the body cannot be filled in: {_said(error)}") from None
+        raise ValueFault(f"the body cannot be filled in: {_summary(error)}") from None
     try:
         return json.loads(text)
     except ValueError as error:
@@ -114,7 +114,7 @@ def evaluate(expression: str, values: Mapping[str, Any]) -> Any:
     try:
         return _expression(expression)(**values)
     except Exception as error:
-        raise ValueFault(f"{expression!r} cannot be evaluated: {_said(error)}") from None
+        raise ValueFault(f"{expression!r} cannot be evaluated: {_summary(error)}") from None
 
 
 def check_template(template: Any) -> None:
@@ -138,7 +138,7 @@ def _checked(compiled: Any, source: str) -> None:
     try:
         compiled(source)
     except TemplateError as error:
-        raise ValueError(f"{source!r} is no template: {_said(error)}") from None
+        raise ValueError(f"{source!r} is no template: {_summary(error)}") from None
 
 
 def with_version(text: str, version: str | None) -> str:
@@ -187,7 +187,7 @@ def with_variables(text: str, whose: str) -> str:
     return _VARIABLE.sub(value, text)
 
 
-def _said(error: Exception) -> str:
+def _summary(error: Exception) -> str:
     return " ".join(f"{error}".split())[:200] or type(error).__name__
 
 

@@ -31,7 +31,7 @@ def compare(
     """Compare a candidate with a baseline, and publish the result below ``comparisons/`` in the store.
 
     Args:
-        store: The store that holds both runs.
+        store: The store that contains both runs.
         baseline: A run, or a model of it, as a reference or as users write it (``RUN``, ``RUN:MODEL``, ``latest~1``,
             ``tag:NAME``).
         candidate: The same; ``:MODEL`` is a model of the baseline's run.
@@ -56,7 +56,7 @@ def compare(
             models["baseline"], models["candidate"], chosen=(ours.model, theirs.model), mapping=options.mapping
         )
         if ours.run.id == theirs.run.id:
-            matched = _of_one_run(matched, ours.run)
+            matched = _match_within_run(matched, ours.run)
         ours_by_key, theirs_by_key = (
             {line["model_key"]: int(line["model_id"]) for line in lines} for lines in models.values()
         )
@@ -84,7 +84,7 @@ def compare(
         return publish(connection, store, comparison, output=options.output)
 
 
-def _of_one_run(matched: Matched, run: Run) -> Matched:
+def _match_within_run(matched: Matched, run: Run) -> Matched:
     """Keep the pairs of two different models: a model of a run equals itself."""
     pairs = tuple(pair for pair in matched.pairs if pair.baseline != pair.candidate)
     if not pairs:

@@ -65,11 +65,11 @@ def measure_models(
             if evaluator not in dataset_metrics:
                 chosen = _over_dataset(pairings, evaluator)
                 dataset_metrics[evaluator] = compare_dataset_metrics(connection, chosen, options.margins)
-            yield _of_dataset(found, dataset_metrics[evaluator].get(pairing.metric.metric))
+            yield _draft_dataset_metric(found, dataset_metrics[evaluator].get(pairing.metric.metric))
         elif counted.coverage.pairs:
             yield _per_row(connection, found, counted, options)
         else:
-            yield _without_pairs(found)
+            yield _draft_without_pairs(found)
 
 
 def _over_dataset(pairings: Sequence[Pairing], evaluator: str) -> list[Pairing]:
@@ -77,7 +77,7 @@ def _over_dataset(pairings: Sequence[Pairing], evaluator: str) -> list[Pairing]:
     return [found for found in pairings if found.over_dataset and found.sides and found.metric.evaluator == evaluator]
 
 
-def _without_pairs(found: MetricComparison) -> Draft:
+def _draft_without_pairs(found: MetricComparison) -> Draft:
     coverage = found.coverage
     if coverage.not_applicable and not coverage.unscored and not coverage.changed:
         words = "The cases lack what it needs."
@@ -133,11 +133,11 @@ def _binary(values: Values) -> bool:
     return all(bool(((side == 0) | (side == 1)).all()) for side in (values.baseline, values.candidate))
 
 
-def _of_dataset(found: MetricComparison, metric: DatasetMetric | None) -> Draft:
+def _draft_dataset_metric(found: MetricComparison, metric: DatasetMetric | None) -> Draft:
     """Return the draft of a metric that is computed over all rows at once."""
     if metric is None:
         if not found.coverage.pairs:
-            return _without_pairs(found)
+            return _draft_without_pairs(found)
         return Draft(dataclasses.replace(found, verdict="inconclusive", reason="It is not defined for these cases."))
     effect, coverage = metric.measured.effect, found.coverage
     bounds = (None, None) if coverage.unscored else (effect, effect)

@@ -34,7 +34,7 @@ MOST_CLUSTERS: Final = 5_000
 """With more clusters that differ the test is Student's: drawn sign flips give the same answer, more slowly."""
 SEED: Final = 20240601
 _TOO_MANY: Final = 1e8
-_BLOCK: Final = 4_000_000  # signs held at a time: 16 MB as float32
+_BLOCK: Final = 4_000_000  # signs in memory at a time: 16 MB as float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +99,13 @@ def measure(series: Series, *, flips: int = FLIPS) -> PairedResult:
     values = series.differences
     wins, losses = int((values > 0).sum()), int((values < 0).sum())
     if not np.isfinite(values).all():
-        return _of_infinite(series, wins, losses)
+        return _compare_infinite(series, wins, losses)
     if series.binary and series.clusters is None:
-        return _of_shares(len(values), wins, losses)
-    return _of_means(series, wins, losses, flips)
+        return _compare_shares(len(values), wins, losses)
+    return _compare_means(series, wins, losses, flips)
 
 
-def _of_shares(n: int, wins: int, losses: int) -> PairedResult:
+def _compare_shares(n: int, wins: int, losses: int) -> PairedResult:
     effect = (wins - losses) / n
     return PairedResult(
         n=n,
@@ -120,7 +120,7 @@ def _of_shares(n: int, wins: int, losses: int) -> PairedResult:
     )
 
 
-def _of_infinite(series: Series, wins: int, losses: int) -> PairedResult:
+def _compare_infinite(series: Series, wins: int, losses: int) -> PairedResult:
     import numpy as np
 
     values = series.differences
@@ -139,7 +139,7 @@ def _of_infinite(series: Series, wins: int, losses: int) -> PairedResult:
     )
 
 
-def _of_means(series: Series, wins: int, losses: int, flips: int) -> PairedResult:
+def _compare_means(series: Series, wins: int, losses: int, flips: int) -> PairedResult:
     import numpy as np
 
     values, width = series.differences, series.width

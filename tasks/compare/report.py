@@ -87,7 +87,7 @@ def _fill(connection: DuckDBPyConnection, comparison: Comparison, folder: Path) 
 
 
 def record(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as JSON holds it, without the places of its files."""
+    """Return a comparison as JSON contains it, without the places of its files."""
     fields = {field.name: getattr(comparison, field.name) for field in dataclasses.fields(comparison)}
     rest = {name: value for name, value in fields.items() if name not in ("folder", "report", "metrics")}
     metrics = [_metric(found) for found in comparison.metrics]

@@ -59,7 +59,7 @@ def open_run(store: Store, run: Run, *, create: bool = False, read_only: bool = 
     """Open a run's database with its dataset's views; only one process at a time may do so for writing.
 
     Args:
-        store: The store that holds the run and its dataset.
+        store: The store that contains the run and its dataset.
         run: The run; its record names the dataset.
         create: Make the tables of ``run.sql``.
         read_only: Open for reading.

@@ -63,7 +63,7 @@ class DocumentChunk:
     """A piece of a document.
 
     Attributes:
-        documents: The document, and others that hold the very same chunk.
+        documents: The document, and others that contain the very same chunk.
         text: Its text, without white space around.
         start: Where it begins in the text of the (first) document, in characters.
         end: Where it ends.

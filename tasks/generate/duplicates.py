@@ -90,7 +90,7 @@ def _same(words: Sequence[str], others: Sequence[str]) -> bool:
 
 
 def numbers_of(question: str) -> tuple[str, ...]:
-    """Return the words of a question that hold digits, sorted."""
+    """Return the words of a question that contain digits, sorted."""
     return tuple(sorted(word for word in normalised(question).split() if _DIGIT.search(word)))
 
 

@@ -98,7 +98,7 @@ def generate(
         client: Client of the judge that is asked.
         output: The dataset to write.
         questions: How many questions to ask for about each chunk.
-        form: What the dataset holds beside the cases.
+        form: What the dataset contains beside the cases.
         embed: Returns unit vectors, to find questions that mean the same.
         similarity: Cosine from which on questions count as the same.
         progress: Called whenever a chunk is done.

@@ -117,8 +117,8 @@ class Asker:
         judge = Judge(self._client, PURPOSE, self._prompts)
         shown: dict[str, Any] = {"context": chunk.text, "section": chunk.section}
         try:
-            said = await judge.ask("questions", Questions, count=self._count, **shown)
-            questions, blank, repeated = _distinct(said.questions, self._count)
+            written = await judge.ask("questions", Questions, count=self._count, **shown)
+            questions, blank, repeated = _distinct(written.questions, self._count)
             asked = (judge.ask("answer", Reference, question=question, **shown) for question in questions)
             answers = await asyncio.gather(*asked, return_exceptions=True)
         except JudgeError as error:
@@ -139,11 +139,11 @@ class Asker:
         return Written(tuple(pairs), blank, unanswerable, repeated, len(judge.calls))
 
 
-def _distinct(said: list[str], count: int) -> tuple[list[str], int, int]:
+def _distinct(written: list[str], count: int) -> tuple[list[str], int, int]:
     """Return at most so many questions without numbering, and how many were blank or repeated."""
     questions: dict[str, str] = {}
     blank = repeated = 0
-    for line in said:
+    for line in written:
         if len(questions) == count:
             break
         question = " ".join(_without_numbering(line).split())

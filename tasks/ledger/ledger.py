@@ -20,7 +20,7 @@ from leadline.tasks.store.processes import this_process
 O = TypeVar("O", bound=Operation)  # noqa: E741
 
 _ESCAPED: Final = "\x01json:"
-"""Begins a text that a database cannot hold as it is, and that is kept as JSON."""
+"""Begins a text that a database cannot store as it is, and that is kept as JSON."""
 
 
 class Access(Protocol):
@@ -135,7 +135,7 @@ class DatabaseLedger:
 
 
 def pack(text: str) -> str:
-    """Return a text in a form that every database holds: without NULs and lone surrogates, which some do not."""
+    """Return a text in a form that every database can store: without NULs and lone surrogates, which some do not."""
     if "\0" in text or text.startswith(_ESCAPED) or without_surrogates(text) != text:
         return _ESCAPED + json.dumps(text)
     return text
@@ -151,7 +151,7 @@ def _plain(text: str) -> str:
 
 
 def _dumped(value: Any) -> str:
-    """Return JSON that every database holds; other letters than English ones are not escaped, which takes less room."""
+    """Return JSON that every database can store; letters outside ASCII are not escaped, which takes less room."""
     text = json.dumps(value, ensure_ascii=False)
     return text if without_surrogates(text) == text else json.dumps(value)
 

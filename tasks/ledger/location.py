@@ -25,7 +25,7 @@ def ledger_place(store: Store) -> Path | str:
     """Return the ledger's file, or the address of its PostgreSQL database.
 
     Raises:
-        UsageError: The variable holds another kind of address.
+        UsageError: The variable contains another kind of address.
     """
     given = os.environ.get(LEDGER_VARIABLE)
     if not given:

@@ -232,7 +232,7 @@ def shown(url: str) -> str:
     """Return the address of a database without its credentials."""
     try:
         parts = _psycopg().conninfo.conninfo_to_dict(url)
-    except Exception:  # it is no address; whatever it is may hold a password
+    except Exception:  # it is no address; whatever it is may contain a password
         return "in PostgreSQL"
     port = f":{parts['port']}" if parts.get("port") else ""
     return f"postgresql://{parts.get('host', 'localhost')}{port}/{parts.get('dbname', '')}"

@@ -20,7 +20,7 @@ from leadline.tasks.load.values import ValueFault, expected, listed, shown
 _MEMBERS: Final = ("labels", "label", "key", "score", *GEOMETRIES, "is_instance", "is_crowd")
 _LABEL_MEMBERS: Final = frozenset({"key", "value", "score"})
 _FARTHEST: Final = 1e9
-"""No coordinate is larger: areas stay far from what a float can hold."""
+"""No coordinate is larger: areas stay far from what a float can represent."""
 
 
 def expected_annotations(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Checks of a dataset as a whole, after staging: keys, repeated cases, relationships, conditions."""
+"""Checks across the records of a dataset, after staging: keys, repeated cases, relationships, conditions."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class Checks:
         self._faults.add(Place(record, part), "case", f"there is no case {shown(case)}")
 
     def _dangling(self, record: int, part: str, case: str, target: str) -> None:
-        said = "the case is its own original" if case == target else f"there is no case {shown(target)}"
-        self._faults.add(Place(record, part), "relationships", f"{said} (case {shown(case)})")
+        message = "the case is its own original" if case == target else f"there is no case {shown(target)}"
+        self._faults.add(Place(record, part), "relationships", f"{message} (case {shown(case)})")
 
     def _conditions(self) -> None:
         from leadline.evaluators.text.conditions.grammar import ConditionError, parse

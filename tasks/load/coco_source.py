@@ -94,11 +94,11 @@ def _folder(name: str, place: Path) -> Source:
     if len(manifests) == 1:
         return _with_parts(*manifests[0])
     if len(truths) != 1 or not results:
-        said = (
+        message = (
             f"a folder is read as COCO: one JSON object with images and annotations, and a JSON list of results for "
             f"each model; here are {len(truths)} objects and {len(results)} lists. Any other dataset is one file"
         )
-        raise DatasetError([Fault(name, None, "", said)])
+        raise DatasetError([Fault(name, None, "", message)])
     manifest = {GROUND_TRUTH: truths[0], PREDICTIONS: {Path(file).stem: file for file in results}}
     content = json.dumps(manifest, sort_keys=True).encode()
     parts = (("", found[truths[0]]), *((Path(file).stem, found[file]) for file in results))

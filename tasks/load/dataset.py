@@ -230,12 +230,14 @@ def _counted(
     if not cases:
         faults.stop(None, "", "the file holds no cases")
     batches = read.batches
-    of_answers = _of_answers(read.models, batches.rows, cases * len(known), batches.answered) if not cases_only else []
+    of_answers = (
+        _answer_warnings(read.models, batches.rows, cases * len(known), batches.answered) if not cases_only else []
+    )
     return {
         "rows": batches.rows,
         "cases": cases,
         "models": [model.key for model in known],
-        "warnings": [*_of_records(read.reader, repeats), *of_answers],
+        "warnings": [*_record_warnings(read.reader, repeats), *of_answers],
     }
 
 
@@ -248,7 +250,7 @@ def _require_answers(rows: int, answered: int, column: str, faults: Faults) -> N
     faults.stop(None, "", "the file holds no answers of a model; collect the models' answers first")
 
 
-def _of_records(reader: DatasetFormat, repeats: int) -> list[str]:
+def _record_warnings(reader: DatasetFormat, repeats: int) -> list[str]:
     """Return what the user should know of the records of a dataset that is fine."""
     found = [f"{message} ({times:,} times)" if times > 1 else message for message, times in reader.warnings.items()]
     if repeats:
@@ -257,7 +259,7 @@ def _of_records(reader: DatasetFormat, repeats: int) -> list[str]:
     return found
 
 
-def _of_answers(models: Models, rows: int, pairs: int, answered: int) -> list[str]:
+def _answer_warnings(models: Models, rows: int, pairs: int, answered: int) -> list[str]:
     """Return what the user should know of its answers."""
     found = [f"model {key!r} is listed but answers nothing" for key in models.without_answers()]
     if pairs > rows:

@@ -34,7 +34,7 @@ MAX_FAULTS: Final = 200
 """Faults that are listed; the others are counted."""
 
 MAX_LOST: Final = 64 * 1024
-"""Bytes of unreadable records that are searched for what refers to them; beyond it they may hold anything."""
+"""Bytes of unreadable records that are searched for what refers to them; beyond it they may contain anything."""
 
 MAX_EXPANSION: Final = 1000
 """Largest ratio of a dataset to its file; a larger one is taken for a decompression bomb."""

@@ -32,7 +32,7 @@ _PEEKED: Final = 20
 
 
 def layout_of(source: Source) -> Layout:
-    """Recognise the container and, of a JSON document, the lists that may hold records.
+    """Recognise the container and, of a JSON document, the lists that may contain records.
 
     Raises:
         DatasetError: The file is of another kind, such as an archive.

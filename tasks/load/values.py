@@ -73,7 +73,7 @@ def filled(value: Any) -> str | None:
 
 
 def message(value: Any) -> str | None:
-    """Read what a host said instead of an answer: a text, or anything else as JSON; blank is absent."""
+    """Read the error that a host returned instead of an answer: a text, or anything else as JSON; blank is absent."""
     return filled(value if isinstance(value, str) else as_json(value))
 
 
@@ -205,12 +205,12 @@ def anything(value: Any) -> Any:
 
 
 def unpacked(value: Any) -> Any:
-    """Return a value, or what it holds as JSON: for tables whose columns cannot hold lists of anything."""
+    """Return a value, or what it contains as JSON: for tables whose columns cannot contain lists of anything."""
     return _decoded(value) if isinstance(value, str) else value
 
 
 def _decoded(cell: str) -> Any:
-    """Return the list or object that a cell holds as JSON, or the cell itself."""
+    """Return the list or object that a cell contains as JSON, or the cell itself."""
     if cell.lstrip()[:1] not in ("[", "{"):
         return cell
     try:

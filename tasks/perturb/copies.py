@@ -134,9 +134,9 @@ def perturb(
         while batch := list(islice(lines, _AT_ONCE)):
             _write(file, batch, recipes, copies, seed, judge, done)
         if not done.copies:
-            said = next(iter(done.failed), "there is nothing in the questions to change")
+            reason = next(iter(done.failed), "there is nothing in the questions to change")
             raise UsageError(
-                f"No copy could be made: {said}.", hint="Nothing was written.", code=ErrorCode.PERTURB_NOTHING
+                f"No copy could be made: {reason}.", hint="Nothing was written.", code=ErrorCode.PERTURB_NOTHING
             )
     return done
 

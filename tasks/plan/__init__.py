@@ -1,1 +1,1 @@
-"""Step 2, plan: which evaluators run, which scores the store holds already, and how the rest is cut into chunks."""
+"""Step 2, plan: which evaluators run, which scores the store contains already, and how the rest is cut into chunks."""

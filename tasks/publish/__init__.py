@@ -27,7 +27,7 @@ class Published:
 
     Attributes:
         report: The page.
-        folder: The folder that holds it and all other files.
+        folder: The folder that contains it and all other files.
         files: Number of files.
     """
 

@@ -73,7 +73,7 @@ class RowsFiles:
         self.made[key] = (f"{self.run.results.name}/{folder}", digests)
 
     def remember(self, name: str, parts: Any, make: Callable[[], bytes]) -> bytes:
-        """Return what a file of the run's folder holds, read from an earlier run or made.
+        """Return what a file of the run's folder contains, read from an earlier run or made.
 
         Args:
             name: The file.

@@ -33,7 +33,7 @@ class RunResults:
 
     @cached_property
     def page_data(self) -> PageData:
-        """The single cases that the page holds."""
+        """The single cases that the page contains."""
         return kept_page_data(self.connection, self.facts, self.kept)
 
     @cached_property

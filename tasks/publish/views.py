@@ -1,4 +1,4 @@
-"""The view models of a report: frozen copies of the run's tables, small enough to hold, ready to be shown."""
+"""The view models of a report: frozen copies of the run's tables, small enough for memory, ready to be shown."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ class Facts:
         evaluators: Evaluators in the order they were asked for.
         aggregates: By (metric, model).
         rows: Key of case and model of every row that a finding names.
-        n_flips: Number of flips; they may be too many to hold.
+        n_flips: Number of flips; they may be too many for memory.
     """
 
     run_id: str
@@ -284,7 +284,7 @@ class Facts:
 
 
 def number(value: float | None) -> float | str | None:
-    """Return a number as JSON can hold it: an infinite or undefined one as "Infinity", "-Infinity" or "NaN"."""
+    """Return a number as JSON can represent it: an infinite or undefined one as "Infinity", "-Infinity" or "NaN"."""
     if value is None or math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -127,12 +127,12 @@ def _cases(path: Path, testbed: Testbed, plan: Plan) -> Iterator[dict[str, Any]]
     faults = Faults(source.name)
     for item in read_items(source, layout_of(source), faults):
         if check(item.value, testbed.kind, faults, item.place) and not faults:
-            yield from _of_instance(item.value, item.row, testbed, plan)
+            yield from _instance_cases(item.value, item.row, testbed, plan)
     if faults:
         faults.refuse()
 
 
-def _of_instance(instance: Mapping[str, Any], row: int, testbed: Testbed, plan: Plan) -> Iterator[dict[str, Any]]:
+def _instance_cases(instance: Mapping[str, Any], row: int, testbed: Testbed, plan: Plan) -> Iterator[dict[str, Any]]:
     """Yield a question's cases; the one with the least noise is the original of the others."""
     levels = [0.0] if testbed.kind == "fact" else sorted(set(plan.noise))
     key = f"{testbed.name}-{instance.get('id', row - 1)}"

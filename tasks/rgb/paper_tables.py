@@ -40,7 +40,7 @@ class PaperCell:
         return wilson(self.hits / self.scored, self.scored) if self.scored else None
 
     def __str__(self) -> str:
-        """In per cent, with the interval, and with the coverage where it is not whole."""
+        """In per cent, with the interval, and with the coverage where it is not complete."""
         if self.share is None or self.interval is None:
             return f"- ({self.n} unscored)"
         low, high = self.interval
@@ -104,13 +104,13 @@ def tables(store: Store, run: Run) -> tuple[Table, ...]:
             hint="Make them with leadline rgb build, and evaluate the answers with --suite rgb.",
             code=ErrorCode.RGB_RESULTS,
         )
-    found = [_by_noise(lines, task, title) for task, title in _BY_NOISE.items()]
+    found = [_noise_table(lines, task, title) for task, title in _BY_NOISE.items()]
     found.insert(1, _rejection(lines))
     found.append(_counterfactual(lines))
     return tuple(table for table in found if table.lines)
 
 
-def _by_noise(lines: Sequence[Mapping[str, Any]], task: str, title: str) -> Table:
+def _noise_table(lines: Sequence[Mapping[str, Any]], task: str, title: str) -> Table:
     mine = [line for line in lines if line["task"] == task and line["metric"] == "accuracy"]
     return _table(title, [(f"{line['testbed']} {percent(line['noise'])}", line) for line in mine])
 

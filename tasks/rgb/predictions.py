@@ -49,13 +49,13 @@ def convert(paths: Sequence[str], target: Path, *, model: str | None = None, tes
     with ExitStack() as stack:
         file = stack.enter_context(stack.enter_context(replacing(target)).open("wb"))
         for path in paths:
-            key, bed = _told(path, model, testbed)
+            key, bed = _model_and_testbed(path, model, testbed)
             for row in _rows(path, key, bed):
                 file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
     return target
 
 
-def _told(path: str, model: str | None, testbed: str | None) -> tuple[str, Testbed]:
+def _model_and_testbed(path: str, model: str | None, testbed: str | None) -> tuple[str, Testbed]:
     found = _NAME.fullmatch(Path(path).stem)
     bed = find_testbed(testbed or (found["testbed"] if found else ""))
     if bed is None:

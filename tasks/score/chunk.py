@@ -114,7 +114,7 @@ def _score(
 ) -> None:
     """Score a chunk batch by batch, each written before the next is read."""
     pairs = run.plan / f"{chunk.lane}.parquet"
-    for group in _by_model(work, ctx) if chunk.lane == "gpu" else [work]:
+    for group in _group_by_model(work, ctx) if chunk.lane == "gpu" else [work]:
         fields = [name for name in RowField if any(name in one.job.reads for one in group)]
         for batch in read_chunk(
             store.dataset(chunk.dataset), pairs, chunk.first, chunk.last, fields, batch=BATCH_ROWS[chunk.lane]
@@ -141,7 +141,7 @@ def _quarantine(store: Store, run: Run, chunk: Chunk, work: Sequence[_Work], ctx
         log.warning("%s is quarantined. %s", chunk.name, message)
 
 
-def _by_model(work: Sequence[_Work], ctx: EvalContext) -> list[list[_Work]]:
+def _group_by_model(work: Sequence[_Work], ctx: EvalContext) -> list[list[_Work]]:
     """Group evaluators by their weights: a device that holds one model at a time loads each once for a chunk."""
     groups: defaultdict[tuple[str, ...], list[_Work]] = defaultdict(list)
     for one in work:

@@ -100,7 +100,7 @@ class Bucket:
         ``?endpoint_override=…&region=…``.
 
         Raises:
-            UsageError: It is no such URL, it holds credentials, or no account is named.
+            UsageError: It is no such URL, it contains credentials, or no account is named.
         """
         parts = urlsplit(url)
         scheme = {"abfs": "az"}.get(parts.scheme, parts.scheme)

@@ -1,6 +1,6 @@
 """Segments: the immutable Parquet files that scores are kept in.
 
-A segment belongs to one evaluator in one configuration and holds complete rows only, one line per (key, trial):
+A segment belongs to one evaluator in one configuration and contains complete rows only, one line per (key, trial):
 ``key``, ``trial``, a column ``m:<metric>`` per metric, and ``evidence``, ``flags``, ``payload`` and ``unscorable`` (the
 metrics that this row can never have, each with the reason) as JSON or null.
 What could not be scored goes to the run's own ``unscored`` folder, one line per metric, and is tried again next time.
@@ -149,7 +149,7 @@ def _dump(value: object) -> str | None:
         return None
     try:
         return orjson.dumps(value, default=_number).decode()
-    except orjson.JSONEncodeError:  # lone surrogates, which UTF-8 cannot hold; keys that are numbers; long integers
+    except orjson.JSONEncodeError:  # lone surrogates, which UTF-8 cannot encode; keys that are numbers; long integers
         import json
 
         return clean(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, default=_number))

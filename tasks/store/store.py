@@ -9,7 +9,7 @@ Layout, below the store's root::
     runs/<run>/run.duckdb               the run's tables, written by one process
     runs/<run>/plan/, unscored/         what to compute, and what could not be
     runs/<run>/results/                 the report and its files
-    runs/<run>/page_cases.json          what the report's page holds of single cases, compressed
+    runs/<run>/page_cases.json          what the report's page contains of single cases, compressed
     runs/<run>/rows_files.json          what the largest files were made of, for later runs to copy them
     comparisons/<id>/                   what comparing two runs found
     versions/<digest>/                  which run belongs to a version of a model, and its answers

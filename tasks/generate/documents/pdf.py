@@ -39,7 +39,7 @@ def read_pages(path: Path) -> Iterator[tuple[str, int, tuple[str, ...]]]:
         except Unreadable:
             raise
         except Exception as error:  # a hostile file makes the library fail in any way
-            raise Unreadable(f"it is a broken PDF: {_said(error)}") from None
+            raise Unreadable(f"it is a broken PDF: {_summary(error)}") from None
         if count > MOST_PAGES:
             raise Unreadable(f"it has {count:,} pages; at most {MOST_PAGES:,} are read")
         sections = _sections(reader)
@@ -49,7 +49,7 @@ def read_pages(path: Path) -> Iterator[tuple[str, int, tuple[str, ...]]]:
             try:
                 text = reader.pages[number].extract_text()
             except Exception as error:
-                raise Unreadable(f"page {number + 1} cannot be read: {_said(error)}") from None
+                raise Unreadable(f"page {number + 1} cannot be read: {_summary(error)}") from None
             yield decode(text.encode("utf-8", "replace").replace(b"\0", b" ")), number + 1, heading
 
 
@@ -84,5 +84,5 @@ def _entries(reader: PdfReader, outline: Any, level: int) -> Iterator[tuple[int,
             yield page, level, str(entry.title)[:MOST_TITLE]
 
 
-def _said(error: Exception) -> str:
+def _summary(error: Exception) -> str:
     return " ".join(f"{error}".split())[:200] or type(error).__name__

@@ -13,7 +13,7 @@ from leadline.tasks.generate.documents.sandbox import SandboxedReader
 def read_documents(
     files: Sequence[File], faults: list[str], warnings: list[str], *, encoding: str | None = None
 ) -> Iterator[Document]:
-    """Yield the documents that can be read and hold text.
+    """Yield the documents that can be read and contain text.
 
     Args:
         files: The files.

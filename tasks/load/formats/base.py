@@ -114,7 +114,7 @@ class DatasetFormat:
         title: Its name in messages and documentation.
         recognised_by: What it is recognised by, in Markdown, for the documentation.
         columns: The columns of a flat record; other columns become metadata.
-        sections: Lists of a document that hold its records, as paths of at most two names (``"dataset.inputs"``).
+        sections: Lists of a document that contain its records, as paths of at most two names (``"dataset.inputs"``).
         question_column: The column of the question, for messages.
         answer_column: The column without which there is nothing to evaluate, for messages.
         condition_column: The column of the condition, for messages.
@@ -173,7 +173,7 @@ class DatasetFormat:
 
         Args:
             names: Names of the fields of the first records.
-            sections: Lists of a document that hold the records, as paths; empty for a plain list or a table.
+            sections: Lists of a document that contain the records, as paths; empty for a plain list or a table.
         """
         raise NotImplementedError
 

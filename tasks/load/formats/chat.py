@@ -33,10 +33,10 @@ def last_user_message(faults: Faults, place: Place, column: str, value: Any) -> 
             value = messages
         if not isinstance(value, list):
             raise expected("a text or messages", value)
-        said = [message for message in map(_message, value) if message and message[0] in _USERS]
-        if not said:
+        texts = [message for message in map(_message, value) if message and message[0] in _USERS]
+        if not texts:
             raise ValueFault("the conversation has no message of the user")
-        return filled(said[-1][1])
+        return filled(texts[-1][1])
     except ValueFault as error:
         faults.add(place, column, str(error))
         return None
@@ -65,9 +65,9 @@ def reply(faults: Faults, place: Place, column: str, value: Any) -> str | None:
             messages = value.get("messages")
             value = messages if isinstance(messages, list) else value
         if isinstance(value, list):
-            said = [message for message in map(_message, value) if message]
-            if said:
-                return said[-1][1]
+            texts = [message for message in map(_message, value) if message]
+            if texts:
+                return texts[-1][1]
         if isinstance(value, dict | list):
             return text(as_json(value))
         raise expected("a text or a chat completion", value)
@@ -77,7 +77,7 @@ def reply(faults: Faults, place: Place, column: str, value: Any) -> str | None:
 
 
 def _message(message: Any) -> tuple[str, str] | None:
-    """Return who said what: OpenAI's ``role`` and ``content``, LangChain's ``type`` and ``content``."""
+    """Return a message's role and text: OpenAI's ``role`` and ``content``, LangChain's ``type`` and ``content``."""
     if not isinstance(message, dict):
         return None
     content = message.get("content")

@@ -87,7 +87,7 @@ def recognised_format(names: Set[str], sections: Set[str]) -> type[DatasetFormat
 
     Args:
         names: Names of the fields of the first records.
-        sections: Lists of a document that hold the records; empty for the records of a plain list or a table.
+        sections: Lists of a document that contain the records; empty for the records of a plain list or a table.
     """
     found = [(kind.recognises(names, sections), kind) for kind in all_formats().values()]
     certainty, kind = max(found, key=lambda one: one[0])

@@ -86,10 +86,10 @@ def read_csv(source: Source, faults: Faults) -> Iterator[Item]:
             )
     except pa.ArrowInvalid as error:
         faults.lose()
-        said = str(error)
-        if "straddling" in said:
-            said = f"a row is longer than {MAX_CSV_ROW // MIB} MiB; a quote may be left open before it"
-        faults.add(None, "", said)
+        message = str(error)
+        if "straddling" in message:
+            message = f"a row is longer than {MAX_CSV_ROW // MIB} MiB; a quote may be left open before it"
+        faults.add(None, "", message)
     for number, message in sorted(ragged.items()):
         faults.add(Place(number - 1), "", f"{message}; a quote may be left open")
 

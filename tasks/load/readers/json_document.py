@@ -1,4 +1,4 @@
-"""JSON documents: a list of records, or an object that holds lists of records.
+"""JSON documents: a list of records, or an object that contains lists of records.
 
 The elements of a list of the outer object (or of a list of an object in it) are the records of that section. Other
 members are skipped. Several outer values, one after the other, are records too.
@@ -66,7 +66,7 @@ def is_envelope(source: Source, sections: Set[str], fields: Set[str]) -> bool:
 
     Args:
         source: The file.
-        sections: Lists that hold the records of documents, as paths.
+        sections: Lists that contain the records of documents, as paths.
         fields: Names that only a record has.
     """
     lists = sections - {ANSWERS, MODELS}
@@ -95,7 +95,7 @@ def is_envelope(source: Source, sections: Set[str], fields: Set[str]) -> bool:
 
 
 def _objects_of(sections: Set[str]) -> set[str]:
-    """Return the members of a document that hold lists of records themselves."""
+    """Return the members of a document that contain lists of records themselves."""
     return {path.partition(".")[0] for path in sections if "." in path}
 
 
@@ -174,5 +174,5 @@ class _Walk:
     def _expect(self, byte: bytes, what: str) -> None:
         if not self.scanner.take(byte):
             found = self.scanner.peek().decode("ascii", "replace")
-            said = repr(found) if found else "the end of the file"
-            raise Broken(f"broken JSON: expected {what}, found {said}", self.scanner.offset)
+            actual = repr(found) if found else "the end of the file"
+            raise Broken(f"broken JSON: expected {what}, found {actual}", self.scanner.offset)

@@ -209,8 +209,8 @@ class Scanner:
             if end < len(self._buffer) or not self._more():
                 if end == self._at:
                     found = self._buffer[end : end + 1].decode("ascii", "replace")
-                    said = repr(found) if found else "the end of the file"
-                    raise Broken(f"broken JSON: expected a value, found {said}", self.offset)
+                    actual = repr(found) if found else "the end of the file"
+                    raise Broken(f"broken JSON: expected a value, found {actual}", self.offset)
                 return end
 
     def _refilled(self, at: int, keep: bool) -> int:

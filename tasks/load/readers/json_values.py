@@ -59,8 +59,8 @@ def _decode_sloppy(data: bytes, cause: orjson.JSONDecodeError) -> Any:
         raise Broken("the value is nested too deeply", 0) from None
     except ValueError as error:
         where = error.pos if isinstance(error, json.JSONDecodeError) else cause.pos
-        said = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        raise Broken(f"broken JSON: {said}", len(text[:where].encode("utf-8"))) from None
+        message = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        raise Broken(f"broken JSON: {message}", len(text[:where].encode("utf-8"))) from None
 
 
 def _integer(digits: str) -> int | float:
@@ -84,7 +84,7 @@ def repeated_names(data: bytes, value: Any) -> list[str]:
     """Return the names that some object repeats, each once, sorted; almost always none.
 
     Every member has a quote before a colon, so a value with as many of them as it has members repeats no name. Where
-    there are more of them (a text may hold them too), the slower decoder of Python looks at every member.
+    there are more of them (a text may contain them too), the slower decoder of Python looks at every member.
 
     Args:
         data: A JSON value.

@@ -44,7 +44,7 @@ def export_run(store: Store, run: Run, name: str, output: Path) -> list[Path]:
 
 
 def empty_folder(output: Path) -> None:
-    """Refuse a folder that holds anything, and a file."""
+    """Refuse a folder that contains anything, and a file."""
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise UsageError(
             f"{output} exists and is no empty folder.", hint="Name a new folder.", code=ErrorCode.CONFIG_OUTPUT

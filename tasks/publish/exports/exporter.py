@@ -35,7 +35,7 @@ class Exporter(ABC):
 
         Args:
             results: What the run found.
-            folder: An existing folder. When a run is published it already holds the files of lower order.
+            folder: An existing folder. When a run is published it already contains the files of lower order.
         """
 
     @classmethod

@@ -86,7 +86,7 @@ def _write(connection: DuckDBPyConnection, facts: Facts, path: Path) -> None:
 
 
 def _aggregate(facts: Facts, item: Aggregate) -> dict[str, Any]:
-    """Return one aggregate as ``report.json`` holds it."""
+    """Return one aggregate as ``report.json`` contains it."""
     evaluator, metric, model = None, facts.metric(item.metric_id), facts.model(item.model_id)
     if metric:
         evaluator = facts.evaluator(metric.evaluator_id)

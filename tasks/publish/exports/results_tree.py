@@ -122,7 +122,7 @@ def _write_log(connection: DuckDBPyConnection, facts: Facts, evaluator: Evaluato
 
 
 def _write_archive(folder: Path) -> None:
-    """Zip the evaluator's files. Of the rows only the Parquet file is in it, for JSON and CSV hold the same."""
+    """Zip the evaluator's files. Of the rows only the Parquet file is in it, for JSON and CSV contain the same."""
     archive = tree_layout.explanation(folder, "global-work-dir-archive", tree_layout.ZIP)
     rows = KIND.replace("-", "_")
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 BUDGET: Final = 24_000_000
-"""Bytes of text and scores that the page holds before compression."""
+"""Bytes of text and scores that the page contains before compression."""
 MAX_PACKED: Final = 18_000_000
 """Characters that they may take in the page; where text does not compress the budget is lowered to fit."""
 MOST_NAMED: Final = 40

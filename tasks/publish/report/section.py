@@ -74,7 +74,7 @@ _SUFFIXES: Final = {"html": ".html", "markdown": ".md", "script": ".js", "style"
 
 @cache
 def _beside(module: str, suffix: str) -> str:
-    """Return what a file beside a module holds, ``""`` without one."""
+    """Return what a file beside a module contains, ``""`` without one."""
     package, _, name = module.rpartition(".")
     if not package:
         return ""

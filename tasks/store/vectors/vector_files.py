@@ -23,7 +23,7 @@ ROW_GROUP: Final = 4096
 
 
 def as_table(digests: Sequence[bytes], vectors: npt.NDArray[np.float32]) -> pa.Table:
-    """Return what a segment holds, one row per digest.
+    """Return what a segment contains, one row per digest.
 
     Args:
         digests: Digests of texts.
@@ -94,7 +94,7 @@ def read_table(path: Path) -> pa.Table:
 
 
 def read_vectors(path: Path, rows: npt.NDArray[np.int32]) -> Iterator[npt.NDArray[np.float32]]:
-    """Return vectors of a segment; reads the row groups that hold them.
+    """Return vectors of a segment; reads the row groups that contain them.
 
     Args:
         path: The segment.

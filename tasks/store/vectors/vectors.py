@@ -218,7 +218,7 @@ class _Folder:
         return True
 
     def _has_changed(self) -> bool:
-        """Return whether the folder may hold other files than when it was listed; it is to be listed then."""
+        """Return whether the folder may contain other files than when it was listed; it is to be listed then."""
         try:
             changed = self._path.stat().st_mtime_ns
         except FileNotFoundError:

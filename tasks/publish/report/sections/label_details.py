@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 MOST_MODELS: Final = 12
-"""Models of one evaluator whose details the page shows; the files hold all."""
+"""Models of one evaluator whose details the page shows; the files contain all."""
 MOST_ROWS: Final = 60
 """Labels in the page's table."""
 MOST_SQUARES: Final = 25
