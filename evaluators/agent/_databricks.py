@@ -15,15 +15,15 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowScore, Unscored
 from leadline.evaluators.judge.engine.failures import JudgeError
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
+from leadline.evaluators.judge.verdicts import JudgeReply, YesNo, chunk_spans
 from leadline.evaluators.judge.verdicts import Reason as Rationale
-from leadline.evaluators.judge.verdicts import StrictReply, YesNo, chunk_spans
 
 SOURCE: Final = "Databricks, Mosaic AI Agent Evaluation LLM judges reference"
 FACTS: Final = "expected_facts"
 """Key of the metadata in which a dataset may give facts instead of an expected answer."""
 
 
-class Assessment(StrictReply):
+class Assessment(JudgeReply):
     """A judge's rating. The rationale comes first, so that the judge thinks before it decides."""
 
     rationale: Rationale = ""

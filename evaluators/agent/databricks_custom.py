@@ -16,8 +16,8 @@ from leadline.evaluators.core.params import REPORT_ONLY, JudgeKey
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
+from leadline.evaluators.judge.verdicts import JudgeReply
 from leadline.evaluators.judge.verdicts import Reason as Rationale
-from leadline.evaluators.judge.verdicts import StrictReply
 
 FIELDS: Final = {
     "request": RowField.QUESTION,
@@ -40,7 +40,7 @@ DEFAULT_PROMPT: Final = (
 _PLACEHOLDER: Final = re.compile(r"\{(" + "|".join(FIELDS) + r")\}")
 
 
-class Rating(StrictReply):
+class Rating(JudgeReply):
     """A score from 1 to 5. The justification comes first, so that the judge thinks before it decides."""
 
     justification: Rationale = ""

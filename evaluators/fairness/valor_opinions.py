@@ -12,13 +12,13 @@ from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.statements import SOURCE, filled, share
-from leadline.evaluators.judge.verdicts import StrictReply, Verdicts, as_json, count_of, one_each
+from leadline.evaluators.judge.verdicts import JudgeReply, Verdicts, as_json, count_of, one_each
 
 OPINIONS: Final[Path] = prompt_beside(__file__, "valor_opinions.jinja")
 """The prompt that both share: an answer's opinions are listed once."""
 
 
-class Opinions(StrictReply):
+class Opinions(JudgeReply):
     """The opinions of a text's author."""
 
     opinions: tuple[str, ...]

@@ -16,12 +16,12 @@ from leadline.evaluators.judge.embedding_judge import EmbeddingJudgeEvaluator, E
 from leadline.evaluators.judge.engine.failures import JudgeUnparseable
 from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 from leadline.evaluators.judge.ragas_base import SOURCE, Measured
-from leadline.evaluators.judge.verdicts import StrictReply
+from leadline.evaluators.judge.verdicts import JudgeReply
 from leadline.evaluators.models.embedding_evaluator import quote
 from leadline.evaluators.models.refs import ModelRef
 
 
-class Questions(StrictReply):
+class Questions(JudgeReply):
     """Questions that an answer would answer, and whether it is noncommittal."""
 
     noncommittal: bool

@@ -15,12 +15,12 @@ from leadline.evaluators.core.row import Evidence, Json, Row, RowField, RowScore
 from leadline.evaluators.judge.engine.failures import JudgeUnparseable
 from leadline.evaluators.judge.engine.search import CHARACTERS, recorded, search_tool
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
+from leadline.evaluators.judge.verdicts import JudgeReply
 from leadline.evaluators.judge.verdicts import Reason as Rationale
-from leadline.evaluators.judge.verdicts import StrictReply
 from leadline.evaluators.models.embedding_evaluator import quote
 
 
-class Evaluation(StrictReply):
+class Evaluation(JudgeReply):
     """An evaluation's result."""
 
     answer: Rationale = ""
@@ -28,7 +28,7 @@ class Evaluation(StrictReply):
     evaluation_summary: Rationale = ""
 
 
-class AgentStep(StrictReply):
+class AgentStep(JudgeReply):
     """A search that is to be made, or an evaluation's result."""
 
     search: Rationale = ""

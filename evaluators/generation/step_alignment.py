@@ -28,7 +28,7 @@ from leadline.evaluators.core.row import (
     Span,
 )
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
-from leadline.evaluators.judge.verdicts import StrictReply
+from leadline.evaluators.judge.verdicts import JudgeReply
 from leadline.evaluators.models.catalogue import ALL_MINILM_L6_V2
 from leadline.evaluators.models.embedding_evaluator import SPANS, EmbeddingEvaluator, EmbeddingParams, Vectors, quote
 from leadline.evaluators.models.refs import ModelRef
@@ -47,7 +47,7 @@ MOST_PAIRS: Final = 4_000_000
 EDITS: Final = ("edits", "insertions", "deletions", "mismatches")
 
 
-class Found(StrictReply):
+class Found(JudgeReply):
     """The procedures that a judge finds in a text."""
 
     procedures: tuple[tuple[str, ...], ...]

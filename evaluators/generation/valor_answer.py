@@ -14,10 +14,10 @@ from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowField, 
 from leadline.evaluators.judge.engine.failures import JudgeUnparseable
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.statements import SOURCE, STATEMENTS, share, statements_of
-from leadline.evaluators.judge.verdicts import StrictReply, VerdictsOrIdk, as_json, count_of, one_each
+from leadline.evaluators.judge.verdicts import JudgeReply, VerdictsOrIdk, as_json, count_of, one_each
 
 
-class Comparison(StrictReply):
+class Comparison(JudgeReply):
     """The statements of a prediction and of a ground truth, sorted."""
 
     tp: tuple[str, ...] = Field(alias="TP")

@@ -9,10 +9,10 @@ from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.statements import SOURCE, filled, share
-from leadline.evaluators.judge.verdicts import StrictReply, Verdicts, as_json, chunk_spans, count_of, one_each
+from leadline.evaluators.judge.verdicts import JudgeReply, Verdicts, as_json, chunk_spans, count_of, one_each
 
 
-class Claims(StrictReply):
+class Claims(JudgeReply):
     """The claims of a text."""
 
     claims: tuple[str, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
-from leadline.evaluators.judge.verdicts import StrictReply
+from leadline.evaluators.judge.verdicts import JudgeReply
 
 STATEMENTS: Final = prompt_beside(__file__, "statements.jinja")
 """The prompt that takes a text apart; equal texts are taken apart once, whichever evaluators need them."""
@@ -13,7 +13,7 @@ STATEMENTS: Final = prompt_beside(__file__, "statements.jinja")
 SOURCE: Final = "Striveworks Valor, metrics reference, text generation metrics (LLM-guided)"
 
 
-class Statements(StrictReply):
+class Statements(JudgeReply):
     """The statements of a text."""
 
     statements: tuple[str, ...]

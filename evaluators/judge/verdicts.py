@@ -31,44 +31,37 @@ Reason: TypeAlias = Annotated[str, BeforeValidator(_text_or_nothing)]
 """Why; a judge that gives no reason is understood all the same."""
 
 
-def _strict(schema: dict[str, Any]) -> None:
-    schema["additionalProperties"] = False
-    schema["required"] = list(schema["properties"])
-    for value in schema["properties"].values():
-        value.pop("default", None)  # OpenAI refuses a strict schema with one
+class JudgeReply(BaseModel):
+    """The base of judges' replies in JSON; :func:`.strict_schema` makes the schema that providers enforce.
 
-
-class StrictReply(BaseModel):
-    """A JSON reply whose schema demands every key and no other, as providers want it to enforce one.
-
-    Reading is more lenient than the schema, for judges that are not held to it: keys beyond these are passed over, and
-    those with a default may be missing.
+    Reading is more lenient than that schema, for judges that are not forced to follow it: other keys are ignored, and
+    keys with a default may be missing.
     """
 
-    model_config = ConfigDict(frozen=True, json_schema_extra=_strict)
+    model_config = ConfigDict(frozen=True)
 
 
-class Verdict(StrictReply):
+class Verdict(JudgeReply):
     """Yes or no about one item. The reason comes first, so that the judge thinks before it decides."""
 
     reason: Reason = ""
     verdict: YesNo
 
 
-class VerdictOrIdk(StrictReply):
+class VerdictOrIdk(JudgeReply):
     """Yes, no, or "I do not know" about one item."""
 
     reason: Reason = ""
     verdict: YesNoIdk
 
 
-class Verdicts(StrictReply):
+class Verdicts(JudgeReply):
     """One verdict for each item, in their order."""
 
     verdicts: tuple[Verdict, ...]
 
 
-class VerdictsOrIdk(StrictReply):
+class VerdictsOrIdk(JudgeReply):
     """One verdict for each item, in their order; the judge may not know."""
 
     verdicts: tuple[VerdictOrIdk, ...]

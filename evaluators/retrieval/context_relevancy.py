@@ -14,8 +14,8 @@ from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowSco
 from leadline.evaluators.judge.engine.failures import JudgeUnparseable
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.ragas_base import SOURCE
+from leadline.evaluators.judge.verdicts import JudgeReply
 from leadline.evaluators.judge.verdicts import Reason as Rationale
-from leadline.evaluators.judge.verdicts import StrictReply
 from leadline.evaluators.models.embedding_evaluator import SPANS, quote
 
 AT_ONCE: Final = 100
@@ -25,7 +25,7 @@ MOST_SENTENCES: Final = 5_000
 """Sentences of a context that are judged: every 100 of them take a call."""
 
 
-class Selection(StrictReply):
+class Selection(JudgeReply):
     """The sentences that are relevant, by number from 1."""
 
     reason: Rationale = ""

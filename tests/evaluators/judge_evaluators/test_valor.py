@@ -341,7 +341,7 @@ def test_texts_under_evaluation_stand_within_fences_only() -> None:
     assert prompt.count("CCC") == prompt.count("QQQ") == prompt.count("TTT") == 1
 
 
-def test_schemas_demand_every_key_and_no_other() -> None:
+def test_every_question_comes_with_the_schema_of_its_reply() -> None:
     judge = ScriptedJudge({
         STATEMENTS: {"statements": ["one"]},
         COMPARISON: {"TP": ["one"], "FP": [], "FN": []},
@@ -349,14 +349,8 @@ def test_schemas_demand_every_key_and_no_other() -> None:
     })  # fmt: skip
     one("valor.answer_correctness", judge, ROW)
     one("valor.answer_relevance", judge, ROW)
-    objects = [schema for schema in judge.schemas if schema]
-    assert len(objects) == len(judge.schemas)
-    objects += [definition for schema in objects for definition in schema.get("$defs", {}).values()]
-    for schema in objects:
-        assert schema["additionalProperties"] is False
-        assert schema["required"] == list(schema["properties"])
-        assert not any("default" in value for value in schema["properties"].values())
-    assert list(objects[2]["properties"]) == ["TP", "FP", "FN"]
+    assert all(judge.schemas)
+    assert list((judge.schemas[2] or {})["properties"]) == ["TP", "FP", "FN"]
 
 
 @given(st.lists(st.booleans(), max_size=30))

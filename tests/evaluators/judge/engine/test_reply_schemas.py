@@ -13,7 +13,7 @@ from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.judge.engine.litellm_library import litellm
 from leadline.evaluators.judge.engine.reply_schemas import strict_schema
 from leadline.evaluators.judge.engine.transport import _response_format
-from leadline.evaluators.judge.verdicts import StrictReply
+from leadline.evaluators.judge.verdicts import JudgeReply
 
 
 class Part(BaseModel):
@@ -51,7 +51,7 @@ def assert_strict(schema: dict[str, Any]) -> None:
 
 def replies() -> list[type[BaseModel]]:
     all_evaluators()  # so that all modules with reply models are imported
-    waiting, found = [StrictReply], []
+    waiting, found = [JudgeReply], []
     while waiting:
         kinds = waiting.pop().__subclasses__()
         waiting += kinds
