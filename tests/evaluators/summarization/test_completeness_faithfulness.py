@@ -105,7 +105,7 @@ class TestSummaC:
         logits = state["layer_final.weight"] @ np.full(3, np.mean(values)) + state["layer_final.bias"]
         return float(np.exp(logits[1]) / np.exp(logits).sum())
 
-    @pytest.mark.slow
+    @pytest.mark.e2e
     @pytest.mark.parametrize("at_once", [1, 60, 1_000_000])
     def test_both_metrics_equal_the_definition_in_any_batch_and_order(
         self, params: SummaryParams, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch, at_once: int
@@ -123,7 +123,7 @@ class TestSummaC:
             answer = str(ROWS[at].actual_answer)
             assert [answer[span.start : span.end] for span in score.evidence.spans] == split(answer)
 
-    @pytest.mark.slow
+    @pytest.mark.e2e
     def test_a_row_that_does_not_fit_into_memory_costs_no_other_its_score(
         self, params: SummaryParams, ctx: EvalContext, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -143,7 +143,7 @@ class TestSummaC:
             else:
                 assert score.values[ZERO_SHOT] == pytest.approx(expected[at], abs=1e-6)
 
-    @pytest.mark.slow
+    @pytest.mark.e2e
     def test_sentences_longer_than_the_model_reads_are_read_in_parts(
         self, params: SummaryParams, ctx: EvalContext
     ) -> None:
@@ -154,7 +154,7 @@ class TestSummaC:
         assert data["faithfulness"]["pairs"] > 9
         assert (score.evidence.spans[0].start, score.evidence.spans[-1].end) == (0, len(str(row.actual_answer)))
 
-    @pytest.mark.slow
+    @pytest.mark.e2e
     def test_more_pairs_than_allowed_are_not_compared(self, params: SummaryParams, ctx: EvalContext) -> None:
         evaluator = CompletenessFaithfulness(params.model_copy(update={"max_pairs": 10}))
         few, many = evaluator.score(ROWS[:2], ctx)
@@ -195,7 +195,7 @@ class TestGeometry:
         assert _completeness.plane_of(points).length == pytest.approx(length[a, b] + sum(ends))
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 class TestCompleteness:
     @pytest.mark.parametrize("count", [3, 4, 6, 20])
     def test_the_document_itself_is_complete_and_a_part_of_it_is_not(self, count: int) -> None:

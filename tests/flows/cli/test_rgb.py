@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.datasets.rgb_files import PLAIN, write_lines, write_testbeds
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.e2e
 
 ANSWERS = {
     "en_refine-0-noise0": "Ada Lund",

@@ -27,7 +27,7 @@ from tests.support.judges.judge_endpoint import (
     throttled,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.e2e
 
 PATIENT_S = 3.0
 """What silence costs; less, and a busy machine would be taken for a silent model."""

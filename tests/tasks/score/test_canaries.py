@@ -23,7 +23,7 @@ from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
 from tests.support.judges.judged_run import CALLS_PER_ROW, evaluate, judge_at, register, reply, write_rows
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.e2e
 
 ROWS = 120
 """Rows of the run: three chunks of at most 50."""

@@ -32,7 +32,7 @@ from tests.support.judges.judge_endpoint import (
 )
 from tests.support.judges.judged_run import CALLS_PER_ROW, evaluate, judge_at, reply, write_rows
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,6 @@ def test_a_judge_that_goes_down_leaves_the_rest_scored_and_a_later_run_asks_for_
         assert len(endpoint.log) == asked
 
 
-@pytest.mark.e2e
 def test_kill_9_at_any_moment_repeats_no_finished_call(rows: Path, undisturbed: dict[str, Any], tmp_path: Path) -> None:
     with serving(JudgeEndpoint(reply, latency=0.05)) as endpoint:
         command = [sys.executable, "-m", "tests.support.judges.judged_run", str(tmp_path), str(rows), endpoint.url]

@@ -31,7 +31,7 @@ from tests.support.judges.judged_run import EVALUATORS, evaluate, judge_at, regi
 from tests.support.stores.object_server import serving_objects
 from tests.support.stores.s3 import S3, environment, use
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.e2e
 
 Host = Callable[[str], Store]
 
@@ -127,7 +127,6 @@ def test_what_a_retry_could_score_is_unscored_nowhere(host: Host, s3: S3, tmp_pa
     assert pipeline.count_scores(parent, parent.run(plan.run))["scored"] == 20
 
 
-@pytest.mark.e2e
 def test_kill_9_loses_nothing_that_was_finished(s3: S3, tmp_path: Path) -> None:
     rows = write_rows(tmp_path / "rows.jsonl", 120)
     variables = os.environ | environment(s3.endpoint, tmp_path / "killed")
