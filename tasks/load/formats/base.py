@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Set
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -103,7 +104,7 @@ _PERTURBATORS: Final = {
 _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-class DatasetFormat:
+class DatasetFormat(ABC):
     """Reads the records of one format and stages them as cases and answers.
 
     A format subclasses this in a module of its own, declares the class attributes, and is decorated with
@@ -168,6 +169,7 @@ class DatasetFormat:
         self._seen: set[str] = set()
 
     @classmethod
+    @abstractmethod
     def recognises(cls, names: Set[str], sections: Set[str]) -> float:
         """Return how certain it is that records are of this format, from 0 (they are not) to 1; the highest wins.
 
@@ -175,7 +177,6 @@ class DatasetFormat:
             names: Names of the fields of the first records.
             sections: Lists of a document that contain the records, as paths; empty for a plain list or a table.
         """
-        raise NotImplementedError
 
     @classmethod
     def advice(cls, names: Set[str]) -> str:
@@ -214,7 +215,7 @@ class DatasetFormat:
         self.refine(place, values, others)
         self.stage_flat(place, values, others)
 
-    def refine(self, place: Place, values: Values, others: dict[str, Any]) -> None:
+    def refine(self, place: Place, values: Values, others: dict[str, Any]) -> None:  # noqa: B027 - most formats have nothing to refine
         """Derive fields from others, where a format needs it.
 
         Args:

@@ -44,7 +44,7 @@ class Quiz(DatasetFormat):
 @pytest.fixture
 def quiz(monkeypatch: pytest.MonkeyPatch) -> type[Quiz]:
     registry.all_formats()
-    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+    monkeypatch.setattr(registry.FORMATS, "_found", dict(registry.FORMATS._found))
     return registry.register(Quiz)
 
 
@@ -95,8 +95,8 @@ def test_other_packages_bring_formats_by_an_entry_point(tmp_path: Path, monkeypa
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: quizzes\nVersion: 1\n")
     (package / "entry_points.txt").write_text("[leadline.formats]\nquizzes = quizzes\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(registry, "_registered", dict(registry.all_formats()))
-    registry._import_all.cache_clear()
+    monkeypatch.setattr(registry.FORMATS, "_found", dict(registry.all_formats()))
+    monkeypatch.setattr(registry.FORMATS, "_complete", False)
     assert "quizzes" in registry.format_choices()
 
 
@@ -109,8 +109,8 @@ def test_two_formats_of_one_name_are_refused(quiz: type[Quiz]) -> None:
 def test_an_unknown_format_is_refused_with_the_choices() -> None:
     with pytest.raises(UsageError) as refused:
         registry.get_format("excel")
-    assert str(refused.value).startswith("There is no dataset format 'excel'.")
-    assert "auto, coco, databricks, deepeval, h2o-dataset" in str(refused.value.hint)
+    assert str(refused.value).startswith("There is no dataset format called 'excel'.")
+    assert "coco, databricks, deepeval, h2o-dataset" in str(refused.value.hint)
 
 
 def test_the_documentation_lists_the_registered_formats() -> None:
