@@ -36,14 +36,6 @@ OUTPUTS: Final = frozenset({RowField.ACTUAL_ANSWER, RowField.PREDICTED_ANNOTATIO
 """What a model made: absent where its host returned an error instead."""
 
 
-class Status(StrEnum):
-    """The state of one metric of one row."""
-
-    SCORED = "scored"
-    UNSCORED = "unscored"
-    NOT_APPLICABLE = "not_applicable"
-
-
 class Reason(StrEnum):
     """The reason that a row is unscored: always a failure of the instrument or the host, never a bad score.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -216,6 +217,21 @@ def test_nothing_is_wider_than_the_window(page: Page, width: int) -> None:
     open_case(page, "case-0000")
     page.press("#flip-list .case > button")
     assert page.js("document.documentElement.scrollWidth") <= width
+
+
+def test_a_wide_confusion_matrix_scrolls_in_its_card(tab: Page, tmp_path: Path) -> None:
+    store, run = make_sample(tmp_path, cases=5)
+    labels = [f"a rather long label with the number {number}" for number in range(25)]
+    matrix = {"key": "topic", "expected": labels, "predicted": labels, "counts": [[1] * 25] * 25}
+    with open_run(store, run) as connection:
+        connection.execute("INSERT INTO details VALUES (0, 0, ?)", [json.dumps({"confusion": [matrix]})])
+        HtmlReport().write(read_results(connection, run, run.read()), tmp_path)
+    tab.resize(1300, 900)
+    tab.open(tmp_path / "report.html")
+    assert (
+        tab.js("Math.max(...[...document.querySelectorAll('#details table')].map(table => table.scrollWidth))") > 1300
+    )
+    assert tab.js("document.documentElement.scrollWidth") <= 1300
 
 
 @pytest.mark.parametrize("width", [1300, 1100, 800, 400])
