@@ -48,7 +48,7 @@ class CollectConfig(FormModel):
     output: Annotated[str | None, Option("-o", "--output", metavar="FILE")] = Field(
         None, description="The dataset to write. Default: SUITE.answers.jsonl here."
     )
-    store: StorePlace = Field(None, description="The store. Default: $LEADLINE_STORE or ./.leadline.")
+    store: StorePlace = None
 
 
 class CollectResult(BaseModel):

@@ -71,7 +71,7 @@ class CompareConfig(FormModel):
     output: Annotated[str | None, Option("-o", "--output", metavar="DIR")] = Field(
         None, description="Copy the files to this folder."
     )
-    store: StorePlace = Field(None, description="The store. Default: $LEADLINE_STORE or ./.leadline.")
+    store: StorePlace = None
 
     @field_validator("margins")
     @classmethod

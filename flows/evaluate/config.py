@@ -6,12 +6,29 @@ The same model is the form in the Prefect UI, the parameters of a deployment, an
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from leadline.flows.shared.form import FormModel, Option
-from leadline.flows.shared.settings import Dispatch, FailOn, FormatName, Gate, Judges, Models, StorePlace
+from leadline.flows.shared.settings import (
+    Dispatch,
+    Dispatching,
+    EvaluatorFiles,
+    EvaluatorIds,
+    EvaluatorParams,
+    EvaluatorsDir,
+    EvaluatorSuite,
+    FailOn,
+    FailOnSeverity,
+    FormatName,
+    Gate,
+    Judges,
+    MinCoverage,
+    Models,
+    Processes,
+    StorePlace,
+)
 
 
 class EvaluateConfig(FormModel):
@@ -20,49 +37,26 @@ class EvaluateConfig(FormModel):
     dataset: Annotated[str, Option(metavar="DATASET")] = Field(
         min_length=1, description="File with the cases and the models' answers."
     )
-    evaluators: Annotated[tuple[str, ...], Option("-e", "--evaluator", metavar="ID")] = Field(
-        (), description="Evaluators by id, in addition to the suite."
-    )
-    suite: Annotated[str | None, Option(metavar="NAME")] = Field(
-        None,
-        description="Named set of evaluators. Default: those that can run here, unless evaluators are named by id.",
-    )
-    evaluators_dir: Annotated[str | None, Option(metavar="DIR")] = Field(
-        None, description="Folder with judges of your own as YAML files."
-    )
-    evaluator_files: Annotated[tuple[str, ...], Option("--evaluators", metavar="FILE")] = Field(
-        (), description="Python file with evaluators of your own, besides those that leadline.toml names."
-    )
-    params: Annotated[dict[str, dict[str, Any]], Option("--param", metavar="ID.NAME=VALUE")] = Field(
-        {}, description="Parameters by evaluator id; on the command line a value is JSON or a plain text."
-    )
+    evaluators: EvaluatorIds = ()
+    suite: EvaluatorSuite = None
+    evaluators_dir: EvaluatorsDir = None
+    evaluator_files: EvaluatorFiles = ()
+    params: EvaluatorParams = Field({})
     model_keys: Annotated[tuple[str, ...], Option("--model", metavar="KEY")] = Field(
         (), description="Only these models of the dataset. Default: all."
     )
     format: FormatName = Field("auto", title="Format", description="How the file is read.")
     judges: Judges = Field(Judges(), description="Who judges, and what it may cost.")
     models: Models = Field(Models(), description="Local models and text handling.")
-    fail_on: FailOn = Field(
-        FailOn.NEVER,
-        title="Fail on",
-        description="Least severity of a problem that fails the gate; the command then leaves with exit code 1.",
-    )
-    min_coverage: float = Field(
-        0.95,
-        ge=0,
-        le=1,
-        description="Share of applicable rows that must be scored for the gate to be conclusive.",
-    )
-    dispatch: Dispatch = Field(
-        Dispatch.AUTO,
-        description="Where chunks are scored: here (inline), on workers, or on those workers that are up (auto).",
-    )
-    processes: int | None = Field(None, ge=1, le=256, description="Processes of the cpu lane. Default: one per core.")
+    fail_on: FailOnSeverity = FailOn.NEVER
+    min_coverage: MinCoverage = 0.95
+    dispatch: Dispatching = Dispatch.AUTO
+    processes: Processes = None
     name: str = Field("", max_length=200, description="A name for the run.")
     output: Annotated[str | None, Option("-o", "--output", metavar="DIR")] = Field(
         None, description="Copy the results to this folder."
     )
-    store: StorePlace = Field(None, description="The store. Default: $LEADLINE_STORE or ./.leadline.")
+    store: StorePlace = None
 
 
 class EvaluateResult(BaseModel):

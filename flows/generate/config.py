@@ -67,7 +67,7 @@ class GenerateConfig(FormModel):
         None,
         description="The dataset to write. Default: DOCUMENT.questions.jsonl here.",
     )
-    store: StorePlace = Field(None, description="The store. Default: $LEADLINE_STORE or ./.leadline.")
+    store: StorePlace = None
 
     @field_validator("encoding")
     @classmethod

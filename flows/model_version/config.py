@@ -6,18 +6,27 @@ The same models are the form in the Prefect UI, the parameters of a deployment, 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from leadline.flows.shared.form import FormModel, Option
 from leadline.flows.shared.settings import (
     Dispatch,
+    Dispatching,
+    EvaluatorFiles,
+    EvaluatorIds,
+    EvaluatorParams,
+    EvaluatorsDir,
+    EvaluatorSuite,
     FailOn,
+    FailOnSeverity,
     Gate,
     Judges,
+    MinCoverage,
     ModelName,
     Models,
+    Processes,
     ServerAddress,
     StorePlace,
 )
@@ -82,35 +91,15 @@ class ModelVersionConfig(FormModel):
         None,
         description="Dataset with the model's answers, if somebody collected them already; then nothing is asked.",
     )
-    evaluator_suite: Annotated[str | None, Option(metavar="NAME")] = Field(
-        None,
-        description="Named set of evaluators. Default: those that can run here, unless evaluators are named by id.",
-    )
-    evaluators: Annotated[tuple[str, ...], Option("-e", "--evaluator", metavar="ID")] = Field(
-        (), description="Evaluators by id, in addition to the suite."
-    )
-    params: Annotated[dict[str, dict[str, Any]], Option("--param", metavar="ID.NAME=VALUE")] = Field(
-        {}, description="Parameters by evaluator id."
-    )
-    evaluators_dir: Annotated[str | None, Option(metavar="DIR")] = Field(
-        None, description="Folder with judges of your own as YAML files."
-    )
-    evaluator_files: Annotated[tuple[str, ...], Option("--evaluators", metavar="FILE")] = Field(
-        (), description="Python file with evaluators of your own, besides those that leadline.toml names."
-    )
+    evaluator_suite: EvaluatorSuite = None
+    evaluators: EvaluatorIds = ()
+    params: EvaluatorParams = Field({})
+    evaluators_dir: EvaluatorsDir = None
+    evaluator_files: EvaluatorFiles = ()
     judges: Judges = Field(Judges(), description="Who judges, and what it may cost.")
     models: Models = Field(Models(), description="Local models and text handling.")
-    fail_on: FailOn = Field(
-        FailOn.HIGH,
-        title="Fail on",
-        description="Least severity of a problem that fails the gate.",
-    )
-    min_coverage: float = Field(
-        0.95,
-        ge=0,
-        le=1,
-        description="Share of applicable rows that must be scored for the gate to be conclusive.",
-    )
+    fail_on: FailOnSeverity = FailOn.HIGH
+    min_coverage: MinCoverage = 0.95
     baseline: Annotated[str | None, Option(metavar="B")] = Field(
         None,
         description="What to compare with: a version of the model, a tag, or a run. Default: the last version before "
@@ -136,13 +125,8 @@ class ModelVersionConfig(FormModel):
         ge=0,
         description="US dollars that answers may cost. Default: no limit.",
     )
-    dispatch: Dispatch = Field(Dispatch.AUTO, description="Where chunks are scored.")
-    processes: int | None = Field(
-        None,
-        ge=1,
-        le=256,
-        description="Processes of the cpu lane. Default: one per core.",
-    )
+    dispatch: Dispatching = Dispatch.AUTO
+    processes: Processes = None
     again: bool = Field(
         False,
         description="Evaluate again although this version was evaluated; answers and scores are reused all the same.",
@@ -150,7 +134,7 @@ class ModelVersionConfig(FormModel):
     output: Annotated[str | None, Option("-o", "--output", metavar="DIR")] = Field(
         None, description="Copy the results and the comparison to this folder."
     )
-    store: StorePlace = Field(None, description="The store. Default: $LEADLINE_STORE or ./.leadline.")
+    store: StorePlace = None
 
 
 Standing: TypeAlias = Literal["evaluated", "known", "in_progress"]

@@ -26,5 +26,5 @@ class PerturbConfig(FormModel):
     seed: int = Field(1, description="Seed of the random choices.")
     copies: int = Field(1, ge=1, le=100, description="Copies of each case by each recipe.")
     format: FormatName = Field("auto", description="How the suite is read.")
-    store: StorePlace = Field(None, description="The store. Default: $LEADLINE_STORE or ./.leadline.")
+    store: StorePlace = None
     judges: JudgeAccess = Field(JudgeAccess(), description="Who writes misinformation, and what it may cost.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
@@ -56,7 +56,11 @@ def _known_device(name: str) -> str:
     return name
 
 
-StorePlace: TypeAlias = Annotated[str | None, AfterValidator(_without_credentials)]
+StorePlace: TypeAlias = Annotated[
+    str | None,
+    AfterValidator(_without_credentials),
+    Field(description="The store. Default: $LEADLINE_STORE or ./.leadline."),
+]
 """Location of a store: a folder, or an address without credentials, since Prefect keeps a run's parameters."""
 
 FormatName: TypeAlias = Annotated[str, OneOf(format_choices, "dataset format")]
@@ -70,6 +74,50 @@ ModelName: TypeAlias = Annotated[str, AfterValidator(_model_without_secrets)]
 
 Device: TypeAlias = Annotated[str, AfterValidator(_known_device)]
 """Name of a device; the worker that scores checks whether its machine has it."""
+
+
+# The settings that evaluating a dataset and evaluating a model version have in common.
+EvaluatorIds: TypeAlias = Annotated[
+    tuple[str, ...],
+    Option("-e", "--evaluator", metavar="ID"),
+    Field(description="Evaluators by id, in addition to the suite."),
+]
+EvaluatorSuite: TypeAlias = Annotated[
+    str | None,
+    Option(metavar="NAME"),
+    Field(description="Named set of evaluators. Default: those that can run here, unless evaluators are named by id."),
+]
+EvaluatorParams: TypeAlias = Annotated[
+    dict[str, dict[str, Any]],
+    Option("--param", metavar="ID.NAME=VALUE"),
+    Field(description="Parameters by evaluator id; on the command line a value is JSON or a plain text."),
+]
+EvaluatorsDir: TypeAlias = Annotated[
+    str | None, Option(metavar="DIR"), Field(description="Folder with judges of your own as YAML files.")
+]
+EvaluatorFiles: TypeAlias = Annotated[
+    tuple[str, ...],
+    Option("--evaluators", metavar="FILE"),
+    Field(description="Python file with evaluators of your own, besides those that leadline.toml names."),
+]
+FailOnSeverity: TypeAlias = Annotated[
+    FailOn,
+    Field(
+        title="Fail on",
+        description="Least severity of a problem that fails the gate; the command then leaves with exit code 1.",
+    ),
+]
+MinCoverage: TypeAlias = Annotated[
+    float,
+    Field(ge=0, le=1, description="Share of applicable rows that must be scored for the gate to be conclusive."),
+]
+Dispatching: TypeAlias = Annotated[
+    Dispatch,
+    Field(description="Where chunks are scored: here (inline), on workers, or on those workers that are up (auto)."),
+]
+Processes: TypeAlias = Annotated[
+    int | None, Field(ge=1, le=256, description="Processes of the cpu lane. Default: one per core.")
+]
 
 
 class Models(FormModel):
