@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-EXTRAS := models,offline,summarization,vision,judge,mcp,generate,service
+EXTRAS := models,offline,onnx,summarization,vision,judge,mcp,generate,dask,service
 # Tests that need Chromium, or PostgreSQL and Redis, are left out where these are not installed; CI has all of them.
 POSTGRES := $(or $(shell command -v initdb),$(wildcard /usr/lib/postgresql/*/bin/initdb))
 SERVICE  := $(and $(POSTGRES),$(shell command -v redis-server))
@@ -43,7 +43,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@ $(VENV)/.demo $(VENV)/.service
 
 demo: $(VENV)/.demo
-	$(BIN)/leadline evaluate examples/harbour.json --embedder offline --name "Harbour demo" \
+	$(BIN)/leadline evaluate examples/harbour.json --name "Harbour demo" \
 	  --param 'classification.categories=["classification"]'
 
 service: $(VENV)/.service

@@ -1,10 +1,11 @@
-"""Aggregation and flips over 10,000,000 scores, as a multiple of a bare group-by over the same scores.
+"""Aggregation, flips and slices over 10,000,000 scores, as multiples of a bare group-by over the same scores.
 
     python benchmarks/aggregation.py [--cases 50000] [--models 4] [--metrics 50] [--threads 2]
 
 Both run on the same connection, in turns, three times; the medians are compared. The bare query is what any tool must
 at least do: ``SELECT metric_id, model_id, count(*), avg(value) ... GROUP BY``. Aggregation adds deviations, intervals
 that account for perturbed copies, extremes, pass counts, reasons and bounds; then come all flips and their rates.
+Slices are by category, length of the question, perturbation and two columns of metadata.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import duckdb
 
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.perturbation_flips import find_flips
+from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.db.connection import DATASET_TABLES, attach_dataset, literal
 from leadline.tasks.db.statements import sql
 
@@ -32,7 +34,11 @@ GROUP BY metric_id, model_id
 
 DATASET = """
 INSERT INTO models SELECT i, 'model-' || i, 'model-' || i, NULL, true FROM range({models}) AS t(i);
-INSERT INTO cases SELECT i, 'case-' || i, 'question ' || i, [], [], NULL, [], '{{}}', NULL FROM range({cases}) AS t(i);
+INSERT INTO cases
+SELECT i, 'case-' || i, 'question' || repeat(' word', (hash(i, 1) % 30)::INTEGER), [], [], NULL,
+       ['category ' || hash(i, 2) % 12],
+       '{{"region": "' || hash(i, 3) % 5 || '", "level": ' || hash(i, 4) % 4 || '}}', NULL
+FROM range({cases}) AS t(i);
 -- Every tenth case is a perturbed copy of the case before it.
 INSERT INTO relationships
 SELECT i, i - 1, 'perturbation_source', CASE WHEN i % 20 = 9 THEN 'typo' ELSE 'comma' END
@@ -50,6 +56,7 @@ INSERT INTO metrics
 SELECT i, i // 5, 'metric-' || i, 'Metric ' || i, '', i % 3 > 0, 0, CASE WHEN i % 10 = 7 THEN 'inf'::DOUBLE ELSE 1 END,
        CASE WHEN i % 10 = 7 THEN 30 ELSE 0.5 END, i % 5 = 0, i % 5 = 0, false, false
 FROM range({metrics}) AS t(i);
+INSERT INTO rules (metric_id) SELECT metric_id FROM metrics;
 -- A copy's value is near its original's. One in twenty rows has no value.
 INSERT INTO scores
 SELECT metric_id, row_id, 0, status::status, CASE WHEN status = 'unscored' THEN 'timeout' END,
@@ -99,14 +106,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         connection = build(Path(folder), cases=args.cases, models=args.models, metrics=args.metrics)
         connection.execute(f"SET threads = {args.threads}")
-        times: dict[str, list[float]] = {"bare group-by": [], "aggregation": [], "flips": []}
+        times: dict[str, list[float]] = {"bare group-by": [], "aggregation": [], "flips": [], "slices": []}
         for _ in range(args.repeats):
             times["bare group-by"].append(timed(lambda: connection.execute(BARE).fetchall()))
             times["aggregation"].append(timed(lambda: aggregate(connection)))
             times["flips"].append(timed(lambda: find_flips(connection)))
+            times["slices"].append(timed(lambda: find_slices(connection)))
         counts = {
             table: connection.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
-            for table in ("scores", "aggregates", "flips")
+            for table in ("scores", "aggregates", "flips", "slices")
         }
         connection.close()
     print(", ".join(f"{count:,} {table}" for table, count in counts.items()) + f"; {args.threads} threads")
@@ -115,6 +123,7 @@ def main() -> None:
         print(f"{name:14s} {medians[name]:6.3f} s   ({', '.join(f'{value:.3f}' for value in values)})")
     ratio = (medians["aggregation"] + medians["flips"]) / medians["bare group-by"]
     print(f"aggregation and flips take {ratio:.2f} times the bare group-by (at most 5 is the aim)")
+    print(f"slices take {medians['slices'] / medians['bare group-by']:.2f} times the bare group-by")
 
 
 if __name__ == "__main__":

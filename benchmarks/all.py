@@ -5,7 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("rules", "embedding", "models", "aggregation", "judge", "warm", "classification", "detection", "dispatch")
+NAMES = (
+    "rules",
+    "loading",
+    "embedding",
+    "models",
+    "aggregation",
+    "judge",
+    "warm",
+    "classification",
+    "detection",
+    "dispatch",
+    "end_to_end",
+)
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
-"""What it costs to have chunks scored as a flow, here and on workers; and what more judge workers bring.
+"""The cost of having chunks scored as a flow, on Prefect workers and on Dask; and what more workers bring.
 
-Run: ``python -m benchmarks.dispatch [overhead|judges|all]``. A Prefect server and its workers are started for it, on
-this machine.
+Run: ``python -m benchmarks.dispatch [overhead|judges|dask|all]``. Prefect's server and workers, or Dask's, are started
+for it on this machine.
 
 *Overhead*: rules are scored in 1, 10 and 100 chunks by bare function calls, by the flow here, and by the flow on one
 worker with a place per core. What is given is the time per chunk beyond the bare calls, once the flow has started.
@@ -9,12 +9,16 @@ worker with a place per core. What is given is the time per chunk beyond the bar
 *Judges*: an endpoint takes 300 ms for a reply; 1, 2 and 4 workers of one place have the same few calls in flight each,
 so that the processors are not what is measured. The throughput is that of the endpoint from the moment that all places
 of all workers are taken to the moment that the first shard ends; the wall time of the whole run is given beside it.
+
+*Dask*: 20,000 rows of rules, and 400 rows that a judge takes 300 ms for, on 1, 2 and 4 workers and in one process, all
+without Prefect: seconds of scoring. And what a chunk costs more on a Dask worker than as a bare call.
 """
 
 from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import subprocess
 import sys
 import tempfile
@@ -29,6 +33,7 @@ from typing import Any
 from benchmarks.machine import describe, timed, verdict
 from leadline.tasks.score.executor import default_processes
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
+from tests.support.processes.dask_farm import DaskFarm
 from tests.support.processes.worker_farm import Farm
 
 CHUNKS = (1, 10, 100)
@@ -38,6 +43,10 @@ LATENCY_S = 0.3
 IN_FLIGHT = 8
 JUDGED_ROWS = 4_800
 WORKERS = (1, 2, 4)
+DASK_RULES = 20_000
+DASK_JUDGED = 400
+MOST_OVERHEAD_S = 0.3
+OVERHEAD_CHUNKS = 40
 
 
 def write_rows(path: Path, rows: int) -> Path:
@@ -48,7 +57,7 @@ def write_rows(path: Path, rows: int) -> Path:
             "case": f"c{n}",
             "model": "m",
             "question": f"How deep is berth {n}?",
-            "expected_answer": " ".join(words[(n + k) % len(words)] for k in range(60)),
+            "expected_answer": f"{n} " + " ".join(words[(n + k) % len(words)] for k in range(60)),
             "actual_answer": " ".join(words[(n * 7 + k * 3) % len(words)] for k in range(60)),
         }
         for n in range(rows)
@@ -60,7 +69,6 @@ def write_rows(path: Path, rows: int) -> Path:
 def score_in_chunks(store: str, dataset: str, count: int, how: str) -> None:
     """Plan a run, score it in so many chunks, and print the seconds of scoring alone. Runs in a process of its own."""
     from leadline.evaluators.core.settings import Settings
-    from leadline.flows.dispatch.lanes import Lanes
     from leadline.flows.shared.settings import Dispatch
     from leadline.tasks import pipeline
     from leadline.tasks.load import load_dataset
@@ -90,16 +98,17 @@ def score_in_chunks(store: str, dataset: str, count: int, how: str) -> None:
         return
     from prefect import flow
 
-    from leadline.flows.evaluate.flow import _RUNNER, _score
+    from leadline.flows.dispatch.lanes import open_lanes
+    from leadline.flows.evaluate.flow import _RUNNER, PrefectSteps
     from leadline.flows.shared.judges import Retries
 
     seconds = []
 
     @flow(name="benchmark", task_runner=_RUNNER, persist_result=False)
     def scoring() -> None:
-        lanes = Lanes(1, chunks, {"cpu": 1} if how == "workers" else {}, Dispatch.WORKERS)
         with timed() as timing:
-            _score(chunks, lanes, Retries(()))
+            lanes = open_lanes(1, chunks, {"cpu": 1} if how == "workers" else {}, Dispatch.WORKERS)
+            PrefectSteps().score(chunks, lanes, Retries(()), lambda *_: None)
         seconds.append(timing.seconds)
 
     if how == "here":
@@ -206,6 +215,79 @@ def throughput(times: Sequence[tuple[float, int]], shards: Sequence[Mapping[str,
     return sum(first <= moment <= last for moment, _ in times) / (last - first)
 
 
+def on_dask(folder: Path) -> None:
+    """Print the seconds of scoring on Dask workers and in one process, and what a chunk costs more there."""
+    rules = write_rows(folder / "rules.jsonl", DASK_RULES)
+    judged = write_rows(folder / "judged.jsonl", DASK_JUDGED)
+    ours, theirs = multiprocessing.get_context("spawn").Pipe()
+    endpoint = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
+    endpoint.start()
+    (folder / "leadline.toml").write_text(
+        f'[judges.slow]\nmodel = "openai/judge"\napi_base = "{ours.recv()}"\n'
+        f"max_in_flight = {IN_FLIGHT}\nstart_in_flight = {IN_FLIGHT}\n"
+    )
+    os.chdir(folder)
+    jobs = {"cpu": (rules, RULES), "judge": (judged, ("databricks.relevance_to_query",))}
+    alone = {lane: score_directly(*job, "inline")[0] for lane, job in jobs.items()}
+    print(f"{'':<14} {'20,000 rows, 3 rules':>22} {'400 judged rows':>17}")
+    print(f"{'one process':<14} {alone['cpu']:>20.1f} s {alone['judge']:>15.1f} s", flush=True)
+    for count in WORKERS:
+        with DaskFarm(folder) as farm:
+            farm.start_workers("cpu", processes=count)
+            farm.start_workers("judge", processes=count)
+            there = {lane: score_directly(*job, farm.address)[0] for lane, job in jobs.items()}
+        print(f"{f'{count} on Dask':<14} {there['cpu']:>20.1f} s {there['judge']:>15.1f} s", flush=True)
+    ours.send(False)
+    few = write_rows(folder / "few.jsonl", ROWS)
+    with DaskFarm(folder) as farm:
+        farm.start_workers("cpu")
+        score_directly(few, RULES, farm.address)
+        bare, chunks = score_directly(few, RULES, "inline", chunks=OVERHEAD_CHUNKS)
+        there_s, _ = score_directly(few, RULES, farm.address, chunks=OVERHEAD_CHUNKS)
+    print(f"{chunks} chunks of {ROWS // chunks} rows: {bare:.2f} s here, {there_s:.2f} s on one Dask worker")
+    print(verdict("seconds that a chunk may add / adds", MOST_OVERHEAD_S * chunks / max(1e-9, there_s - bare), 1.0))
+
+
+def score_directly(dataset: Path, evaluators: Sequence[str], dispatch: str, chunks: int = 0) -> tuple[float, int]:
+    """Evaluate without Prefect in a fresh store; returns the seconds of scoring and the number of chunks.
+
+    Args:
+        dataset: File with the answers.
+        evaluators: Their ids.
+        dispatch: Where chunks are scored.
+        chunks: So many of the same size instead of those of the plan.
+    """
+    from leadline.flows.evaluate.config import EvaluateConfig
+    from leadline.flows.evaluate.run import run_evaluation
+    from leadline.flows.evaluate.steps import DirectSteps
+    from leadline.tasks.plan.chunks import Chunk
+
+    measured: list[tuple[float, int]] = []
+
+    class Timed(DirectSteps):
+        def score(self, planned: Sequence[Chunk], *rest: Any) -> None:
+            last = max(chunk.last for chunk in planned)
+            if chunks:
+                planned = [
+                    replace(
+                        planned[0], number=n, first=(last + 1) * n // chunks, last=(last + 1) * (n + 1) // chunks - 1
+                    )
+                    for n in range(chunks)
+                ]
+            with timed() as timing:
+                super().score(planned, *rest)
+            measured.append((timing.seconds, len(planned)))
+
+    config = EvaluateConfig(
+        dataset=str(dataset), evaluators=tuple(evaluators), dispatch=dispatch, processes=1,
+        store=tempfile.mkdtemp(dir=dataset.parent),
+    )  # fmt: skip
+    result = run_evaluation(config, Timed())
+    if result.unscored:
+        raise SystemExit(f"{result.unscored} rows are unscored")
+    return measured[0]
+
+
 def main() -> None:
     """Print figures."""
     if sys.argv[1:2] == ["--score"]:
@@ -214,6 +296,13 @@ def main() -> None:
         return
     what = sys.argv[1] if len(sys.argv) > 1 else "all"
     print(describe())
+    if what in ("dask", "all"):
+        with tempfile.TemporaryDirectory() as folder:
+            here = Path.cwd()
+            on_dask(Path(folder))
+            os.chdir(here)
+    if what == "dask":
+        return
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "prefect"
         home.mkdir()

@@ -1,27 +1,29 @@
-"""Judge calls per second, against bare ``litellm.acompletion`` with as many calls in flight, in the same process.
+"""Judge calls per second, against bare aiohttp and bare ``litellm.acompletion`` with as many calls in flight.
 
-Run: ``python -m benchmarks.judge [CASES]`` (200 by default). The judge is an endpoint on loopback in a process of its
-own, which takes 300 ms for a reply and refuses what exceeds 64 calls in flight. A case takes seven calls in two rounds,
-as RAG evaluations do. Leadline's time includes prompts, fences, digests, the ledger's three entries per call, parsing
-and retries; LiteLLM's is that of the same messages behind a semaphore. Then the four evaluators of a RAG case are
-counted: how many calls they take together, with three contexts.
+Run: ``python -m benchmarks.judge [CASES]`` (200 by default). The judge is ``benchmarks/endpoint.py``, which takes
+300 ms for a reply and works on 64 calls at a time. A case takes seven calls in two rounds, as RAG evaluations do.
+Leadline's time includes prompts, fences, digests, the ledger's three entries per call, parsing and retries; that of the
+others is for the same messages behind a semaphore. Then the four evaluators of a RAG case are counted: how many calls
+they take together, with three contexts. Processor time is this process's.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import multiprocessing
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
+from typing import Any
 
+import aiohttp
+import orjson
 from pydantic import BaseModel
 
+from benchmarks.endpoint import running
 from benchmarks.machine import describe, timed, verdict
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
@@ -33,13 +35,11 @@ from leadline.evaluators.judge.engine.client import JudgeClient, shared_gate
 from leadline.evaluators.judge.engine.event_loop import run
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.judge.engine.litellm_library import litellm
-from leadline.evaluators.judge.engine.transport import LiteLLMTransport
+from leadline.evaluators.judge.engine.providers import remote_transport
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge.prompting import Prompt, prompt_from
 from leadline.tasks.ledger.ledger_report import LedgerReader
 from leadline.tasks.ledger.location import ledger_at
-from tests.support.judges.agreeable_judge import in_form
-from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
 
 LATENCY_S = 0.3
 IN_FLIGHT = 64
@@ -93,51 +93,68 @@ class Load(JudgeEvaluator):
 
     async def judge_row(self, row: Row, judge: Judge, ctx: EvalContext) -> RowScore:
         """Ask seven times."""
-        found = await judge.ask("statements", Statements, answer=row.actual_answer)
+        await judge.ask("statements", Statements, answer=row.actual_answer)
+        statements = [f"Statement {number} of {row.actual_answer}" for number in range(CALLS_PER_CASE - 1)]
         verdicts = await asyncio.gather(
-            *(judge.ask("verdict", Verdict, context=TEXT, statement=text) for text in found.statements)
+            *(judge.ask("verdict", Verdict, context=TEXT, statement=text) for text in statements)
         )
         return RowScore({"supported": sum(one.verdict for one in verdicts) / len(verdicts)})
 
 
-def reply(question: Question) -> str:
-    """Answer as a judge would, at some length."""
-    schema = question.body.get("response_format", {}).get("json_schema", {}).get("schema")
-    if schema:
-        return json.dumps(in_form(schema, question.raw))
-    if question.text.startswith("Break up"):
-        answer = question.text.split("\n")[2]
-        return json.dumps({"statements": [f"Statement {n} of {answer}" for n in range(CALLS_PER_CASE - 1)]})
-    return json.dumps({"verdict": True, "reason": TEXT[:200]})
+Send = Callable[[list[dict[str, str]]], Awaitable[Any]]
 
 
-def serve(pipe: Connection) -> None:
-    """Run the endpoint until told to stop; then say how many calls came and how many were in flight at most."""
-    with serving(JudgeEndpoint(reply, latency=LATENCY_S, allowed=IN_FLIGHT)) as endpoint:
-        pipe.send(endpoint.url)
-        pipe.recv()
-        pipe.send((len(endpoint.log), endpoint.most_in_flight, sum(line.fault is not None for line in endpoint.log)))
-
-
-async def bare(config: JudgeConfig, messages: list[list[dict[str, str]]]) -> None:
-    """Send messages with LiteLLM alone."""
-    api, places = litellm(), asyncio.Semaphore(IN_FLIGHT)
+async def behind_a_semaphore(send: Send, messages: list[list[dict[str, str]]]) -> None:
+    """Send messages, so many at a time."""
+    places = asyncio.Semaphore(IN_FLIGHT)
 
     async def one(sent: list[dict[str, str]]) -> None:
         async with places:
-            await api.acompletion(
-                model=config.model, messages=sent, api_base=config.api_base, api_key="none", temperature=0.0,
-                max_tokens=config.max_tokens, num_retries=0, max_retries=0,
-            )  # fmt: skip
+            await send(sent)
 
     await asyncio.gather(*map(one, messages))
+
+
+async def bare_litellm(config: JudgeConfig, messages: list[list[dict[str, str]]]) -> None:
+    """Send messages with LiteLLM alone."""
+    api = litellm()
+    await behind_a_semaphore(
+        lambda sent: api.acompletion(
+            model=config.model, messages=sent, api_base=config.api_base, api_key="none", temperature=0.0,
+            max_tokens=config.max_tokens, num_retries=0, max_retries=0,
+        ),
+        messages,
+    )  # fmt: skip
+
+
+async def bare_aiohttp(config: JudgeConfig, messages: list[list[dict[str, str]]]) -> None:
+    """Send messages with aiohttp alone."""
+    url = f"{config.api_base}/chat/completions"
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+
+        async def send(sent: list[dict[str, str]]) -> None:
+            body = {"model": "judge", "messages": sent, "temperature": 0.0, "max_tokens": config.max_tokens}
+            async with session.post(url, data=orjson.dumps(body)) as response:
+                orjson.loads(await response.read())
+
+        await behind_a_semaphore(send, messages)
+
+
+def others(config: JudgeConfig, messages: list[list[dict[str, str]]]) -> dict[str, float]:
+    """Return the seconds that the bare clients take."""
+    seconds = {}
+    for name, bare in (("aiohttp", bare_aiohttp), ("LiteLLM", bare_litellm)):
+        with timed() as timing:
+            run(bare(config, messages))
+        seconds[name] = timing.seconds
+    return seconds
 
 
 def leadline(config: JudgeConfig, cases: int, round_: int, folder: Path) -> float:
     """Judge all cases with an empty ledger, and return the seconds it took."""
     ledger = ledger_at(folder / f"ledger-{round_}.sqlite", "benchmark")
     ctx = EvalContext(Settings(judges=(config,)), ledger=ledger)
-    client = JudgeClient(config, transport=LiteLLMTransport(), ledger=ledger, gate=shared_gate(config))
+    client = JudgeClient(config, transport=remote_transport(config), ledger=ledger, gate=shared_gate(config))
     ctx._clients[config.key] = client
     rows = [Row(f"case {n}", "m", actual_answer=f"answer {n} of round {round_}") for n in range(cases)]
     with timed() as timing:
@@ -150,8 +167,11 @@ def leadline(config: JudgeConfig, cases: int, round_: int, folder: Path) -> floa
     return timing.seconds
 
 
-def rag(config: JudgeConfig, cases: int, folder: Path) -> tuple[float, int]:
-    """Judge RAG cases of three contexts with four evaluators at once; return the seconds and the calls it took."""
+def rag(config: JudgeConfig, cases: int, folder: Path) -> tuple[float, float, int]:
+    """Judge RAG cases of three contexts with four evaluators at once.
+
+    Returns seconds, seconds of processor, and calls.
+    """
     ledger = ledger_at(folder / "rag.sqlite", "benchmark")
     settings = Settings(judges=(config.model_copy(update={"structured": "json_schema"}),), embedder="offline")
     ctx = EvalContext(settings, ledger=ledger)
@@ -168,12 +188,14 @@ def rag(config: JudgeConfig, cases: int, folder: Path) -> tuple[float, int]:
     ]
     for ref in get("answer_relevancy")().models(ctx):
         ctx.embed(ref, ["Load the model."])
+    processor = time.process_time()
     with timed() as timing, ThreadPoolExecutor() as threads:
         scores = [score for part in threads.map(lambda name: get(name)().score(rows, ctx), RAG) for score in part]
+    processor = time.process_time() - processor
     unscored = [score.values for score in scores if not score.complete]
     if unscored:
         raise SystemExit(f"{len(unscored)} row scores are missing: {unscored[0]}")
-    return timing.seconds, LedgerReader(folder / "rag.sqlite").total("benchmark").answered
+    return timing.seconds, processor, LedgerReader(folder / "rag.sqlite").total("benchmark").answered
 
 
 def recorded(config: JudgeConfig, cases: int) -> list[list[dict[str, str]]]:
@@ -187,35 +209,35 @@ def recorded(config: JudgeConfig, cases: int) -> list[list[dict[str, str]]]:
 
 
 def main() -> None:
-    """Print the ratio."""
+    """Print the ratios."""
     cases = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     calls = cases * CALLS_PER_CASE
     print(f"{describe()}; {cases} cases, {calls:,} calls of {LATENCY_S * 1000:.0f} ms, {IN_FLIGHT} in flight")
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=serve, args=(theirs,), daemon=True)
-    process.start()
-    config = JudgeConfig(model="openai/judge", api_base=ours.recv(), max_in_flight=IN_FLIGHT)
-    messages = recorded(config, cases)
-    ratios = []
-    with tempfile.TemporaryDirectory() as folder:
-        run(bare(config, messages[:IN_FLIGHT]))  # connections
+    ratios: dict[str, list[float]] = {"aiohttp": [], "LiteLLM": []}
+    with running(LATENCY_S, IN_FLIGHT) as endpoint, tempfile.TemporaryDirectory() as folder:
+        config = JudgeConfig(model="openai/judge", api_base=endpoint.url, max_in_flight=IN_FLIGHT)
+        messages = recorded(config, cases)
+        run(bare_litellm(config, messages[:IN_FLIGHT]))  # imports, connections
         for round_ in range(ROUNDS):
-            with timed() as timing:
-                run(bare(config, messages))
+            bare = others(config, messages)
+            processor = time.process_time()
             seconds = leadline(config, cases, round_, Path(folder))
-            ratios.append(timing.seconds / seconds)
+            processor = time.process_time() - processor
+            for name, theirs in bare.items():
+                ratios[name].append(theirs / seconds)
+            told = ", ".join(f"{name} {theirs:.2f} s ({calls / theirs:,.0f} calls/s)" for name, theirs in bare.items())
             print(
-                f"LiteLLM {timing.seconds:.2f} s ({calls / timing.seconds:,.0f} calls/s), "
-                f"Leadline {seconds:.2f} s ({calls / seconds:,.0f} calls/s)"
+                f"{told}, Leadline {seconds:.2f} s ({calls / seconds:,.0f} calls/s, "
+                f"{1000 * processor / calls:.2f} ms of processor a call)"
             )
-            time.sleep(0.5)
-        seconds, asked = rag(config, cases, Path(folder))
-    ours.send(None)
-    received, most, refused = ours.recv()
-    print(f"the endpoint saw {received:,} calls, {most} in flight at most, and refused {refused}")
-    print(verdict("calls per second of bare LiteLLM", median(ratios), 0.85))
-    print(f"{', '.join(RAG)}: {cases} cases in {seconds:.2f} s ({asked / seconds:,.0f} calls/s)")
+        seconds, processor, asked = rag(config, cases, Path(folder))
+        print(f"the endpoint saw {endpoint.stats().most_in_flight} in flight at most")
+    print(verdict("calls per second of bare LiteLLM", median(ratios["LiteLLM"]), 0.85))
+    print(f"calls per second of bare aiohttp: {median(ratios['aiohttp']):.2f}")
+    print(
+        f"{', '.join(RAG)}: {cases} cases in {seconds:.2f} s ({asked / seconds:,.0f} calls/s, "
+        f"{1000 * processor / asked:.2f} ms of processor a call, embeddings included)"
+    )
     print(verdict("calls per case of four RAG evaluators", asked / cases, 5, at_least=False))
 
 

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import warnings
 import zlib
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.chunks import cut
 from leadline.tasks.plan.jobs import make_jobs, write_jobs
 from leadline.tasks.plan.planner import plan
+from leadline.tasks.policy.policy_file import load_policy
 from leadline.tasks.score.executor import LocalLanes, default_processes
 from leadline.tasks.store.store import Store
 
@@ -36,9 +38,9 @@ EVALUATORS = ("bleu", "rouge", "valor.bleu", "looping_detection", "text_matching
 WORDS = (Path(__file__).read_text(encoding="utf-8") + " ".join(dir(random) + dir(json))).split()
 
 
-def make_rows(count: int) -> list[dict[str, Any]]:
+def make_rows(count: int, seed: int = 7) -> list[dict[str, Any]]:
     """Return rows of some 25 words whose answers share about half of the expected words."""
-    draw = random.Random(7)
+    draw = random.Random(seed)
     rows = []
     for number in range(count):
         expected = [draw.choice(WORDS) for _ in range(draw.randint(15, 35))]
@@ -58,37 +60,65 @@ def make_rows(count: int) -> list[dict[str, Any]]:
     return rows
 
 
-def reference(rows: list[dict[str, Any]]) -> float:
-    """Score the rows with plain loops and return the seconds it took."""
+def reference(rows: list[dict[str, Any]], evaluators: Sequence[str] = EVALUATORS) -> float:
+    """Score the rows with plain loops and return the seconds it took.
+
+    Args:
+        rows: The rows.
+        evaluators: Whose scores are computed.
+    """
+    loops = _loops()
+    chosen = [loops[name] for name in evaluators]
+    with timed() as timing, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for row in rows:
+            for loop in chosen:
+                loop(row)
+    return timing.seconds
+
+
+def _loops() -> dict[str, Callable[[dict[str, Any]], None]]:
+    """Return how a script computes each evaluator's scores of a row."""
     from nltk.tokenize.destructive import NLTKWordTokenizer
     from nltk.translate.bleu_score import sentence_bleu
     from rouge_score.rouge_scorer import RougeScorer
 
-    words, rouge = NLTKWordTokenizer(), RougeScorer(["rouge1", "rouge2", "rougeL"])
+    words, rouge_scorer = NLTKWordTokenizer(), RougeScorer(["rouge1", "rouge2", "rougeL"])
     split = splitter_for("en").split
-    pii = [
+    rules = [
         re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,255}\.[A-Za-z]{2,}"),
         re.compile(r"\b(?:\d[ -]?){13,19}\b"),
         re.compile(r"\b\d{3}-\d{2}-\d{4}\b"),
     ]
-    with timed() as timing, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for row in rows:
-            expected, actual = row["expected_answer"], row["actual_answer"]
-            target = [token for sentence in split(expected) for token in words.tokenize(sentence.text)]
-            tokens = [token for sentence in split(actual) for token in words.tokenize(sentence.text)]
-            for weights in ORDERS:
-                sentence_bleu([target], tokens, weights=weights)
-            rouge.score(expected, actual)
-            pattern = r"\w+|\$[\d]+|[^\s\.]+"
-            sentence_bleu([re.findall(pattern, expected)], re.findall(pattern, actual))
-            len(zlib.compress(actual.encode(), 9))
-            longest_repeat(actual)
-            quoted = row["condition"].split('"')[1]
-            quoted in actual or re.search("[0-9]{3}", actual)
-            for text in (actual, *row["retrieved_context"]):
-                any(rule.search(text) for rule in pii)
-    return timing.seconds
+
+    def bleu(row: dict[str, Any]) -> None:
+        target, tokens = (
+            [token for sentence in split(row[name]) for token in words.tokenize(sentence.text)]
+            for name in ("expected_answer", "actual_answer")
+        )
+        for weights in ORDERS:
+            sentence_bleu([target], tokens, weights=weights)
+
+    def rouge(row: dict[str, Any]) -> None:
+        rouge_scorer.score(row["expected_answer"], row["actual_answer"])
+
+    def valor_bleu(row: dict[str, Any]) -> None:
+        pattern = r"\w+|\$[\d]+|[^\s\.]+"
+        sentence_bleu([re.findall(pattern, row["expected_answer"])], re.findall(pattern, row["actual_answer"]))
+
+    def looping(row: dict[str, Any]) -> None:
+        len(zlib.compress(row["actual_answer"].encode(), 9))
+        longest_repeat(row["actual_answer"])
+
+    def matching(row: dict[str, Any]) -> None:
+        quoted = row["condition"].split('"')[1]
+        quoted in row["actual_answer"] or re.search("[0-9]{3}", row["actual_answer"])
+
+    def pii(row: dict[str, Any]) -> None:
+        for text in (row["actual_answer"], *row["retrieved_context"]):
+            any(rule.search(text) for rule in rules)
+
+    return dict(zip(EVALUATORS, (bleu, rouge, valor_bleu, looping, matching, pii), strict=True))
 
 
 def longest_repeat(text: str) -> int:
@@ -115,7 +145,7 @@ def leadline(rows: list[dict[str, Any]], folder: Path) -> float:
     run.update({"dataset": loaded.digest})
     processes = default_processes()
     with open_run(store, run, create=True) as connection:
-        register_jobs(connection, plan(connection, store, jobs))
+        register_jobs(connection, plan(connection, store, jobs), load_policy("sonar"))
         chunks = cut(connection, jobs, store, run, processes=processes)
     write_jobs(run.plan / "jobs.json", jobs, settings)
     with timed() as timing, LocalLanes(processes, chunks) as lanes, ThreadPoolExecutor(lanes.widths["cpu"]) as pool:

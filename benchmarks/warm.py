@@ -55,7 +55,7 @@ def run_once(store: Store, file: Path, evaluators: Sequence[str]) -> int:
     pipeline.detect_flips(store, run)
     pipeline.detect_problems(store, run)
     pipeline.derive_insights(store, run)
-    pipeline.decide_gate(store, run, fail_on="never", min_coverage=0.95)
+    pipeline.decide_gate(store, run, fail_on="never", min_coverage=None)
     pipeline.publish_results(store, run, None)
     return planned.to_compute
 

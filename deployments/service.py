@@ -40,6 +40,7 @@ WORKERS: Final = {"flows": 1, "cpu": 2, "gpu": 1, "judge": 1}
 LIMITS: Final = {"flows": 4, "cpu": 1, "gpu": 1, "judge": 1}
 """Flow runs that one worker has in work; whoever orchestrates mostly waits."""
 
+PORT_VARIABLE: Final = "LEADLINE_SERVICE_PORT"
 FOLDER: Final = Path(".leadline/service")
 
 
@@ -66,6 +67,7 @@ class Service:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._processes = Processes(self.folder / "logs", _say)
         self._lock = locked(self.folder / "lock", wait=False)
+        self._started = False
 
     def start(self) -> None:
         """Start everything, wait until it works, and write ``env``.
@@ -82,6 +84,7 @@ class Service:
                 hint="Stop it: make service-stop",
                 code=ErrorCode.SERVER_RUNNING,
             ) from None
+        self._started = True
         port = free_port(self.port)
         postgres = self._start_postgres()
         redis = self._start_redis()
@@ -101,7 +104,8 @@ class Service:
         self._write_env(environment)
         self._deploy(environment)
         self._processes.start(*self._workers(environment))
-        self._record({"pid": os.getpid(), "ui": api.removesuffix("/api"), "api": api, "parts": self._processes.pids()})
+        record = {"pid": os.getpid(), "ui": api.removesuffix("/api"), "api": api, "parts": self._processes.pids()}
+        _write(self.folder / "service.json", record)
 
     def watch(self, until: Sequence[bool]) -> None:
         """Keep everything running until the sequence is no longer empty."""
@@ -110,13 +114,16 @@ class Service:
             time.sleep(0.5)
 
     def stop(self) -> None:
-        """End everything."""
+        """End everything that this object has started: nothing of a service that runs in the folder already."""
+        if not self._started:
+            return
+        self._started = False
         self._processes.stop()
         (self.folder / "service.json").unlink(missing_ok=True)
         self._lock.release()
 
     def _start_postgres(self) -> Postgres:
-        postgres = initialise(self.folder / "postgres", free_port(0))
+        postgres = initialise(self.folder / "postgres", self._lasting_port("postgres"))
         path = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
         self._processes.start(ServicePart("postgres", postgres.command(), path, postgres.answers, ending=signal.SIGINT))
         for database in ("prefect", "leadline"):
@@ -124,7 +131,7 @@ class Service:
         return postgres
 
     def _start_redis(self) -> str:
-        folder, port, password = self.folder / "redis", free_port(0), secrets.token_hex(16)
+        folder, port, password = self.folder / "redis", self._lasting_port("redis"), secrets.token_hex(16)
         folder.mkdir(exist_ok=True, mode=0o700)
         config = folder / "redis.conf"
         config.touch(mode=0o600)
@@ -132,9 +139,26 @@ class Service:
             f'bind 127.0.0.1\nport {port}\nrequirepass {password}\ndir "{folder}"\nappendonly yes\nsave ""\n',
             encoding="utf-8",
         )
-        ready = partial(_redis_answers, port, password)
+        ready = partial(redis_answers, port, password)
         self._processes.start(ServicePart("redis", ["redis-server", str(config)], dict(os.environ), ready))
         return f"redis://:{password}@127.0.0.1:{port}/0"
+
+    def _lasting_port(self, part: str) -> int:
+        """Return the port that a part had last time, where shells and workers look for it; another if it is taken."""
+        file = self.folder / "ports.json"
+        ports: dict[str, object] = {}
+        with suppress(OSError, ValueError):
+            ports = dict(json.loads(file.read_text(encoding="utf-8")))
+        known = ports.get(part)
+        try:
+            port = free_port(known if isinstance(known, int) else 0)
+        except UsageError:
+            port = free_port(0)
+            _say(
+                f"Port {known} of {part} is taken; it is {port} now. Other shells: source {self.folder / 'env'} again."
+            )
+        _write(file, ports | {part: port})
+        return port
 
     def _environment(self, port: int, postgres: Postgres) -> dict[str, str]:
         """Return what server, workers and a person's shell share."""
@@ -162,13 +186,18 @@ class Service:
         import subprocess
 
         command = [sys.executable, "-P", "-m", "leadline.flows.cli.main", "deploy"]
-        command += ["--file", str(self.file)] if self.file else []
-        with self._processes.log("deploy").open("ab") as log:
-            done = subprocess.run(command, env=dict(environment), stdout=log, stderr=log, timeout=180, check=False)  # noqa: S603
+        command += ["--file", str(self.file)] if self.file else ["--keep"]
+        done = subprocess.run(  # noqa: S603 - our own command
+            command, env=dict(environment), capture_output=True, text=True, timeout=180, check=False
+        )
+        log = self._processes.log("deploy")
+        with log.open("a", encoding="utf-8") as file:
+            file.write(done.stdout + done.stderr)
         if done.returncode:
-            raise LeadlineError(
-                f"leadline deploy failed: {tail(self._processes.log('deploy'))}", code=ErrorCode.DEPLOY_SERVICE
-            )
+            raise LeadlineError(f"leadline deploy failed: {tail(log)}", code=ErrorCode.DEPLOY_SERVICE)
+        kept = [line.split(maxsplit=1)[1] for line in done.stderr.splitlines() if line.startswith("kept ")]
+        if kept:
+            _say(f"Kept as a file of your own has it: {', '.join(kept)}. Leadline's again: leadline deploy")
 
     def _workers(self, environment: Mapping[str, str]) -> list[ServicePart]:
         command = [sys.executable, "-P", "-m", "leadline.flows.cli.main", "worker"]
@@ -184,11 +213,6 @@ class Service:
             for number in range(1, count + 1)
         ]
 
-    def _record(self, record: Mapping[str, object]) -> None:
-        draft = self.folder / "service.json.tmp"
-        draft.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-        os.replace(draft, self.folder / "service.json")
-
 
 def server_environment(database: str, redis: str) -> dict[str, str]:
     """Return the settings of a Prefect server that keeps its state in PostgreSQL and its messages in Redis.
@@ -201,7 +225,7 @@ def server_environment(database: str, redis: str) -> dict[str, str]:
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
         "PREFECT_MESSAGING_BROKER": "prefect_redis.messaging",
         "PREFECT_MESSAGING_CACHE": "prefect_redis.messaging",
-        "PREFECT_SERVER_EVENTS_CAUSAL_ORDERING": "prefect_redis.ordering",
+        "PREFECT_SERVER_EVENTS_CAUSAL_ORDERING": "leadline.deployments.event_ordering",
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect_redis.lease_storage",
         "PREFECT_SERVER_DOCKET_URL": redis,
         "PREFECT_REDIS_MESSAGING_URL": redis,
@@ -221,7 +245,9 @@ def free_port(wanted: int) -> int:
             probe.bind(("127.0.0.1", wanted))
         except OSError as error:
             raise UsageError(
-                f"Port {wanted} is taken or not allowed.", hint="Choose another: --port N", code=ErrorCode.SERVER_PORT
+                f"Port {wanted} is taken or not allowed.",
+                hint=f"Choose another: {PORT_VARIABLE}=N or --port N",
+                code=ErrorCode.SERVER_PORT,
             ) from error
         return int(probe.getsockname()[1])
 
@@ -236,7 +262,13 @@ def running(folder: Path = FOLDER) -> dict[str, object] | None:
     return {"pid": None}  # just starting or ending
 
 
-def _redis_answers(port: int, password: str) -> bool:
+def redis_answers(port: int, password: str) -> bool:
+    """Return whether Redis accepts a password.
+
+    Args:
+        port: A port of the loopback interface.
+        password: The password.
+    """
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
             connection.sendall(f"AUTH {password}\r\nPING\r\n".encode())
@@ -255,6 +287,12 @@ def _worker_is_online(api: str, pool: str, name: str) -> bool:
     return False
 
 
+def _write(file: Path, record: Mapping[str, object]) -> None:
+    draft = file.with_suffix(".tmp")
+    draft.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    os.replace(draft, file)
+
+
 def _say(message: str) -> None:
     print(message, file=sys.stderr, flush=True)  # noqa: T201 - messages are for people
 
@@ -266,7 +304,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("action", choices=("start", "stop", "status"))
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where it keeps everything")
-    parser.add_argument("--port", type=int, default=int(os.environ.get("LEADLINE_SERVICE_PORT", "4200")))
+    parser.add_argument("--port", type=int, default=int(os.environ.get(PORT_VARIABLE, "4200")))
     parser.add_argument("--file", type=Path, help="what is deployed, instead of Leadline's own prefect.yaml")
     for pool, count in WORKERS.items():
         parser.add_argument(f"--{pool}-workers", type=int, default=count, metavar="N", help=f"default: {count}")
@@ -290,8 +328,7 @@ def _serve(service: Service) -> int:
         asked.append(True)
         raise SystemExit(0)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         service.start()
         record = running(service.folder) or {}
@@ -302,6 +339,8 @@ def _serve(service: Service) -> int:
         _say("Ending the service…")
     finally:
         service.stop()
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return 0
 
 

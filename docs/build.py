@@ -1,17 +1,20 @@
-"""Writes the pages made of the program: evaluators, errors, settings, dataset formats. Run: ``make docs``."""
+"""Writes what the program says of itself: evaluators, errors, settings, formats, examples. Run: ``make docs``."""
 
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from leadline.evaluators.core.base import Evaluator, describe
 from leadline.evaluators.core.error_codes import AREAS, ErrorCode
 from leadline.evaluators.core.registry import ENTRY_POINTS, all_evaluators
+from leadline.evaluators.core.suites import PURPOSES
 from leadline.flows.cli.check_version import OPTIONS
 from leadline.flows.collect.config import CollectConfig
 from leadline.flows.compare.config import CompareConfig
@@ -20,9 +23,17 @@ from leadline.flows.generate.config import GenerateConfig
 from leadline.flows.model_version.config import ModelVersionConfig
 from leadline.flows.perturb.config import PerturbConfig
 from leadline.flows.shared.form import FormModel, Setting, settings_in
+from leadline.tasks.load import load_dataset
+from leadline.tasks.load.field_names import names_of
+from leadline.tasks.load.formats.base import DEFAULTS
 from leadline.tasks.load.formats.registry import all_formats
+from leadline.tasks.perturb.copies import perturb
+from leadline.tasks.perturb.perturbations import SONAR, recipe
+from leadline.tasks.store.store import Store
 
 HERE = Path(__file__).parent
+QUESTION: Final = "How deep is the harbour at berth seven?"
+STEPS: Final = ("low", "medium", "high")
 FORMS: dict[str, type[FormModel]] = {
     "evaluate": EvaluateConfig,
     "collect": CollectConfig,
@@ -77,6 +88,44 @@ def format_table() -> str:
     return f"<!-- formats: written by make docs -->\n{head}{''.join(lines)}<!-- end of formats -->"
 
 
+def column_table() -> str:
+    """Return the table of the names of fields for ``datasets.md``, between the comments that mark it."""
+    lines = []
+    for field in DEFAULTS:
+        clear, weak = names_of(field)
+        others, unsure = (", ".join(f"`{name}`" for name in names if name != field) for names in (clear, weak))
+        lines += [f"| `{field}` | {others} | {unsure} |\n"] if others or unsure else []
+    head = "| field | also called | if nothing better is there, with a warning |\n|---|---|---|\n"
+    return f"<!-- columns: written by make docs -->\n{head}{''.join(lines)}<!-- end of columns -->"
+
+
+def purpose_table() -> str:
+    """Return the table of suites by purpose for ``which-evaluator.md``, between the comments that mark it."""
+    lines = [
+        f"| `{name}` | {text} | {', '.join(f'[`{id_}`](evaluators/{id_}.md)' for id_ in ids)} |\n"
+        for name, (text, ids) in PURPOSES.items()
+    ]
+    head = "| suite | for | candidates |\n|---|---|---|\n"
+    return f"<!-- purposes: written by make docs -->\n{head}{''.join(lines)}<!-- end of purposes -->"
+
+
+def perturbed_table() -> str:
+    """Return perturbed copies of a question for ``perturb.md``, between the comments that mark them."""
+    recipes = [
+        f"{name}:{step}" for name in ("typo", "ocr", "character_deletion", "word_swap", "comma") for step in STEPS
+    ]
+    recipes += [f"{SONAR}typo:{step}" for step in STEPS]
+    with TemporaryDirectory() as folder:
+        suite, output = Path(folder, "suite.jsonl"), Path(folder, "perturbed.jsonl")
+        suite.write_text(json.dumps({"case": "berth", "question": QUESTION}), encoding="utf-8")
+        store = Store.open(folder)
+        perturb(store, load_dataset(store, suite, cases_only=True), [recipe(text) for text in recipes], output)
+        _, *copies = map(json.loads, output.read_text(encoding="utf-8").splitlines())
+    lines = [f"| `{name}` | {copy['question']} |\n" for name, copy in zip(recipes, copies, strict=True)]
+    head = f"| `--with` | {QUESTION} |\n|---|---|\n"
+    return f"<!-- perturbed: written by make docs -->\n{head}{''.join(lines)}<!-- end of perturbed -->"
+
+
 def settings_page() -> str:
     """Return the page of all commands' settings."""
     forms = [
@@ -106,12 +155,12 @@ def _line_of(command: str, setting: Setting) -> dict[str, str]:
 
 
 def main() -> None:
-    """Write the pages and the table of formats, and remove the pages of evaluators that are gone."""
+    """Write the pages and the tables in other pages, and remove the pages of evaluators that are gone."""
     (HERE / "errors.md").write_text(errors_page(), encoding="utf-8")
-    datasets = HERE / "datasets.md"
-    text = datasets.read_text(encoding="utf-8")
-    table = re.compile(r"<!-- formats: .*?<!-- end of formats -->", re.DOTALL)
-    datasets.write_text(table.sub(lambda _: format_table(), text), encoding="utf-8")
+    _write_table("datasets.md", "formats", format_table())
+    _write_table("datasets.md", "columns", column_table())
+    _write_table("which-evaluator.md", "purposes", purpose_table())
+    _write_table("perturb.md", "perturbed", perturbed_table())
     (HERE / "settings.md").write_text(settings_page(), encoding="utf-8")
     folder = HERE / "evaluators"
     folder.mkdir(exist_ok=True)
@@ -121,6 +170,12 @@ def main() -> None:
     for name, text in current.items():
         (folder / name).write_text(text, encoding="utf-8")
     print(f"{len(current) - 1} evaluators described in {folder} (others: entry point group {ENTRY_POINTS!r})")
+
+
+def _write_table(page: str, name: str, table: str) -> None:
+    path = HERE / page
+    marked = re.compile(rf"<!-- {name}: .*?<!-- end of {name} -->", re.DOTALL)
+    path.write_text(marked.sub(lambda _: table, path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@ from leadline.evaluators.core.refusal import refusals_of
 from leadline.flows.compare.config import CompareConfig
 from leadline.flows.compare.prepare import run_comparison
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
-from leadline.flows.evaluate.prepare import prepare
-from leadline.flows.prefect_server.resolve import ensure_api
+from leadline.flows.evaluate.prepare import chosen, prepare
 from leadline.tasks.store.store import Store
+from leadline.tasks.timeline import Timeline, timed_by
 
 if TYPE_CHECKING:
     from leadline.tasks.compare import Comparison
@@ -24,15 +24,22 @@ C = TypeVar("C", bound=BaseModel)
 
 
 def evaluate(
-    dataset: str | os.PathLike[str] | None = None, *, config: EvaluateConfig | None = None, **settings: Any
+    dataset: str | os.PathLike[str] | None = None,
+    *,
+    config: EvaluateConfig | None = None,
+    flow: bool = False,
+    **settings: Any,
 ) -> EvaluateResult:
     """Score the answers in a dataset and write a report.
 
-    The run is recorded by the Prefect server that is configured or kept, or by one that lives as long as the run.
+    The run happens in this process, without Prefect; notebooks and programs with an event loop of their own may call
+    this too. As a flow its history is kept by the Prefect server that is configured or kept, or by a temporary one, as
+    ``$LEADLINE_SERVER`` says, and workers can score. What it leaves in the store is the same.
 
     Args:
         dataset: File with the cases and the models' answers.
         config: All that is to be done, instead of a dataset and settings.
+        flow: Run it as a Prefect flow.
         **settings: Fields of :class:`~leadline.flows.evaluate.config.EvaluateConfig`, for example ``suite="rules"``
             or ``judges={"model": "openai/gpt-4o-mini", "max_cost": 2}``.
 
@@ -51,10 +58,36 @@ def evaluate(
         raise UsageError(
             f"evaluate takes either a config or settings such as {next(iter(settings))}.", code=ErrorCode.CONFIG_OPTION
         )
-    with ensure_api(first=lambda: prepare(config, check_key=True)):
-        from leadline.flows.evaluate.flow import evaluate as flow
+    from leadline.flows.evaluate.run import record_time
 
-        result: EvaluateResult = flow(config)
+    with timed_by(Timeline()) as timeline:
+        result = _recorded(config) if flow else _directly(config)
+        return record_time(result, open_store(config.store), timeline)
+
+
+def _directly(config: EvaluateConfig) -> EvaluateResult:
+    """Run an evaluation in this process."""
+    from leadline.flows.evaluate.run import run_evaluation
+    from leadline.flows.evaluate.steps import DirectSteps
+
+    chosen(config, check_key=True)
+    return run_evaluation(config, DirectSteps())
+
+
+def _recorded(config: EvaluateConfig) -> EvaluateResult:
+    """Run an evaluation as a Prefect flow."""
+    from leadline.flows.prefect_server.choice import Choice, ServerUse, chosen_server
+    from leadline.flows.prefect_server.resolve import ensure_api
+
+    choice = chosen_server()
+    if not choice.stated and choice.use == ServerUse.NONE:
+        choice = Choice(ServerUse.TEMPORARY)
+    with ensure_api(choice=choice, first=lambda: prepare(config, check_key=True)) as api:
+        if api is None:
+            return _directly(config)
+        from leadline.flows.evaluate.flow import evaluate as recorded
+
+        result: EvaluateResult = recorded(config)
         return result
 
 

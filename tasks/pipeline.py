@@ -5,11 +5,13 @@
 3. score: :func:`leadline.tasks.score.chunk.score_chunk` scores one chunk; chunks are scored in parallel.
 4. gather: :func:`gather_scores` collects the scores in the run's database.
 5. aggregate: :func:`aggregate_scores` computes means, intervals and verdicts.
-6. flips: :func:`detect_flips` compares perturbed rows with their originals.
-7. problems: :func:`detect_problems`.
-8. insights: :func:`derive_insights`.
-9. gate: :func:`decide_gate` decides whether the run passes.
-10. publish: :func:`publish_results` writes the results and the report.
+6. slices: :func:`measure_slices` does the same for rows that share a category, a language, a length, ….
+7. flips: :func:`detect_flips` compares perturbed rows with their originals.
+8. changes: :func:`compare_with_baseline` compares with an earlier run.
+9. problems: :func:`detect_problems`.
+10. insights: :func:`derive_insights`.
+11. gate: :func:`decide_gate` decides whether the run passes.
+12. publish: :func:`publish_results` writes the results and the report.
 """
 
 from __future__ import annotations
@@ -27,26 +29,34 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.budget import Limits
 from leadline.tasks.analyse.aggregate import aggregate, measure_trials
+from leadline.tasks.analyse.changes import read_changes
 from leadline.tasks.analyse.findings.insights import find_insights
 from leadline.tasks.analyse.findings.problems import find_problems
 from leadline.tasks.analyse.findings.tally import tally_run
 from leadline.tasks.analyse.gate import Decision, decide
 from leadline.tasks.analyse.gather import gather, register_jobs
 from leadline.tasks.analyse.perturbation_flips import find_flips
-from leadline.tasks.db.connection import open_run
+from leadline.tasks.analyse.slices import find_slices
+from leadline.tasks.compare.run_changes import find_changes
+from leadline.tasks.db.compaction import compact
+from leadline.tasks.db.connection import open_run, release
 from leadline.tasks.ledger.ledger_report import add_up
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.load import LoadedDataset
 from leadline.tasks.plan.chunks import Chunk, cut
+from leadline.tasks.plan.default_embedder import embedder_in_words
 from leadline.tasks.plan.jobs import EvaluatorJob, make_jobs, read_jobs, settings_record, write_jobs
 from leadline.tasks.plan.planner import plan
 from leadline.tasks.plan.selection import Choice, applicable_to
+from leadline.tasks.policy.policy import Policy
+from leadline.tasks.policy.policy_file import DEFAULT, load_policy
 from leadline.tasks.publish import Published, publish
 from leadline.tasks.score.canaries import load_canaries
 from leadline.tasks.store.files import write_json
 from leadline.tasks.store.processes import process_record
 from leadline.tasks.store.store import JOBS, Run, Store
 from leadline.tasks.store.tmpfiles import clean_stale
+from leadline.tasks.store.vectors.vectors import ParquetVectors
 
 _NUMBERS_FROM: Final = ("duckdb", "nltk", "numpy", "rapidfuzz", "regex", "scipy", "sentencex")
 """Packages whose version can change a number; models and their packages are part of each configuration."""
@@ -81,7 +91,9 @@ def plan_run(
     trials: int = 1,
     limits: Limits | None = None,
     workers: Mapping[Lane, int] | None = None,
+    lasting: bool = False,
     canaries: str | None = None,
+    policy: Policy | None = None,
 ) -> Planned:
     """Create a run: its folder and record, its database, its plan and its chunks.
 
@@ -98,21 +110,31 @@ def plan_run(
         trials: Repetitions per row of evaluators that ask a judge.
         limits: The budget for judge calls.
         workers: Workers online by lane.
+        lasting: The workers stay from chunk to chunk.
         canaries: File of the canaries.
+        policy: The gate's policy; the default one if none is given.
     """
+    policy = policy or load_policy(DEFAULT)
     loaded.require_models(model_keys)
     choice = applicable_to(choice, loaded.path)
     jobs = make_jobs(choice.evaluators, settings, trials=trials)
     canary_dataset = load_canaries(store, canaries, jobs)[0] if canaries else ""
-    record = _record(loaded, jobs, settings, config) | {"left_out": dict(choice.left_out)}
+    record = _record(loaded, jobs, settings, config) | {
+        "left_out": dict(choice.left_out),
+        "embedder": embedder_in_words(choice, settings),
+        "policy": policy.to_json(),
+    }
     clean_stale(store.root)
     run = store.new_run()
     try:
         run.update(record)
         with open_run(store, run, create=True) as connection:
+            connection.execute("BEGIN")  # else every statement waits for the disk
             needs = plan(connection, store, jobs, model_keys)
-            register_jobs(connection, needs)
-            chunks = cut(connection, jobs, store, run, processes=processes, workers=workers)
+            connection.execute("COMMIT")
+            named = {job.evaluator for job in jobs} - choice.unnamed
+            register_jobs(connection, needs, policy, named)
+            chunks = cut(connection, jobs, store, run, processes=processes, workers=workers, lasting=lasting)
         for job in jobs:
             _write_identity(store, job)
         write_jobs(run.plan / JOBS, jobs, settings, limits, canary_dataset)
@@ -190,6 +212,20 @@ def aggregate_scores(store: Store, run: Run) -> int:
         return lines
 
 
+def measure_slices(store: Store, run: Run, *, names: Sequence[str] = ()) -> int:
+    """Measure every metric by slice, record the columns, and return the number of values measured.
+
+    Args:
+        store: The store.
+        run: The run.
+        names: Columns to slice by; all that suit when empty.
+    """
+    with open_run(store, run) as connection:
+        chosen, lines = find_slices(connection, names=names)
+    run.update({"slices": {"columns": list(chosen.columns), "left_out": dict(chosen.left_out)}})
+    return lines
+
+
 def detect_flips(store: Store, run: Run) -> int:
     """Find the perturbed rows that stand on the other side of a threshold, and return their number.
 
@@ -201,6 +237,21 @@ def detect_flips(store: Store, run: Run) -> int:
         return find_flips(connection)
 
 
+def compare_with_baseline(store: Store, run: Run, against: str | None) -> None:
+    """Find out what changed since an earlier run, and record it in a few words.
+
+    Args:
+        store: The store.
+        run: The run.
+        against: The earlier run, as :func:`leadline.tasks.compare.run_changes.find_changes` takes it.
+    """
+    find_changes(store, run, against)
+    with open_run(store, run, read_only=True) as connection:
+        changes = read_changes(connection)
+    if changes is not None:
+        run.update({"against": changes.baseline.run, "changed": changes.summary})
+
+
 def detect_problems(store: Store, run: Run) -> dict[str, int]:
     """Find problems, record how many are the models' and how many the instrument's, and return them by severity.
 
@@ -209,7 +260,7 @@ def detect_problems(store: Store, run: Run) -> dict[str, int]:
         run: The run.
     """
     with open_run(store, run) as connection:
-        found = find_problems(connection)
+        found = find_problems(connection, policy_of(run), ParquetVectors(store))
         run.update({"problems_by_fault": tally_run(connection)})
     return found
 
@@ -222,26 +273,32 @@ def derive_insights(store: Store, run: Run) -> int:
         run: The run.
     """
     with open_run(store, run) as connection:
-        return find_insights(connection)
+        return find_insights(connection, policy_of(run))
 
 
-def decide_gate(store: Store, run: Run, *, fail_on: str, min_coverage: float) -> Decision:
+def policy_of(run: Run) -> Policy:
+    """Return the gate's policy of a run, which its record contains."""
+    return Policy.from_json(run.read()["policy"])
+
+
+def decide_gate(store: Store, run: Run, *, fail_on: str, min_coverage: float | None) -> Decision:
     """Decide whether the run is good enough, and record the decision.
 
     Args:
         store: The store.
         run: The run.
         fail_on: ``high``, ``medium`` or ``never``.
-        min_coverage: Least share of applicable rows that must be scored, per evaluator and model.
+        min_coverage: Least share of applicable rows that must be scored, per evaluator and model; the policy's if it
+            is not given.
     """
     with open_run(store, run) as connection:
-        decision = decide(connection, fail_on=fail_on, min_coverage=min_coverage)
+        decision = decide(connection, policy_of(run), fail_on=fail_on, min_coverage=min_coverage)
     run.update({"gate": decision.gate, "gate_reason": decision.reason})
     return decision
 
 
 def publish_results(store: Store, run: Run, output: Path | None) -> Published:
-    """Write the results tree and the report, then drop the tables that only planning needed.
+    """Write the report and the other results, then drop what only planning and scoring needed.
 
     Args:
         store: The store.
@@ -250,8 +307,15 @@ def publish_results(store: Store, run: Run, output: Path | None) -> Published:
     """
     with open_run(store, run) as connection:
         published = publish(connection, run, run.read(), output=output)
-        for table in ("keys", "to_compute"):
+        for table in ("keys", "plan", "to_compute"):
             connection.execute(f"DROP TABLE IF EXISTS {table}")
+    release(run)
+    compact(run.database)
+    chunks = list(run.plan.glob("*.parquet"))
+    for path in chunks:
+        path.unlink()
+    if chunks:
+        store.share_plan(run)
     store.share_results(run)
     return published
 

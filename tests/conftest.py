@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import absl.logging
@@ -17,6 +19,10 @@ from tests.support.stores.s3 import s3, s3_server
 __all__ = ["place", "postgres_server", "postgres_url", "s3", "s3_server"]
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests and the processes that they start share few cores
+os.environ["CI"] = "true"  # commands start no server of their own accord, and none is left behind
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts background jobs so; commands that the tests interrupt would inherit it, and go on.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # rouge-score brings absl, whose handler closes its stream when logging is configured anew, as Prefect and uvicorn do:
 # it must not be the one that pytest captures with.
@@ -37,3 +43,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files with long tests first: one that came last would keep one core busy while the others wait."""
     long: set[Path] = {item.path for item in items if any(item.get_closest_marker(name) for name in LONG)}
     items.sort(key=lambda item: item.path not in long)
+
+
+@pytest.fixture(autouse=True)
+def _signal_handlers_stay() -> Iterator[None]:
+    """Fail a test that leaves another handler for Ctrl-C or SIGTERM behind: the next one to interrupt would meet it."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    after = {number: signal.getsignal(number) for number in before}
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    assert after == before

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from leadline.evaluators.classification._label_confusion import Averaged, details, precision_recall_f1
 from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import REPORT_ONLY, Params
 from leadline.evaluators.core.registry import register
@@ -137,6 +138,7 @@ class Classification(RowEvaluator):
         insight_type="classification",
         problem_type="classification",
         keywords=("binomial", "multinomial", "confusion matrix"),
+        suits=(DataKind.LABELS,),
         source="H2O Sonar, Classification Evaluator; scikit-learn",
     )
     parameters = ClassificationParams

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
+from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.metric import Board, Metric
@@ -73,7 +74,8 @@ class Spec:
         problem_type: The type of its threshold problems.
         keywords: Labels to find it by.
         source: Where its method is published.
-        on_request: Whether it runs only when it or its suite is named, since it would say nothing of other data.
+        suits: Kinds of dataset that it is for, of those that have its inputs; all when empty. Matters only where a run
+            chooses its evaluators by the data.
         annotations: Which annotations of data items it is about: ``whole`` (labels of the item itself), ``box``,
             ``polygon``, ``raster``, ``region`` (no single objects at all); all when empty. Matters only to evaluators
             that read annotations.
@@ -100,13 +102,14 @@ class Spec:
     problem_type: str = "accuracy"
     keywords: tuple[str, ...] = ()
     source: str = ""
-    on_request: bool = False
+    suits: tuple[DataKind, ...] = ()
     annotations: tuple[str, ...] = ()
     input_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.name:
             object.__setattr__(self, "name", _title(self.id))
+        object.__setattr__(self, "suits", tuple(map(DataKind, self.suits)))
         if len(self.metrics) == 1 and not self.metrics[0].primary:
             object.__setattr__(self, "metrics", (replace(self.metrics[0], primary=True),))
 

@@ -126,6 +126,16 @@ class ErrorCode(Enum):
         "The dataset has no model of this name.",
         "Choose one of those that the message lists.",
     )
+    DATA_NO_COLUMN = (
+        "LL-DATA-05",
+        "The dataset has no column of this name to slice by.",
+        "Choose one of those that the message lists.",
+    )
+    DATA_COLUMNS = (
+        "LL-DATA-06",
+        "It is not clear which column of a dataset is a field, or a mapping names a field or column that is not there.",
+        "Say which with `--map FIELD=COLUMN`; `leadline plan` shows what each column is taken for.",
+    )
 
     STORE_FAILED = (
         "LL-STORE-01",
@@ -250,6 +260,11 @@ class ErrorCode(Enum):
         "The file of an evaluator of your own changed while its run was under way.",
         "Start the run again; what other evaluators have scored is reused.",
     )
+    PLAN_NO_POLICY = (
+        "LL-PLAN-08",
+        "There is no policy of that name, and no such file.",
+        "`leadline policy show` lists those that come with Leadline; `--policy` also takes a TOML file.",
+    )
 
     JUDGE_CONFIG = (
         "LL-JUDGE-01",
@@ -300,6 +315,11 @@ class ErrorCode(Enum):
         "LL-JUDGE-10",
         "The file of canaries cannot be used.",
         "Correct `expected_scores` in the row that the message names.",
+    )
+    JUDGE_PRICE = (
+        "LL-JUDGE-11",
+        "A limit of cost was given for a judge whose price is unknown.",
+        "Give `input_cost_per_token` and `output_cost_per_token` in `leadline.toml`, or use `--max-calls` instead.",
     )
 
     MODEL_MISSING = (
@@ -414,6 +434,11 @@ class ErrorCode(Enum):
         "LL-COMPARE-05",
         "The level of significance makes no sense.",
         "Give a number over 0 and up to 0.5.",
+    )
+    COMPARE_NO_SLICE = (
+        "LL-COMPARE-06",
+        "A run has no slices by this column.",
+        "Choose one of those that the message lists, or evaluate the datasets again with `--slice COLUMN`.",
     )
 
     COLLECT_NO_MODEL = (

@@ -18,7 +18,7 @@ from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.paths import from_home
-from leadline.evaluators.core.registry import all_evaluators, unregister
+from leadline.evaluators.core.registry import load_installed, registered_by, unregister
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def load_evaluator_file(path: str | Path) -> tuple[type[Evaluator], ...]:
     with _lock:
         known = _loaded.get(file)
         if known is None or known.digest != digest:
-            all_evaluators()  # so that an id that is taken is refused here, with the file's name
+            load_installed()  # so that an id that is taken is refused here, with the file's name
             for evaluator in known.evaluators if known else ():
                 unregister(evaluator)
             known = _loaded[file] = _LoadedFile(digest, _run(file, source, digest))
@@ -68,7 +68,7 @@ def _run(file: Path, source: bytes, digest: str) -> tuple[type[Evaluator], ...]:
     sys.modules[module.__name__] = module
     try:
         exec(compile(source, str(file), "exec"), module.__dict__)  # noqa: S102 - the user named the file to be run
-        found = _registered_by(module)
+        found = registered_by(module.__name__)
         if not found:
             raise UsageError(
                 "it registers no evaluator.",
@@ -76,7 +76,7 @@ def _run(file: Path, source: bytes, digest: str) -> tuple[type[Evaluator], ...]:
                 code=ErrorCode.CONFIG_CONTENT,
             )
     except Exception as error:
-        for evaluator in _registered_by(module):
+        for evaluator in registered_by(module.__name__):
             unregister(evaluator)
         _loaded.pop(file, None)
         del sys.modules[module.__name__]
@@ -84,10 +84,6 @@ def _run(file: Path, source: bytes, digest: str) -> tuple[type[Evaluator], ...]:
     for evaluator in found:
         evaluator.source_digest = digest
     return found
-
-
-def _registered_by(module: ModuleType) -> tuple[type[Evaluator], ...]:
-    return tuple(evaluator for evaluator in all_evaluators().values() if evaluator.__module__ == module.__name__)
 
 
 def _refusal(file: Path, error: Exception) -> UsageError:

@@ -23,7 +23,7 @@ class Metric:
         threshold: Value that separates good from bad, ``None`` when the metric has none.
         primary: Whether it decides the evaluator's leaderboard.
         description: One or two sentences for a reader.
-        share: Whether a row's value is 0 or 1, so that the mean is a share (and gets a Wilson interval).
+        share: Whether a row's value is 0 or 1, so that the mean is a share (and gets the exact interval of one).
         dataset_level: Whether it has no value per row and is computed over all rows of a model at once.
         pooled: Whether it has a value per row, which says how that row fares, but the model's value is computed over
             all rows at once and is not their mean.

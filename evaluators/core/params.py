@@ -21,7 +21,7 @@ class Params(BaseModel):
     ``json_schema_extra=REPORT_ONLY``, which keeps it out of the score's key.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # most are never used in a run
 
     metric_threshold: Annotated[
         float | dict[str, float] | None,

@@ -34,7 +34,7 @@ def without_secrets(text: str, config: JudgeConfig | None = None) -> str:
     secrets = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
     if config is not None and config.api_key_env:
         secrets.add(os.environ.get(config.api_key_env, ""))
-    for secret in sorted(secrets, key=len, reverse=True):
+    for secret in sorted(map(str.strip, secrets), key=len, reverse=True):  # a key is sent without a line's end
         if len(secret) >= _SHORTEST:
             text = text.replace(secret, "[key]")
     return " ".join(_LOOKS_SECRET.sub("[key]", text[: 20 * LONGEST]).split())[:LONGEST]

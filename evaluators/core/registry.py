@@ -3,7 +3,7 @@
 A built-in evaluator is any class decorated with :func:`register` in a module of one of the families'
 packages. Another package brings its own with an entry point in the group ``leadline.evaluators`` that
 names a module to import; a single file is loaded by :mod:`leadline.evaluators.core.evaluator_files`. Nothing is
-imported before somebody asks.
+imported before somebody asks, and of the built-in ones only the modules whose source mentions the id that is asked for.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.metadata
-import pkgutil
 import re
 import sys
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Final, TypeVar
 
 from leadline.evaluators.core.base import CUSTOM, Evaluator
@@ -49,7 +49,8 @@ def register(evaluator: E) -> E:
 
     One from outside of this package is of origin ``custom``, even if its spec was copied from a built-in evaluator.
     """
-    known = _registered.get(evaluator.spec.id)
+    own = evaluator.__module__.startswith(_BUILT_IN)
+    known = _registered.get(evaluator.spec.id) if own else _built_in(evaluator.spec.id)
     if known is not None and _place(known) != _place(evaluator):
         raise UsageError(
             f"Two evaluators are called {evaluator.spec.id!r}: {known.__module__}.{known.__qualname__} "
@@ -57,7 +58,7 @@ def register(evaluator: E) -> E:
             hint="Rename one of them.",
             code=ErrorCode.PLAN_SAME_ID,
         )
-    if not evaluator.__module__.startswith(_BUILT_IN):
+    if not own:
         evaluator.spec = replace(evaluator.spec, origin=CUSTOM)
     _registered[evaluator.spec.id] = evaluator
     return evaluator
@@ -82,20 +83,57 @@ def _under_a_name(kind: type[Evaluator], name: str) -> type[Evaluator]:
 
 
 @cache
-def _import_all() -> None:
-    for family in FAMILIES[:-1]:
-        package = importlib.import_module(_BUILT_IN + family)
-        for module in pkgutil.iter_modules(package.__path__):
-            if not module.name.startswith("_"):
-                importlib.import_module(f"{package.__name__}.{module.name}")
+def _sources() -> dict[str, str]:
+    """Return the source of each module that may have built-in evaluators."""
+    rooms = {family: Path(__file__).parents[1] / family for family in FAMILIES[:-1]}
+    return {
+        f"{_BUILT_IN}{family}.{file.stem}": file.read_text(encoding="utf-8")
+        for family, room in rooms.items()
+        for file in sorted(room.glob("[!_]*.py"))
+    }
+
+
+def _built_in(evaluator_id: str) -> type[Evaluator] | None:
+    """Return an evaluator that is registered already, or that is built-in: then a module mentions its id."""
+    for module, source in _sources().items():
+        if evaluator_id in _registered:
+            break
+        if f'"{evaluator_id}"' in source:
+            importlib.import_module(module)
+    return _registered.get(evaluator_id)
+
+
+@cache
+def load_installed() -> None:
+    """Import the evaluators of other packages."""
     for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
         entry.load()
+
+
+@cache
+def _import_all() -> None:
+    for module in _sources():
+        importlib.import_module(module)
+    load_installed()
 
 
 def all_evaluators() -> dict[str, type[Evaluator]]:
     """Return every known evaluator by id, sorted by id."""
     _import_all()
     return dict(sorted(_registered.items()))
+
+
+def registered_by(module: str) -> tuple[type[Evaluator], ...]:
+    """Return the evaluators that a module has registered."""
+    return tuple(evaluator for evaluator in _registered.values() if evaluator.__module__ == module)
+
+
+def find(evaluator_id: str) -> type[Evaluator] | None:
+    """Return one evaluator, ``None`` where there is none of this id."""
+    found = _built_in(evaluator_id)
+    if found is None:
+        load_installed()
+    return found or _registered.get(evaluator_id)
 
 
 def get(evaluator_id: str) -> type[Evaluator]:
@@ -106,9 +144,9 @@ def get(evaluator_id: str) -> type[Evaluator]:
     named = _NAMED.fullmatch(evaluator_id)
     if named is not None:
         return _under_a_name(get(named["id"]), named["name"])
-    known = all_evaluators()
-    if evaluator_id in known:
-        return known[evaluator_id]
-    near = difflib.get_close_matches(evaluator_id, known, n=3, cutoff=0.5)
+    found = find(evaluator_id)
+    if found is not None:
+        return found
+    near = difflib.get_close_matches(evaluator_id, all_evaluators(), n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(near)}?" if near else "List them with: leadline evaluators"
     raise UsageError(f"There is no evaluator called {evaluator_id!r}.", hint=hint, code=ErrorCode.PLAN_NO_EVALUATOR)

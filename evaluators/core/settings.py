@@ -20,8 +20,11 @@ class Settings:
         splitter: ``auto`` (punkt where its data is installed, else rules), ``punkt`` or ``rules``.
         embedder: Embedder for every evaluator instead of its own default: a Hugging Face id (optionally
             ``id@revision``), a directory, or ``offline``.
+        offline_for: Default embedders, by Hugging Face id, in whose place ``offline`` is used since they are not on the
+            machine that planned the run. A worker that has them uses ``offline`` as well: it is part of the keys.
         device: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
         precision: Number format of models; ``auto`` is float16 where ``device`` names CUDA and float32 otherwise.
+        backend: Engine that runs embedders and cross-encoders: ``torch``, or ``onnx`` on a CPU.
         allow_download: Whether weights may be fetched while scoring.
         allow_pickle: Whether pickled weights may be loaded where a model has no safetensors; they can run any code.
         judges: The judges that can be asked, the default one first.
@@ -32,8 +35,10 @@ class Settings:
     language: str = "en"
     splitter: Literal["auto", "punkt", "rules"] = "auto"
     embedder: str | None = None
+    offline_for: tuple[str, ...] = ()
     device: str = "auto"
     precision: Precision = "auto"
+    backend: Literal["torch", "onnx"] = "torch"
     allow_download: bool = False
     allow_pickle: bool = False
     judges: tuple[JudgeConfig, ...] = ()

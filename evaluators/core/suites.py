@@ -1,9 +1,10 @@
-"""Named sets of evaluators, so that nobody has to list seventy ids."""
+"""Named sets of evaluators, so that nobody has to list seventy ids, and the evaluators that look alike."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from leadline.evaluators.core.base import CUSTOM, Evaluator
@@ -27,21 +28,197 @@ _RULES: Final[dict[str, tuple[str, _Rule]]] = {
     CUSTOM: ("evaluators of the user's own", lambda e: e.spec.origin == CUSTOM),
 }
 
+_LEAKS: Final = ("pii_leakage", "sensitive_data_leakage", "encoding_guardrail")
+_ANSWERS: Final = (
+    "text_matching",
+    "answer_correctness",
+    "llamaindex.correctness",
+    "answer_semantic_similarity",
+    "answer_relevancy",
+    "answer_relevancy_sentence_similarity",
+    "language_mismatch",
+    "looping_detection",
+    "rouge",
+    "bleu",
+)
+_HARM: Final = ("toxicity", "databricks.safety", "fairness_bias", "valor.bias", "sexism", "stereotypes")
+
+PURPOSES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "rag": (
+        "a RAG application: answers, what they rest on, what was retrieved, and leaks",
+        (
+            *_ANSWERS,
+            "faithfulness",
+            "hallucination",
+            "groundedness",
+            "context_relevancy",
+            "context_relevancy_soft",
+            "context_recall",
+            "context_precision",
+            "llamaindex.retrieval",
+            *_LEAKS,
+        ),
+    ),
+    "chatbot": ("an assistant without retrieval: answers, harm and leaks", (*_ANSWERS, *_HARM, *_LEAKS)),
+    "summarization": (
+        "summaries: the question is the document",
+        (
+            "summarization_completeness_faithfulness",
+            "summarization_judge",
+            "valor.summary_coherence",
+            "rouge",
+            "bleu",
+        ),
+    ),
+    "classification": ("labels: of texts, and of annotated data items", ("classification", "valor.classification")),
+    "safety": ("harm: toxic, biased, sexist or stereotyped answers", _HARM),
+    "privacy": ("leaks: personal data, secrets, and what is encoded to hide them", (*_LEAKS, "contact_information")),
+    "robustness": (
+        "what should not change when a question is perturbed; RGB's evaluations on RGB's cases",
+        (
+            "text_matching",
+            "answer_correctness",
+            "llamaindex.correctness",
+            "answer_semantic_similarity",
+            "language_mismatch",
+            "looping_detection",
+            "encoding_guardrail",
+            "rgb.noise_robustness",
+            "rgb.negative_rejection",
+            "rgb.information_integration",
+            "rgb.counterfactual_robustness",
+        ),
+    ),
+}
+"""Suites by what a dataset is for. Of each a run takes what suits the dataset, and of look-alikes one."""
+
+DEFAULT: Final = "default"
+"""The suite of a run that names no evaluator and no suite."""
+
+_ORIGINS: Final = frozenset({"h2o", "valor", "rgb", "databricks", "llamaindex"})
+
+
+@dataclass(frozen=True, slots=True)
+class LookAlikes:
+    """Evaluators that answer the same question about an answer by different methods.
+
+    Attributes:
+        question: What they answer.
+        ids: The evaluators, the preferred one first: a run that nobody gave a list takes the first that can run.
+    """
+
+    question: str
+    ids: tuple[str, ...]
+
+
+LOOK_ALIKES: Final = (
+    LookAlikes(
+        "Does the retrieved context support the answer?",
+        (
+            "faithfulness",
+            "hallucination",
+            "groundedness",
+            "valor.faithfulness",
+            "llamaindex.faithfulness",
+            "databricks.groundedness",
+            "valor.hallucination",
+        ),
+    ),
+    LookAlikes(
+        "Does the answer say what the expected answer says?",
+        ("answer_correctness", "llamaindex.correctness", "databricks.correctness", "valor.answer_correctness"),
+    ),
+    LookAlikes(
+        "Does the answer resemble the expected answer in meaning?",
+        ("answer_semantic_similarity", "answer_semantic_sentence_similarity"),
+    ),
+    LookAlikes(
+        "Is the answer about the question?",
+        (
+            "answer_relevancy",
+            "databricks.relevance_to_query",
+            "valor.answer_relevance",
+            "answer_relevancy_sentence_similarity",
+        ),
+    ),
+    LookAlikes(
+        "Is the retrieved context about the question?",
+        ("context_relevancy", "databricks.chunk_relevance", "valor.context_relevance", "context_relevancy_soft"),
+    ),
+    LookAlikes(
+        "Does the retrieved context hold what the expected answer says?",
+        ("context_recall", "valor.context_recall", "databricks.context_sufficiency"),
+    ),
+    LookAlikes(
+        "Do the useful chunks of the retrieved context come first?",
+        ("context_precision", "valor.context_precision"),
+    ),
+    LookAlikes(
+        "Were the expected documents retrieved?",
+        ("llamaindex.retrieval", "databricks.document_recall"),
+    ),
+    LookAlikes("Does the answer share word sequences with the expected answer (ROUGE)?", ("rouge", "valor.rouge")),
+    LookAlikes("Does the answer share word sequences with the expected answer (BLEU)?", ("bleu", "valor.bleu")),
+    LookAlikes("Is the answer free of toxic language?", ("toxicity", "databricks.safety", "valor.toxicity")),
+    LookAlikes("Is the answer free of bias?", ("fairness_bias", "valor.bias")),
+    LookAlikes(
+        "Does a language model find the summary likely?",
+        ("gptscore_summarization_with_reference", "gptscore_summarization_without_reference"),
+    ),
+)
+"""Groups of evaluators of which one is enough; no evaluator is in two."""
+
+
+def look_alikes(id_: str) -> tuple[str, ...]:
+    """Return the evaluators that look like one, the preferred first, without itself."""
+    return tuple(other for group in LOOK_ALIKES if id_ in group.ids for other in group.ids if other != id_)
+
+
+def folded(ids: Iterable[str]) -> dict[str, str]:
+    """Return for each evaluator that has a preferred look-alike among others of a run the most preferred of those.
+
+    ``rouge`` and ``valor.rouge`` give ``{"valor.rouge": "rouge"}``: the report shows the one below the other, and only
+    ``rouge`` is compared.
+    """
+    there = set(ids)
+    groups = ([id_ for id_ in group.ids if id_ in there] for group in LOOK_ALIKES)
+    return {other: preferred for preferred, *others in filter(None, groups) for other in others}
+
 
 def suites() -> dict[str, str]:
     """Return each suite's name with a line that says what is in it; every family is a suite too."""
-    return {name: text for name, (text, _) in _RULES.items()} | {
-        family: f"the {family} evaluators" for family in FAMILIES if family not in _RULES
-    }
+    purposes = {name: text for name, (text, _) in PURPOSES.items()}
+    chosen = {DEFAULT: "what a run takes that names none: all purposes, data items, and the user's own"}
+    return (
+        chosen
+        | purposes
+        | {name: text for name, (text, _) in _RULES.items()}
+        | {family: f"the {family} evaluators" for family in FAMILIES if family not in {*_RULES, *PURPOSES}}
+    )
 
 
 def suite(name: str) -> tuple[str, ...]:
     """Return the ids of a suite's evaluators; an unknown name is a :class:`UsageError`."""
-    if name in _RULES:
-        rule = _RULES[name][1]
-        return tuple(id_ for id_, evaluator in all_evaluators().items() if rule(evaluator))
-    if name in FAMILIES:
-        return tuple(id_ for id_, evaluator in all_evaluators().items() if evaluator.spec.family == name)
-    near = difflib.get_close_matches(name, suites(), n=2)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"Suites: {', '.join(suites())}."
-    raise UsageError(f"There is no suite called {name!r}.", hint=hint, code=ErrorCode.PLAN_NO_SUITE)
+    rule = _rule(name)
+    if rule is None:
+        near = difflib.get_close_matches(name, suites(), n=2)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"Suites: {', '.join(suites())}."
+        raise UsageError(f"There is no suite called {name!r}.", hint=hint, code=ErrorCode.PLAN_NO_SUITE)
+    return tuple(id_ for id_, evaluator in all_evaluators().items() if rule(evaluator))
+
+
+def _rule(name: str) -> _Rule | None:
+    if name == DEFAULT:
+        return lambda e: bool(purposes_of(e)) or e.spec.family == "vision" or e.spec.origin not in _ORIGINS
+    if name in PURPOSES:
+        return lambda e: name in purposes_of(e)
+    if name in FAMILIES and name not in _RULES:
+        return lambda e: e.spec.family == name
+    return _RULES[name][1] if name in _RULES else None
+
+
+def purposes_of(evaluator: type[Evaluator]) -> tuple[str, ...]:
+    """Return the purposes that an evaluator serves; one of the user's own serves that of its family."""
+    spec = evaluator.spec
+    own = spec.family if spec.origin not in _ORIGINS else None
+    return tuple(name for name, (_, ids) in PURPOSES.items() if spec.id in ids or name == own)

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Reason, Row, RowField, RowScore, Source, clip
@@ -98,6 +99,7 @@ class AnswerCorrectness(EmbeddingJudgeEvaluator):
         judge="llm",
         lane="judge",
         keywords=("judge", "embeddings", "factuality", "RAGAS"),
+        suits=(DataKind.SENTENCES,),
         source=SOURCE,
     )
     parameters = AnswerCorrectnessParams

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Reason, Row, RowField, RowScore, clip
@@ -89,6 +90,7 @@ class AnswerRelevancy(EmbeddingJudgeEvaluator):
         judge="llm",
         lane="judge",
         keywords=("judge", "embeddings", "relevance", "RAGAS"),
+        suits=(DataKind.QUESTIONS,),
         source=SOURCE,
     )
     parameters = AnswerRelevancyParams

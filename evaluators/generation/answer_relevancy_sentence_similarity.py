@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore, Source, Span
@@ -45,6 +46,7 @@ class AnswerRelevancySentenceSimilarity(EmbeddingEvaluator):
         lane="gpu",
         sentences=True,
         keywords=("relevance", "embeddings", "similarity"),
+        suits=(DataKind.QUESTIONS,),
         source="H2O Sonar evaluator reference: Answer Relevancy (Sentence Similarity) Evaluator",
     )
     default_embedder = BGE_SMALL_EN

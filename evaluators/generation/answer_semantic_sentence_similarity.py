@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowField, RowScore, Source, Span
@@ -56,6 +57,7 @@ class AnswerSemanticSentenceSimilarity(EmbeddingEvaluator):
         lane="gpu",
         sentences=True,
         keywords=("embeddings", "similarity"),
+        suits=(DataKind.SENTENCES,),
         source="H2O Sonar evaluator reference: Answer Semantic Sentence Similarity Evaluator",
     )
     default_embedder = BGE_SMALL_EN_V15

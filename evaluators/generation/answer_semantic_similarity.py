@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import JudgeKey
 from leadline.evaluators.core.registry import register
@@ -70,6 +71,7 @@ class AnswerSemanticSimilarity(EmbeddingEvaluator):
         ),
         lane="gpu",
         keywords=("embeddings", "cross-encoder", "similarity"),
+        suits=(DataKind.SENTENCES,),
         source="H2O Sonar evaluator reference: Answer Semantic Similarity Evaluator; https://arxiv.org/abs/2108.06130",
     )
     parameters = AnswerSemanticSimilarityParams

@@ -72,9 +72,8 @@ class Byop(PassFailEvaluator):
 
     **Method.** The placeholders of ``prompt_template`` are filled with the row's texts, each fenced as data:
     ``{INPUT}`` the question, ``{EXPECTED_OUTPUT}`` the expected answer, ``{CONTEXT}`` the chunks joined by line feeds,
-    ``{ACTUAL_OUTPUT}`` the answer. Only what the prompt names is needed. Exactly one of the two ``classes`` (failing,
-    passing; "false" and "true" by default) must stand in the reply as a word, in any case. The metrics are the shares
-    of rows.
+    ``{ACTUAL_OUTPUT}`` the answer. Only what the prompt names is needed. One of the two ``classes`` (failing, passing;
+    "false" and "true" by default) must stand alone in the reply, in any case. The metrics are the shares of rows.
 
     **Edge cases.**
 
@@ -82,8 +81,8 @@ class Byop(PassFailEvaluator):
     * A blank text is shown as it is: what it means is up to the prompt.
     * A prompt without a placeholder, or with a misspelt one, is refused before anything is asked. Doubled braces
       around a placeholder do as well; any other brace is text, so that a prompt can show JSON.
-    * A reply with neither or both of the words is asked for again, and then counts as a parsing failure: the row
-      neither passes nor fails. (In the reference such a row counts as failed.)
+    * A reply with neither or both of the words, or with one in a sentence, is asked for again, and then counts as a
+      parsing failure: the row neither passes nor fails. (In the reference such a row counts as failed.)
 
     **Source.** H2O Sonar evaluator reference, "Parameterizable BYOP Evaluator", whose default prompt it is.
     """

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import JudgeKey
 from leadline.evaluators.core.registry import register
@@ -87,6 +88,7 @@ class LlamaIndexCorrectness(JudgeEvaluator):
         judge="llm",
         lane="judge",
         keywords=("judge", "ground truth"),
+        suits=(DataKind.QUESTIONS,),
         source="LlamaIndex, Building Evaluation from Scratch",
     )
     parameters = CorrectnessParams

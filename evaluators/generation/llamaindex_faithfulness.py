@@ -43,10 +43,10 @@ class YesNoReply(NamedTuple):
 
 
 def read_answer(text: str) -> YesNoReply:
-    """Read a reply in which exactly one of YES and NO stands as a word.
+    """Read a reply in which YES or NO stands alone.
 
     Raises:
-        JudgeUnparseable: None of them stands there, or both do.
+        JudgeUnparseable: None of them does, or both do.
     """
     return YesNoReply(read_word(text, WORDS), text.strip())
 
@@ -98,9 +98,9 @@ class LlamaIndexFaithfulness(JudgeEvaluator):
 
     **Edge cases.**
 
-    * YES and NO are words: exactly one of them must stand in the reply. (The reference takes any text with the letters
-      "yes" in it, such as "eyes", for a YES, and anything else for a NO.)
-    * A reply with both or none is asked for again, and then the row is unscored.
+    * YES or NO must stand alone in the reply. (The reference takes any text with the letters "yes" in it, such as
+      "eyes", for a YES, and anything else for a NO.)
+    * A reply with both, none, or one of them in a sentence is asked for again, and then the row is unscored.
     * A context longer than ``context_characters`` is cut, at white space where some is near.
     * A blank answer states nothing: the row is not applicable.
 

@@ -45,7 +45,10 @@ M = TypeVar("M", bound=BaseModel)
 V = TypeVar("V")
 
 PARSER: Final = "1"
-"""Version of the parsers in ``replies``; raised when the same reply could be read otherwise."""
+"""Version of the parsers in ``replies``; raised when the same reply could be read as something else.
+
+A parser that only refuses more needs no new one: scores that exist stand, and a row without one is read by today's.
+"""
 
 MOST_ATTEMPTS: Final = 10
 """Replies to one question, over all runs, after which a judge is not asked again."""
@@ -112,7 +115,7 @@ class Judge:
 
         Args:
             name: The prompt.
-            words: The words to choose from; the reply must contain exactly one.
+            words: The words to choose from; the reply must be one of them.
             **texts: Texts that the prompt shows, by name.
         """
         return await self._read(name, texts, lambda text: read_word(text, words))

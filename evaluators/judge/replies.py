@@ -1,12 +1,13 @@
 """Reading a judge's reply: strictly, or not at all.
 
-A reply that does not hold exactly what was asked for is a :class:`JudgeUnparseable`, never a guess: no first digit
-of a sentence, no word inside another word.
+A reply that is not what was asked for is a :class:`JudgeUnparseable`, never a guess: no first digit of a sentence, no
+word of "not correct", no key that stands twice.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
@@ -14,82 +15,136 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from leadline.evaluators.judge.engine.failures import JudgeUnparseable
+from leadline.evaluators.text.sentences import without_surrogates
 
 M = TypeVar("M", bound=BaseModel)
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?")
 
 
+_LONGEST_LINE: Final = 200
+"""Characters of a line in which a word may stand alone."""
+
+_OPENING: Final = r"[\s*_`\"'“”„\u2018\u2019«»(\[#>]*"
+_CLOSING: Final = r"[\s*_`\"'“”\u2018\u2019«»)\].!]*"
+_NOUN: Final = (
+    "(?:(?:the|my|final|overall) ){0,2}"
+    "(?:answer|assessment|category|class|classification|conclusion|decision|evaluation|judge?ment|label|rating|reply"
+    "|response|result|verdict)"
+)
+_COLON: Final = rf"{_OPENING}{_NOUN}[*_`\"']*(?: is)?:"
+_IS: Final = rf"{_OPENING}{_NOUN} is(?= )"
+_FENCE_LINE: Final = re.compile(r"^[ \t]*```\w*[ \t]*$", re.MULTILINE)
+_PARAGRAPH: Final = re.compile(r"\n[ \t]*\n")
+
+
 def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is no JSON")
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
+def _finite(text: str) -> float | int:
+    """Return a number; a whole one as an integer, as JSON's schemas have it."""
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text[:20]} is too large")
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice in an object")
+    return found
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_without_repeats)
 
 
 def read_json(text: str, kind: type[M]) -> M:
-    """Return the one JSON object in a reply, alone, in a code block, or with prose around it.
+    """Return the JSON object that a reply ends with, alone, in a code block, or after prose.
 
     Args:
         text: The reply.
-        kind: The model that the object must fit.
+        kind: The model that the object must fit, type by type: ``true`` and ``"1"`` are no numbers.
 
     Raises:
-        JudgeUnparseable: There is none, there are several, or it does not fit.
+        JudgeUnparseable: There is none, a key stands twice in it, something follows it, or it does not fit.
     """
+    value = _only_object(text)
     try:
-        return kind.model_validate(_only_object(text))
+        plain = json.dumps(value, ensure_ascii=False)
+        return kind.model_validate_json(without_surrogates(plain), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise JudgeUnparseable(f"The reply's JSON does not fit: {where}: {first['msg']}.") from error
+    except RecursionError:
+        raise JudgeUnparseable("The reply's JSON cannot be read: it is nested too deeply.") from None
 
 
 def _only_object(text: str) -> dict[str, Any]:
-    source = _out_of_block(text)
-    start = source.find("{")
+    start = text.find("{")
     if start < 0:
         raise JudgeUnparseable("The reply holds no JSON object.")
     try:
-        value, end = _DECODER.raw_decode(source, start)
+        value, end = _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
         raise JudgeUnparseable(f"The reply's JSON is broken: {error.msg}.") from None
-    except (ValueError, RecursionError) as error:  # NaN, a number of 5,000 digits, a tower of brackets
+    except (ValueError, RecursionError) as error:  # NaN, a key that stands twice, a tower of brackets
         raise JudgeUnparseable(f"The reply's JSON cannot be read: {str(error)[:100]}.") from None
-    if "{" in source[end:]:
+    rest = text[end:].strip()
+    if "{" in rest:
         raise JudgeUnparseable("The reply holds more than one JSON object.")
-    if not isinstance(value, dict):
-        raise JudgeUnparseable("The reply's JSON is no object.")
-    return value
-
-
-def _out_of_block(text: str) -> str:
-    """Return what stands in a reply's code block, if the reply is one."""
-    stripped = text.strip()
-    if not (stripped.startswith("```") and stripped.endswith("```") and "\n" in stripped):
-        return stripped
-    return stripped[:-3].split("\n", 1)[1]
+    if rest and not (rest == "```" and "```" in text[:start]):
+        raise JudgeUnparseable("Text follows the reply's JSON object.")
+    return dict(value)
 
 
 def read_word(text: str, words: Sequence[str]) -> str:
-    """Return the one of the given words that stands in a reply as a word, in any case.
+    """Return the one of the given words that stands alone in a reply, in any case.
 
-    Where one word is part of another ("correct", "partly correct"), the longer one counts alone.
+    Marks, quotes, a code block and a label such as "Answer:" or "The verdict is" may be around it. Reasoning may come
+    before or after it, in another paragraph or beside a line "Answer: …", if none of the words stands in there.
 
     Args:
         text: The reply.
         words: The words to choose from, different from each other in lower case.
 
     Raises:
-        JudgeUnparseable: None of them stands there, or several do.
+        JudgeUnparseable: None of them stands there, several do, or one does in a sentence: "not correct".
     """
     known = {word.lower(): word for word in words}
     either = "|".join(re.escape(word) for word in sorted(known, key=len, reverse=True))
-    found = {match.group() for match in re.finditer(rf"(?<![\w-])(?:{either})(?![\w-])", text.lower())}
-    if len(found) != 1:
-        listed = "none" if not found else " and ".join(sorted(found))
-        raise JudgeUnparseable(f"The reply must hold exactly one of {', '.join(words)}; it holds {listed}.")
-    return known[found.pop()]
+    reply = text.lower()
+    found = re.findall(rf"(?<![\w-])(?:{either})(?![\w-])", reply)
+    alone = [word for word in (_alone(place, pattern) for place, pattern in _places(reply, either)) if word]
+    if len(set(found)) == 1 and len(found) == len(alone):
+        return known[found[0]]
+    listed = " and ".join(sorted(set(found)))
+    held = f"{listed} and more" if len(set(found)) == 1 else listed or "none"
+    raise JudgeUnparseable(f"The reply must be one of {', '.join(words)} and nothing else; it holds {held}.")
+
+
+def _places(reply: str, either: str) -> list[tuple[str, str]]:
+    """Return the paragraphs and lines in which one of some words may stand alone, each with the pattern for it.
+
+    Args:
+        reply: The reply in lower case.
+        either: A pattern for the words.
+    """
+    plain = _FENCE_LINE.sub("", "\n".join(reply.splitlines())).strip()
+    paragraphs = _PARAGRAPH.split(plain)
+    edges = [paragraphs[0], paragraphs[-1]] if len(paragraphs) > 1 else paragraphs
+    in_paragraph = rf"(?:{_COLON}|{_IS})?{_OPENING}({either}){_CLOSING}"
+    lines = [line for edge in edges if "\n" in edge for line in edge.splitlines()]
+    in_line = rf"{_COLON}{_OPENING}({either}){_CLOSING}"
+    return [(edge, in_paragraph) for edge in edges] + [(line, in_line) for line in lines]
+
+
+def _alone(place: str, pattern: str) -> str:
+    """Return the word that a place consists of, ``""`` if it holds anything else."""
+    match = re.fullmatch(pattern, place) if len(place) <= _LONGEST_LINE else None
+    return match[1] if match else ""
 
 
 def read_number(text: str, low: float, high: float) -> float:

@@ -31,7 +31,7 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.metric import Metric, boolean_metrics
 from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.core.refusal import refusals_of
-from leadline.evaluators.core.registry import FAMILIES, all_evaluators, register
+from leadline.evaluators.core.registry import FAMILIES, find, register
 from leadline.evaluators.core.row import Evidence, Json, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge.pass_fail import PassFailEvaluator
@@ -209,7 +209,7 @@ def load_folder(folder: str | Path) -> tuple[type[Evaluator], ...]:
 
 def _registered(file: Path) -> type[Evaluator]:
     kind = evaluator_from(file)
-    known = all_evaluators().get(kind.spec.id)
+    known = find(kind.spec.id)
     if known is not None and known.__qualname__ != kind.__qualname__:
         raise UsageError(
             f"{file}: id: there is an evaluator called {kind.spec.id!r} already.",

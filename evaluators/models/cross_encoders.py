@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable
 from leadline.evaluators.models.checkpoints import budget_for, by_length, encode_pairs, load_of, padded_pairs
+from leadline.evaluators.models.onnx_backend import require_cpu, run_by_onnx
 from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.runtime import (
     device_for,
@@ -22,7 +23,7 @@ from leadline.evaluators.models.runtime import (
     model_settings,
     token_limit,
 )
-from leadline.evaluators.models.weights import locate
+from leadline.evaluators.models.weights import content_of, locate
 from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
@@ -195,11 +196,14 @@ class PairReader:
 
 
 def _loaded(ref: ModelRef, settings: Settings) -> PairReader:
-    return _load(ref, device_for(settings), model_settings(settings))
+    if settings.backend == "onnx":
+        require_cpu(ref, settings)
+        return _load(ref, "cpu", model_settings(settings), content_of(ref))
+    return _load(ref, device_for(settings), model_settings(settings), content_of(ref))
 
 
 @lru_cache(maxsize=1)
-def _load(ref: ModelRef, device: str, settings: Settings) -> PairReader:
+def _load(ref: ModelRef, device: str, settings: Settings, content: str) -> PairReader:
     folder = locate(ref, settings)
     with loading(ref):
         try:
@@ -220,4 +224,7 @@ def _load(ref: ModelRef, device: str, settings: Settings) -> PairReader:
                 code=ErrorCode.MODEL_WRONG_KIND,
             )
         model.eval()
-        return PairReader(model, device)
+        reader = PairReader(model, device)
+        if settings.backend == "onnx":
+            run_by_onnx(ref, model)
+        return reader

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.models.onnx_backend import require_cpu, run_by_onnx
 from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.runtime import (
     batch_size_for,
@@ -42,7 +43,7 @@ from leadline.evaluators.models.runtime import (
     token_limit,
 )
 from leadline.evaluators.models.vectors import MemoryVectors, VectorStore, text_digest
-from leadline.evaluators.models.weights import identity, identity_digest, locate
+from leadline.evaluators.models.weights import content_of, identity, identity_digest, locate
 from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
@@ -353,11 +354,14 @@ def _rows_of_batches(model: SentenceTransformer, batch_size: int) -> int | None:
 
 
 def _loaded(ref: ModelRef, settings: Settings) -> Embedder:
-    return _load(ref, device_for(settings), model_settings(settings))
+    if settings.backend == "onnx":
+        require_cpu(ref, settings)
+        return _load(ref, "cpu", model_settings(settings), content_of(ref))
+    return _load(ref, device_for(settings), model_settings(settings), content_of(ref))
 
 
 @lru_cache(maxsize=RESIDENT)
-def _load(ref: ModelRef, device: str, settings: Settings) -> Embedder:
+def _load(ref: ModelRef, device: str, settings: Settings, content: str) -> Embedder:
     folder = locate(ref, settings)
     with loading(ref):
         try:
@@ -372,6 +376,8 @@ def _load(ref: ModelRef, device: str, settings: Settings) -> Embedder:
             model_kwargs={"dtype": dtype_for(settings), "use_safetensors": None if settings.allow_pickle else True},
         )
         model.eval()
+        if settings.backend == "onnx":
+            run_by_onnx(ref, model)
         return Embedder(model, batch_size_for(device))
 
 

@@ -70,8 +70,7 @@ class EmbeddingEvaluator(Evaluator):
 
     def embedder(self, ctx: EvalContext) -> ModelRef:
         """Return the embedder: the evaluator's parameter, else the run's setting, else the default."""
-        named = getattr(self.params, "embedding_model", None) or ctx.settings.embedder
-        return weights.chosen(named, "embedder", ctx.settings) if named else self.default_embedder
+        return weights.embedder(getattr(self.params, "embedding_model", None), self.default_embedder, ctx.settings)
 
     def models(self, ctx: EvalContext) -> tuple[ModelRef, ...]:
         """Return the embedder."""

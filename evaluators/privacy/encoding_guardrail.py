@@ -13,6 +13,7 @@ from pydantic import Field
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.boolean import unparseable, verdict
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
@@ -123,6 +124,7 @@ class EncodingGuardrail(LeakageEvaluator):
         insight_type="privacy",
         problem_type="privacy",
         keywords=("rule-based", "deterministic", "privacy-enhanced", "guardrail"),
+        suits=(DataKind.ENCODED,),
         source="https://h2oai.github.io/h2o-sonar/",
     )
     parameters: ClassVar[type[Params]] = EncodingGuardrailParams

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
@@ -148,7 +149,7 @@ class NoiseRobustness(RgbAccuracy):
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         also_reads=(RowField.METADATA,),
         metrics=_accuracy("Share of answers that contain the expected answer, although documents are noise."),
-        on_request=True,
+        suits=(DataKind.RGB,),
         insight_type="robustness",
         problem_type="robustness",
         keywords=("rgb", "rag", "noise", "robustness"),
@@ -182,7 +183,7 @@ class InformationIntegration(RgbAccuracy):
         inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
         also_reads=(RowField.METADATA,),
         metrics=_accuracy("Share of answers that contain every part of an answer that no single document gives."),
-        on_request=True,
+        suits=(DataKind.RGB,),
         insight_type="robustness",
         problem_type="robustness",
         keywords=("rgb", "rag", "integration", "robustness"),
@@ -223,7 +224,7 @@ class NegativeRejection(RgbEvaluator):
                 description="Share of refusals among the answers to questions that the documents do not answer.",
             ),
         ),
-        on_request=True,
+        suits=(DataKind.RGB,),
         insight_type="robustness",
         problem_type="robustness",
         keywords=("rgb", "rag", "rejection", "robustness"),
@@ -284,7 +285,7 @@ class CounterfactualRobustness(RgbEvaluator):
                 "scorer among those that notice it.",
             ),
         ),
-        on_request=True,
+        suits=(DataKind.RGB,),
         insight_type="robustness",
         problem_type="robustness",
         keywords=("rgb", "rag", "counterfactual", "robustness"),

@@ -7,6 +7,7 @@ from typing import Final
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import RowField, RowScore, clip
@@ -67,6 +68,7 @@ class Bleu(OverlapEvaluator[NGrams]):
         insight_type="summarization",
         problem_type="summarization",
         keywords=("n-gram", "summarization"),
+        suits=(DataKind.LIKE_LENGTHS,),
         source="Papineni et al. 2002, https://aclanthology.org/P02-1040; NLTK sentence_bleu",
     )
 

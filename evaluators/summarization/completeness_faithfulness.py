@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import Field
 
 from leadline.evaluators.core.base import Evaluator, Spec
+from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
@@ -139,6 +140,7 @@ class CompletenessFaithfulness(Evaluator):
         insight_type="summarization",
         problem_type="summarization",
         keywords=("summarization", "NLI", "faithfulness", "completeness", "UMAP"),
+        suits=(DataKind.DOCUMENTS,),
         source="H2O Sonar evaluator reference: Summarization (Completeness and Faithfulness) Evaluator; "
         "https://arxiv.org/abs/2111.09525",
     )
@@ -155,8 +157,7 @@ class CompletenessFaithfulness(Evaluator):
 
     def embedder(self, ctx: EvalContext) -> ModelRef:
         """Return the embedder: the evaluator's parameter, else the run's setting, else the reference's."""
-        named = self.params.embedding_model or ctx.settings.embedder
-        return _named(named, "embedder", ctx) or BGE_SMALL_EN_V15
+        return weights.embedder(self.params.embedding_model, BGE_SMALL_EN_V15, ctx.settings)
 
     def models(self, ctx: EvalContext) -> tuple[ModelRef, ...]:
         """Return all three."""

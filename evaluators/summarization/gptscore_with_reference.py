@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import RowField
 from leadline.evaluators.generation._gptscore import Aspect, BothWays, metrics_of
@@ -68,6 +69,7 @@ class GptScoreSummarizationWithReference(BothWays):
         gpu=True,
         lane="gpu",
         keywords=("GPTScore", "language model", "summarization"),
+        suits=(DataKind.DOCUMENTS,),
         source="H2O Sonar evaluator reference: Summarization with reference (GPTScore) Evaluator; "
         "https://arxiv.org/abs/2302.04166",
     )

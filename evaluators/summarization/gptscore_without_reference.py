@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Row, RowField
 from leadline.evaluators.generation._gptscore import Aspect, GptScore, metrics_of
@@ -77,6 +78,7 @@ class GptScoreSummarizationWithoutReference(GptScore):
         gpu=True,
         lane="gpu",
         keywords=("GPTScore", "language model", "summarization"),
+        suits=(DataKind.DOCUMENTS,),
         source="H2O Sonar evaluator reference: Summarization without reference (GPTScore) Evaluator; "
         "https://arxiv.org/abs/2302.04166",
     )

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
@@ -157,6 +158,7 @@ class Rouge(OverlapEvaluator[RougeText]):
         insight_type="summarization",
         problem_type="summarization",
         keywords=("n-gram", "summarization"),
+        suits=(DataKind.LIKE_LENGTHS,),
         source="Lin 2004, https://aclanthology.org/W04-1013; rouge-score",
     )
     parameters = RougeParams

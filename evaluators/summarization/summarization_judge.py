@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Json, Row, RowField
@@ -50,6 +51,7 @@ class SummarizationJudge(PassFailEvaluator):
         insight_type="summarization",
         problem_type="summarization",
         keywords=("judge", "summary"),
+        suits=(DataKind.DOCUMENTS,),
         source="H2O Sonar evaluator reference: Summarization (Judge) Evaluator",
     )
     prompts = {"verdict": prompt_beside(__file__, "summarization_judge.jinja")}  # noqa: RUF012

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Row, RowField, RowScore
@@ -62,6 +63,7 @@ class ValorSummaryCoherence(JudgeEvaluator):
         insight_type="summarization",
         problem_type="summarization",
         keywords=("judge", "summary", "coherence"),
+        suits=(DataKind.DOCUMENTS,),
         source=SOURCE,
     )
     prompts = {"rating": prompt_beside(__file__, "valor_coherence.jinja")}  # noqa: RUF012

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
@@ -105,6 +106,7 @@ class ValorRouge(OverlapEvaluator[RougeText]):
         insight_type="summarization",
         problem_type="summarization",
         keywords=("n-gram", "summarization"),
+        suits=(DataKind.LIKE_LENGTHS,),
         source=_SOURCE,
     )
     parameters = ValorRougeParams
@@ -168,6 +170,7 @@ class ValorBleu(OverlapEvaluator[NGrams]):
         insight_type="summarization",
         problem_type="summarization",
         keywords=("n-gram", "summarization"),
+        suits=(DataKind.LIKE_LENGTHS,),
         source=_SOURCE,
     )
     parameters = ValorBleuParams

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from functools import cache, lru_cache, partial
 from typing import Final, TypeVar
 
+from leadline.evaluators.text.nltk_parts import nltk_part
+
 _LONGEST_REMEMBERED: Final = 64
 """Longer words are rare and not worth the memory; they are tokenized each time."""
 _MOST_REMEMBERED: Final = 200_000
@@ -53,9 +55,9 @@ class _NltkTokenizer:
     """
 
     def __init__(self) -> None:
-        from nltk.tokenize.destructive import NLTKWordTokenizer
-
-        self._reference: Callable[[str], list[str]] = NLTKWordTokenizer().tokenize
+        self._reference: Callable[[str], list[str]] = (
+            nltk_part("nltk.tokenize.destructive").NLTKWordTokenizer().tokenize
+        )
         self._inner = _remembering(partial(self._tokens, final=False))
         self._last = _remembering(partial(self._tokens, final=True))
 
@@ -123,9 +125,7 @@ def rouge_words(text: str, *, stem: bool = False) -> list[str]:
 
 @cache
 def _stemmer() -> Callable[[str], str]:
-    from nltk.stem.porter import PorterStemmer
-
-    return _remembering(PorterStemmer().stem)
+    return _remembering(nltk_part("nltk.stem.porter").PorterStemmer().stem)
 
 
 def valor_words(text: str) -> list[str]:

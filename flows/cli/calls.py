@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from leadline.flows.cli.output import clean, number, print_json, print_table
-from leadline.flows.cli.session import Session, say, session_options, warn_of_ledger
+from leadline.flows.cli.session import Session, say, server_option, session_options, warn_of_ledger
 
 if TYPE_CHECKING:
     from leadline.tasks.ledger.ledger_report import Totals
@@ -62,6 +62,7 @@ def calls(
 @click.command()
 @click.argument("run_id", metavar="RUN")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+@server_option
 @session_options
 @click.pass_context
 def reparse(context: click.Context, /, run_id: str, as_json: bool) -> int:

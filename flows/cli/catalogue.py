@@ -33,25 +33,32 @@ _FILES: Final = click.option(
 @click.group(invoke_without_command=True)
 @click.option("--family", metavar="NAME", help="Only this family.")
 @click.option("--suite", metavar="NAME", help="Only this suite.")
+@click.option("--find", metavar="TEXT", help="Only those whose id, purpose, description or keywords hold this text.")
 @_FILES
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: everything that is known of each.")
 @session_options
 @click.pass_context
 def evaluators(
-    context: click.Context, family: str | None, suite: str | None, files: Sequence[str], as_json: bool
+    context: click.Context,
+    family: str | None,
+    suite: str | None,
+    find: str | None,
+    files: Sequence[str],
+    as_json: bool,
 ) -> None:
     """List the evaluators, show one, or check those of your own."""
     _load(files)
     if context.invoked_subcommand:
         return
-    chosen = _chosen(family, suite)
+    chosen = [kind for kind in _chosen(family, suite) if find is None or _matches(kind, find)]
     if as_json:
         from leadline.evaluators.core.base import describe
+        from leadline.evaluators.core.suites import purposes_of
 
-        print_json([describe(evaluator) for evaluator in chosen])
+        print_json([describe(evaluator) | {"purposes": purposes_of(evaluator)} for evaluator in chosen])
         return
     print_table(
-        ("id", "name", "family", "lane", "needs", "primary metric"),
+        ("id", "use it for", "measures", "needs", "lane"),
         [_line(evaluator) for evaluator in chosen],
     )
 
@@ -156,19 +163,36 @@ def _chosen(family: str | None, suite_name: str | None) -> list[type[Evaluator]]
 
 
 def _line(evaluator: type[Evaluator]) -> Sequence[object]:
+    from leadline.evaluators.core.suites import purposes_of
+
     spec = evaluator.spec
-    primary = next((metric.key for metric in spec.metrics if metric.primary), spec.metrics[0].key)
     needs = ", ".join(field.value for field in spec.required)
-    return spec.id, spec.name, spec.family, spec.lane, needs, primary
+    return spec.id, ", ".join(purposes_of(evaluator)), _measures(evaluator), needs, spec.lane
+
+
+def _measures(evaluator: type[Evaluator]) -> str:
+    """Return the first sentence of an evaluator's description."""
+    return " ".join(plain_text(inspect.cleandoc(evaluator.__doc__ or "")).partition("\n\n")[0].split()).rstrip(".")
+
+
+def _matches(evaluator: type[Evaluator], text: str) -> bool:
+    spec = evaluator.spec
+    known = " ".join((*map(str, _line(evaluator)), spec.name, spec.family, spec.origin, *spec.keywords))
+    return text.casefold() in known.casefold()
 
 
 def _facts(evaluator: type[Evaluator]) -> list[tuple[str, str]]:
+    from leadline.evaluators.core.suites import look_alikes, purposes_of
+
     spec = evaluator.spec
+    alike = look_alikes(spec.id)
     inputs = ", ".join(f"{field.value}{' (optional)' if field in spec.optional else ''}" for field in spec.inputs)
     scope = " and ".join(
         name for name, applies in (("language models", spec.llm), ("RAG systems", spec.rag)) if applies
     )
     facts = [
+        ("Use it for", ", ".join(purposes_of(evaluator)) or "special purposes: it runs where it is named"),
+        *((("Looks like", ", ".join(alike)),) if alike else ()),
         ("Family", spec.family),
         ("Origin", spec.origin),
         ("Inputs", inputs),

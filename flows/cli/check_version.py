@@ -11,7 +11,7 @@ from leadline.flows.cli.events import read_settings
 from leadline.flows.cli.options import fill_in, form_options, split_ids
 from leadline.flows.cli.output import clean, moment, print_json, print_table
 from leadline.flows.cli.running import on_an_api, stoppable
-from leadline.flows.cli.session import Session, say, session_options, warn_of_ledger
+from leadline.flows.cli.session import Session, say, server_option, session_options, warn_of_ledger
 from leadline.flows.model_version.config import ModelVersionConfig
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ OPTIONS: Final = frozenset(
     "--set", "settings", multiple=True, metavar="FIELD=VALUE", help="Another field of the flow's form; repeatable."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+@server_option
 @session_options
 @click.pass_obj
 def check_version(session: Session, /, as_json: bool, **options: Any) -> int:
@@ -44,7 +45,9 @@ def check_version(session: Session, /, as_json: bool, **options: Any) -> int:
     config = _config(session, options)
     warn_of_ledger(config.store)
     with stoppable(_KEPT):
-        result = on_an_api(session, lambda: _run(config), first=lambda: _check(config))
+        result = on_an_api(
+            session, lambda: _run(config), direct=lambda: _run_directly(config), first=lambda: _check(config)
+        )
     if as_json:
         print_json(result.model_dump(mode="json"))
     else:
@@ -81,7 +84,7 @@ def _config(session: Session, options: dict[str, Any]) -> ModelVersionConfig:
 
 def _check(config: ModelVersionConfig) -> None:
     """Refuse what the flow would refuse, before a server is started."""
-    from leadline.flows.model_version.prepare import check_measured, target_of
+    from leadline.flows.model_version.prepare import check_measured, reading_of_answers, reading_of_suite, target_of
     from leadline.tasks.collect import check_target
     from leadline.tasks.load import load_dataset
     from leadline.tasks.store.store import Store
@@ -90,16 +93,30 @@ def _check(config: ModelVersionConfig) -> None:
     if not config.answers:
         check_target(target_of(config))
     store = Store.open(config.store)
-    load_dataset(store, config.suite, cases_only=True)
+    load_dataset(store, config.suite, cases_only=True, **reading_of_suite(config))
     if config.answers:
-        load_dataset(store, config.answers)
+        load_dataset(store, config.answers, **reading_of_answers(config))
 
 
 def _run(config: ModelVersionConfig) -> ModelVersionResult:
     from leadline.flows.model_version.flow import on_model_version
+    from leadline.flows.shared.prefect_steps import recorded
 
-    result: ModelVersionResult = on_model_version(config)
-    return result
+    return recorded(on_model_version, config, _run_directly)
+
+
+def _run_directly(config: ModelVersionConfig) -> ModelVersionResult:
+    from leadline.flows.compare.prepare import result_of, run_comparison
+    from leadline.flows.evaluate.run import run_evaluation
+    from leadline.flows.evaluate.steps import DirectSteps
+    from leadline.flows.model_version.version_check import run_version
+
+    return run_version(
+        config,
+        DirectSteps(),
+        evaluate=lambda evaluation: run_evaluation(evaluation, DirectSteps()),
+        compare=lambda comparison: result_of(run_comparison(comparison)),
+    )
 
 
 def print_result(result: ModelVersionResult) -> None:

@@ -10,7 +10,7 @@ from leadline.evaluators.core.text import count
 from leadline.flows.cli.options import fill_in, form_options
 from leadline.flows.cli.output import clean, print_json
 from leadline.flows.cli.running import on_an_api, stoppable
-from leadline.flows.cli.session import Session, say, session_options, warn_of_ledger
+from leadline.flows.cli.session import Session, say, server_option, session_options, warn_of_ledger
 from leadline.flows.collect.config import CollectConfig
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ _KEPT: Final = "Interrupted. Answers are kept: the same command asks only for wh
 @click.command()
 @form_options(CollectConfig)
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+@server_option
 @session_options
 @click.pass_obj
 def collect(session: Session, /, as_json: bool, **options: Any) -> int:
@@ -34,7 +35,10 @@ def collect(session: Session, /, as_json: bool, **options: Any) -> int:
     config = fill_in(CollectConfig, "collect", options | {"store": session.store})
     warn_of_ledger(config.store)
     with stoppable(_KEPT):
-        result = on_an_api(session, lambda: _run(config), first=lambda: _check(config))
+        result = on_an_api(
+            session, lambda: _run(config), direct=lambda: _run_directly(config), first=lambda: _check(config)
+        )
+    result = result.model_copy(update={"seconds": session.elapsed()})
     if as_json:
         print_json(result.model_dump(mode="json"))
     else:
@@ -45,6 +49,7 @@ def collect(session: Session, /, as_json: bool, **options: Any) -> int:
 def _check(config: CollectConfig) -> None:
     """Refuse what the flow would refuse, before a server is waited for."""
     from leadline.flows.collect.prepare import output_of, targets_of
+    from leadline.flows.shared.reading import reading
     from leadline.tasks.collect import check_target
     from leadline.tasks.load import load_dataset
     from leadline.tasks.store.store import Store
@@ -53,14 +58,24 @@ def _check(config: CollectConfig) -> None:
     output_of(config)
     for target in targets:
         check_target(target)
-    load_dataset(Store.open(config.store), config.suite, format=config.format, cases_only=True)
+    how = reading(config.map, format=config.format)
+    suite = load_dataset(Store.open(config.store), config.suite, cases_only=True, **how)
+    for warning in suite.column_warnings:
+        say(f"Warning: {clean(warning)}.")
 
 
 def _run(config: CollectConfig) -> CollectResult:
     from leadline.flows.collect.flow import collect as flow
+    from leadline.flows.shared.prefect_steps import recorded
 
-    result: CollectResult = flow(config)
-    return result
+    return recorded(flow, config, _run_directly)
+
+
+def _run_directly(config: CollectConfig) -> CollectResult:
+    from leadline.flows.collect.collection import run_collection
+    from leadline.flows.shared.plain_steps import PlainSteps
+
+    return run_collection(config, PlainSteps())
 
 
 def print_result(result: CollectResult) -> None:

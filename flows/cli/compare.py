@@ -126,13 +126,16 @@ def _pair(text: str, form: str) -> tuple[str, str]:
 
 
 def _print(found: Comparison) -> None:
+    from leadline.tasks.compare.headline import worst_slices
+
     several = len({metric.models for metric in found.metrics}) > 1
     facts = (
         ("Verdict", f"{found.verdict.upper()}: {clean(found.reason)}"),
         ("Baseline", f"{found.baseline.run}  {clean(found.baseline.name)}"),
         ("Candidate", f"{found.candidate.run}  {clean(found.candidate.name)}"),
         *((("Models", clean(found.metrics[0].models.label)),) if found.metrics and not several else ()),
-        ("Level", f"{found.alpha:g} over {count(found.tested, 'tested metric')} (Holm)"),
+        ("Level", f"{found.alpha:g} over {count(found.tested, 'metric')} that could fail (Holm)"),
+        *((("Slices", clean(worst_slices(found.slices, several=several))),) if found.slices else ()),
         *(("Note", clean(note)) for note in found.notes),
         ("Report", str(found.report.absolute())),
         ("", found.report.absolute().as_uri()),

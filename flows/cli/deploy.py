@@ -19,10 +19,16 @@ from leadline.flows.cli.session import Session, say, session_options
 
 @click.command()
 @click.option("--file", "file", type=click.Path(dir_okay=False, path_type=Path), help="A file of your own.")
+@click.option(
+    "--keep",
+    is_flag=True,
+    help="Make what is missing and what is new in Leadline, and keep what people have deployed or changed, all "
+    "schedules included.",
+)
 @click.option("--print", "show", is_flag=True, help="Print Leadline's file, to begin your own with; deploys nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @session_options
-def deploy(file: Path | None, show: bool, as_json: bool) -> None:
+def deploy(file: Path | None, keep: bool, show: bool, as_json: bool) -> None:
     """Make work pools, deployments and automations on the server.
 
     The deployments may have schedules. The server is the one that PREFECT_API_URL names, or the one that
@@ -33,13 +39,15 @@ def deploy(file: Path | None, show: bool, as_json: bool) -> None:
     if show:
         click.echo(own_file(), nl=False)
         return
+    if keep and file:
+        raise UsageError("--keep is for Leadline's own file.", hint="Leave out --file.", code=ErrorCode.DEPLOY_FILE)
     wanted = read_deployment_file(file)
     from leadline.flows.deploy.apply import deploy as make
     from leadline.flows.prefect_server.resolve import lasting_api
 
     with lasting_api() as api:
         done = []
-        for item in make(wanted):
+        for item in make(wanted, keep=keep):
             done.append(item)
             if not as_json:
                 say(
@@ -49,7 +57,7 @@ def deploy(file: Path | None, show: bool, as_json: bool) -> None:
     if as_json:
         print_json([asdict(item) for item in done])
     else:
-        changed = sum(item.change != "unchanged" for item in done)
+        changed = sum(item.change in ("created", "updated") for item in done)
         click.echo(f"{len(done)} things deployed at {api.url.removesuffix('/api')}, {changed} of them new or changed.")
 
 

@@ -1,4 +1,4 @@
-"""``leadline export``: a run's published results, copied to where somebody wants them."""
+"""``leadline export``: a run's results, copied to where somebody wants them, or made when they were not published."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.flows.cli.session import Session, say, session_options
 
 if TYPE_CHECKING:
+    from leadline.tasks.publish.exports.exporter import Exporter
     from leadline.tasks.store.store import Run, Store
 
-TABLES: Final = ("scores", "aggregates", "problems", "flips")
+TABLES: Final = ("scores", "aggregates", "slices", "problems", "flips")
+_STDOUT: Final = Path("-")
 
 
 @click.command()
@@ -26,7 +28,7 @@ TABLES: Final = ("scores", "aggregates", "problems", "flips")
     "--format",
     "form",
     metavar="FORMAT",
-    help="What to write: html, markdown, json, junit, csv, parquet, databricks, tree, all, or a format of another "
+    help="What to write: html, markdown, json, junit, csv, parquet, databricks, sonar, all, or a format of another "
     "package.  [default: by PATH's name]",
 )
 @click.option("--table", type=click.Choice(TABLES), default="scores", show_default=True, help="The table, for csv.")
@@ -35,19 +37,18 @@ TABLES: Final = ("scores", "aggregates", "problems", "flips")
     "--output",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    required=True,
-    help="A file, a folder to put it into, or - for standard output.",
+    help="A file, a folder to put it into, or - for standard output.  [default: the run's results]",
 )
 @click.option("--again", is_flag=True, help="Make the files anew from the run's database, as this version makes them.")
 @session_options
 @click.pass_obj
-def export(session: Session, /, name: str, form: str | None, table: str, output: Path, again: bool) -> None:
+def export(session: Session, /, name: str, form: str | None, table: str, output: Path | None, again: bool) -> None:
     """Write a run's results to PATH.
 
-    RUN is its id, the beginning of it, or `latest`. The format `all` copies the whole folder of results, `tree` makes a
-    folder for each evaluator; `databricks` writes the rows and the metrics in the columns of its agent evaluation, as
-    .parquet, .csv or .json. Any other table or selection: leadline sql. A file that is missing is made from the run's
-    database.
+    RUN is its id, the beginning of it, or `latest`. The format `all` copies the whole folder of results; `sonar` makes
+    a folder for each evaluator with all of its rows, in the layout of H2O Eval Studio, and csv has every score: a run
+    of more than 2,000 row scores is published without these two. `databricks` writes the rows and the metrics in the
+    columns of its agent evaluation, as .parquet, .csv or .json. Any other table or selection: leadline sql.
     """
     from leadline.tasks.publish.exports.exporter import EXPORTERS
     from leadline.tasks.runs.lookup import find_run
@@ -55,20 +56,26 @@ def export(session: Session, /, name: str, form: str | None, table: str, output:
     store = session.open_store()
     run = find_run(store, name)
     store.fetch_results(run)
-    form = form or _form_of(output)
-    exporter = None if form == "all" else EXPORTERS.get(form)()
+    if form is None and output is None and not again:
+        raise UsageError(
+            "There is nothing to export.", hint="Give --as FORMAT or -o PATH.", code=ErrorCode.CONFIG_OUTPUT
+        )
+    form = form or ("all" if output is None else _form_of(output))
     file = f"{table}.csv" if form == "csv" else ""
-    if exporter and exporter.published and exporter.files:
-        file = file or exporter.files[0]
+    exporter = None if form == "all" else _exporter_of(file) if file else EXPORTERS.get(form)()
+    if exporter and exporter.published and len(exporter.files) == 1:
+        (file,) = exporter.files
     try:
-        if again or (file and not (run.results / file).exists()):
+        if again:
             _publish_again(store, run)
         if exporter is None:
             written = [_copy_all(run, output)]
-        elif file:
-            written = _copy(_published(run, file), output)
+        elif file and (run.results / file).exists():
+            written = _copy(run.results / file, output)
         else:
-            written = _export(store, run, form, output)
+            if exporter.published:
+                _require_completed(run, file or f"results as {form}")
+            written = _make(store, run, exporter, file, output)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -81,7 +88,7 @@ def _form_of(output: Path) -> str:
     """Return the format that the name of a file says; published formats are preferred."""
     from leadline.tasks.publish.exports.exporter import EXPORTERS
 
-    exporters = sorted(EXPORTERS.all(), key=lambda exporter: not exporter.published)
+    exporters = sorted(EXPORTERS.all(), key=lambda exporter: (not exporter.published, -exporter.order))
     suffixes = {Path(exporter().files[0]).suffix: exporter.name for exporter in reversed(exporters) if exporter().files}
     suffix = output.suffix.lower()
     form = suffixes.get(".html" if suffix == ".htm" else suffix)
@@ -94,16 +101,34 @@ def _form_of(output: Path) -> str:
     return form
 
 
-def _export(store: Store, run: Run, form: str, output: Path) -> list[Path]:
-    """Write a format that is not published."""
+def _exporter_of(file: str) -> Exporter:
+    """Return the format that a published file belongs to."""
+    from leadline.tasks.publish.exports.exporter import EXPORTERS
+
+    return next(exporter() for exporter in EXPORTERS.all() if exporter.published and file in exporter().files)
+
+
+def _make(store: Store, run: Run, exporter: Exporter, file: str, output: Path | None) -> list[Path]:
+    """Make what was not published, from the run's database.
+
+    Args:
+        store: The store.
+        run: The run.
+        exporter: The format.
+        file: The only file that is wanted, if not all of the format's.
+        output: Where it goes; the run's own folder of results without it.
+    """
     from tempfile import TemporaryDirectory
 
-    from leadline.tasks.publish.exports.export_run import export_run
+    from leadline.tasks.publish.exports.export_run import add_to_results, export_run
 
-    if str(output) != "-":
-        return export_run(store, run, form, output)
+    if output is None:
+        return add_to_results(store, run, exporter.name)
+    if not file and output != _STDOUT:
+        return export_run(store, run, exporter.name, output)
     with TemporaryDirectory(prefix="leadline-export-") as folder:
-        return _copy(export_run(store, run, form, Path(folder))[0], output)
+        made = export_run(store, run, exporter.name, Path(folder))
+        return _copy(Path(folder) / file if file else made[0], output)
 
 
 def _publish_again(store: Store, run: Run) -> None:
@@ -115,20 +140,27 @@ def _publish_again(store: Store, run: Run) -> None:
         publish_results(store, run, None)
 
 
-def _published(run: Run, file: str) -> Path:
-    path = run.results / file
-    if not path.exists():
+def _require_completed(run: Run, what: str) -> None:
+    from leadline.tasks.runs.lookup import status
+
+    if status(run.read()) != "completed":
         raise UsageError(
-            f"Run {run.id} has no {file}: it was not completed.",
+            f"Run {run.id} has no {what}: it was not completed.",
             hint="Look at: leadline runs",
             code=ErrorCode.STORE_NO_RESULTS,
         )
-    return path
 
 
-def _copy(source: Path, output: Path) -> list[Path]:
-    """Copy a file to a file, into a folder or to standard output, and return what was written."""
-    if str(output) == "-":
+def _copy(source: Path, output: Path | None) -> list[Path]:
+    """Copy a file to a file, into a folder or to standard output, and return what was written.
+
+    Args:
+        source: The file.
+        output: Where it goes; without it the file stays where it is.
+    """
+    if output is None:
+        return [source]
+    if output == _STDOUT:
         with source.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
@@ -141,7 +173,7 @@ def _copy(source: Path, output: Path) -> list[Path]:
     return [target.absolute()]
 
 
-def _copy_all(run: Run, output: Path) -> Path:
+def _copy_all(run: Run, output: Path | None) -> Path:
     """Copy the folder of results to a new folder."""
     from leadline.tasks.publish.exports.export_run import empty_folder
 
@@ -151,6 +183,8 @@ def _copy_all(run: Run, output: Path) -> Path:
             hint="Look at: leadline runs",
             code=ErrorCode.STORE_NO_RESULTS,
         )
+    if output is None:
+        return run.results
     empty_folder(output)
     shutil.copytree(run.results, output, dirs_exist_ok=True)
     return output.absolute()

@@ -10,7 +10,7 @@ from leadline.evaluators.core.text import count
 from leadline.flows.cli.options import fill_in, form_options
 from leadline.flows.cli.output import clean, print_json
 from leadline.flows.cli.running import on_an_api, stoppable
-from leadline.flows.cli.session import Session, say, session_options, warn_of_ledger
+from leadline.flows.cli.session import Session, say, server_option, session_options, warn_of_ledger
 from leadline.flows.generate.config import GenerateConfig
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _NAMED: Final = 5
     "--dry-run", is_flag=True, help="Read and cut the documents, say how many calls it takes, and ask nobody."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+@server_option
 @session_options
 @click.pass_obj
 def generate(session: Session, /, as_json: bool, dry_run: bool, **options: Any) -> int:
@@ -43,7 +44,10 @@ def generate(session: Session, /, as_json: bool, dry_run: bool, **options: Any) 
         _preview(config, as_json=as_json)
         return 0
     with stoppable(_KEPT):
-        result = on_an_api(session, lambda: _run(config), first=lambda: _check(config))
+        result = on_an_api(
+            session, lambda: _run(config), direct=lambda: _run_directly(config), first=lambda: _check(config)
+        )
+    result = result.model_copy(update={"seconds": session.elapsed()})
     if as_json:
         print_json(result.model_dump(mode="json"))
     else:
@@ -63,9 +67,16 @@ def _check(config: GenerateConfig) -> None:
 
 def _run(config: GenerateConfig) -> GenerateResult:
     from leadline.flows.generate.flow import generate as flow
+    from leadline.flows.shared.prefect_steps import recorded
 
-    result: GenerateResult = flow(config)
-    return result
+    return recorded(flow, config, _run_directly)
+
+
+def _run_directly(config: GenerateConfig) -> GenerateResult:
+    from leadline.flows.generate.generation import run_generation
+    from leadline.flows.shared.plain_steps import PlainSteps
+
+    return run_generation(config, PlainSteps())
 
 
 def _preview(config: GenerateConfig, *, as_json: bool) -> None:

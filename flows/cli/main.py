@@ -6,27 +6,35 @@ carries results only, messages go to standard error. Nothing heavy is imported b
 
 from __future__ import annotations
 
+import atexit
 import importlib
-import logging
 import os
 import re
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.flows.cli.running import start_ahead
 from leadline.flows.cli.session import Session, say, session_options
+from leadline.tasks.timeline import process_began
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+_FIRST: Final = time.monotonic()
+
 INTERRUPTED: Final = 130
+GATE_FAILED: Final = 1
 MISUSED: Final = 2
 FAILED: Final = 3
 BROKEN_PIPE: Final = 141
@@ -136,19 +144,35 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # an answer may contain what the terminal cannot show
     if "_LEADLINE_COMPLETE" in os.environ:
         cli.main(prog_name="leadline")  # a shell asks how to complete a command line
-    code = run(sys.argv[1:])
-    if code in (MISUSED, FAILED):
-        # A traceback still contains what failed; DuckDB's binding would list all of that as leaked on the way out.
-        logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    sys.exit(code)
+    start_ahead(sys.argv[1:])
+    code = run(sys.argv[1:], began=process_began(_FIRST))
+    _leave(code)
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code."""
-    session = Session()
+def _leave(code: int) -> NoReturn:
+    """End the process without taking the interpreter down.
+
+    All is done by now. Taking the interpreter down would cost 0.3 s, and more than a second with torch; and where a
+    traceback or a thread still contains what was in work, DuckDB's binding would list all of that as leaked.
+    """
+    with suppress(KeyboardInterrupt):  # who asks again does not want to wait
+        if code not in (0, GATE_FAILED, MISUSED, FAILED):
+            threading._shutdown()  # type: ignore[attr-defined]  # threads end, and with them the processes they feed
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(code)
+
+
+def run(arguments: Sequence[str], *, began: float | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Args:
+        arguments: The command line.
+        began: When the command began, on the clock of :func:`time.monotonic`; now if it is not given.
+    """
+    session = Session() if began is None else Session(began=began)
     try:
         # Not cli.main(): it leaves with 1, the gate's exit code, when whoever reads our output has enough of it.
         with cli.make_context("leadline", list(arguments), obj=session) as context:

@@ -12,7 +12,7 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.text import count
 from leadline.flows.cli.output import clean, print_json, print_table
-from leadline.flows.cli.session import Session, say, session_options
+from leadline.flows.cli.session import Session, say, server_option, session_options
 
 if TYPE_CHECKING:
     from leadline.tasks.rgb.paper_tables import Table
@@ -87,6 +87,7 @@ def build(
 @click.option("--model", metavar="NAME", help="For the benchmark's own files: the model, if their names lack it.")
 @click.option("--testbed", metavar="NAME", help="For the benchmark's own files: en, zh_refine, en_int, …")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@server_option
 @session_options
 @click.pass_obj
 def table(
@@ -180,7 +181,7 @@ def _dataset(session: Session, paths: Sequence[str], model: str | None, testbed:
 def _evaluated(session: Session, dataset: str, scorer: str) -> str:
     """Evaluate a dataset with RGB's evaluators; returns the run's id."""
     from leadline.evaluators.core.suites import suite
-    from leadline.flows.cli.running import on_an_api, stoppable
+    from leadline.flows.cli.evaluate import evaluated
     from leadline.flows.evaluate.config import EvaluateConfig
     from leadline.flows.shared.settings import Dispatch
 
@@ -194,14 +195,7 @@ def _evaluated(session: Session, dataset: str, scorer: str) -> str:
         name=f"RGB, scorer {scorer}",
     )
 
-    def run() -> str:
-        from leadline.flows.evaluate.flow import evaluate
-
-        result = evaluate(config)
-        return str(result.run)
-
-    with stoppable("Interrupted. Finished chunks are kept: the same command goes on from there."):
-        return on_an_api(session, run, first=lambda: None)
+    return evaluated(session, config).run
 
 
 def _print(table: Table) -> None:

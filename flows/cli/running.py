@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final, TypeVar
 
 import click
 
+from leadline.evaluators.core.errors import LeadlineError
 from leadline.flows.cli.session import Session, relay_warnings, say
+from leadline.flows.prefect_server.choice import ServerUse, chosen_server, idle_minutes
 
 INTERRUPTED: Final = 130
 STOPPED: Final = 143
+
+ON_AN_API: Final = frozenset({"evaluate", "reparse", "collect", "generate", "check-version"})
+"""Commands that run on a Prefect API."""
+
+NO_RUN: Final = frozenset({"-h", "--help", "--dry-run"})
+"""Options with which such a command runs nothing."""
 
 T = TypeVar("T")
 
@@ -33,10 +42,20 @@ def stoppable(kept: str) -> Iterator[None]:
     try:
         with _sigterm_raises():
             yield
-    except (KeyboardInterrupt, _Stopped) as interruption:
+    except BaseException as error:
+        interruption = _interruption(error)
+        if interruption is None:
+            raise
         say(kept, always=True)
         code = INTERRUPTED if isinstance(interruption, KeyboardInterrupt) else STOPPED
         raise click.exceptions.Exit(code) from None
+
+
+def _interruption(error: BaseException | None) -> KeyboardInterrupt | _Stopped | None:
+    """Return the interruption that an error is, or that led to it: Pydantic makes errors of its own of all others."""
+    while error is not None and not isinstance(error, KeyboardInterrupt | _Stopped):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 @contextmanager
@@ -58,26 +77,62 @@ def on_an_api(
     session: Session,
     work: Callable[[], T],
     *,
+    direct: Callable[[], T],
     first: Callable[[], None],
     meanwhile: Callable[[], None] = lambda: None,
 ) -> T:
-    """Run a flow on whichever Prefect API there is, and show its progress.
+    """Run a flow on the Prefect API that the user chose, or do its work without Prefect, and show the progress.
 
     Args:
         session: The command's options.
         work: Imports and runs the flow.
-        first: Refuses what the flow would refuse, before a server is started; the cheapest to find comes first.
+        direct: Does the same work in this process, without Prefect.
+        first: Refuses what the flow would refuse; the cheapest to find comes first.
         meanwhile: What else can be done while a server starts.
     """
     if not session.debug:
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+        os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
+        logging.raiseExceptions = False  # what a log's receiver does not take is no concern of the user
         relay_warnings()
     from leadline.flows.cli.progress_bars import shown
     from leadline.flows.prefect_server.resolve import ensure_api
 
-    def tell(message: str) -> None:  # from a thread too, where click knows no command
+    def tell(message: str) -> None:
         if not session.quiet:
             click.echo(message, err=True)
 
-    with shown(session), ensure_api(tell, first=first, meanwhile=meanwhile):
-        return work()
+    choice = chosen_server(session.server)
+    with shown(session), ensure_api(tell, choice=choice, first=first, meanwhile=meanwhile) as api:
+        return work() if api else direct()
+
+
+def start_ahead(arguments: Sequence[str]) -> None:
+    """Start the kept server before anything else, if this command line will use one and there is none.
+
+    The server takes seconds to start; the command meanwhile imports, checks and loads. What is wrong with a command
+    line is left to the command to say: nothing is asked of a server in vain, so it soon ends.
+
+    Args:
+        arguments: The command line.
+    """
+    words = [word for word, before in zip(arguments, ["", *arguments], strict=False) if before != "--store"]
+    command = next((word for word in words if not word.startswith("-")), "")
+    if command not in ON_AN_API or NO_RUN & set(words):
+        return
+    from leadline.flows.prefect_server.background import launch
+    from leadline.flows.prefect_server.prefect_settings import configured_api
+
+    with suppress(LeadlineError, OSError):
+        if chosen_server(_option(words, "--server")).use == ServerUse.KEPT and not configured_api():
+            launch(idle_minutes=idle_minutes())
+
+
+def _option(words: Sequence[str], name: str) -> str | None:
+    """Return the value of an option of a command line."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == name:
+            return following
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return None

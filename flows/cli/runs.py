@@ -37,7 +37,7 @@ def runs(session: Session, /, last: int | None, as_json: bool) -> None:
 
 
 def _plain(known: dict[str, Any]) -> dict[str, Any]:
-    apart = {"problems_by_fault": known["record"].get("problems_by_fault")}
+    apart = {name: known["record"].get(name) for name in ("problems_by_fault", "time")}
     return {key: value for key, value in known.items() if key != "record"} | apart
 
 

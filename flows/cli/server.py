@@ -16,19 +16,31 @@ from leadline.flows.cli.session import say, session_options
 def server() -> None:
     """Keep a Prefect server with its UI.
 
-    Runs then need not start one, and their history can be looked at.
+    Runs start one themselves, which ends when it is not used; one that is started here stays, and serves deployments.
     """
 
 
 @server.command()
 @click.option("--port", type=click.IntRange(1, 65535), help="The port.  [default: 4200, or a free one]")
+@click.option(
+    "--idle",
+    metavar="MINUTES",
+    default="never",
+    show_default=True,
+    help="End the server when it was not used for so many minutes.",
+)
 @session_options
-def start(port: int | None) -> None:
-    """Start the server in the background and wait until it answers."""
-    from leadline.flows.prefect_server.background import start as launch
+def start(port: int | None, idle: str) -> None:
+    """Start the server in the background and wait until it answers.
 
-    say("Starting Prefect's server (5 to 20 s)…")
-    kept = launch(port)
+    It serves deployments, too. A server that a run started gives way to it.
+    """
+    from leadline.flows.prefect_server.background import start as launch
+    from leadline.flows.prefect_server.choice import minutes
+
+    limit = minutes(idle, "--idle")
+    say("Starting Prefect's server (3 to 10 s)…")
+    kept = launch(port, idle_minutes=limit)
     click.echo(kept.url)
     configured = os.environ.get("PREFECT_API_URL")
     if configured and configured.rstrip("/") != kept.api:
@@ -60,4 +72,9 @@ def status(as_json: bool) -> None:
     else:
         click.echo(kept.url)
         state = "running" if answers(kept.api) else "not answering"
-        say(f"{state} since {kept.started}, process {kept.pid}, PREFECT_HOME {kept.prefect_home}, log {kept.log}")
+        end = "until it is stopped" if kept.idle_minutes is None else f"until {kept.idle_minutes:g} min without use"
+        purpose = "deployments and runs" if kept.services == "all" else "runs only"
+        say(
+            f"{state} since {kept.started} {end}, for {purpose}, process {kept.pid}, PREFECT_HOME {kept.prefect_home}, "
+            f"log {kept.log}"
+        )

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+
+from leadline.flows.prefect_server.choice import ServerUse
 
 if TYPE_CHECKING:
     from leadline.tasks.store.store import Store
@@ -29,11 +32,19 @@ class Session:
         store: Where the store is, or ``None`` for ``$LEADLINE_STORE`` or ``./.leadline``.
         debug: Show tracebacks and Prefect's log.
         quiet: Show no progress and no messages but errors.
+        began: When the command began, on the clock of :func:`time.monotonic`.
+        server: Which Prefect server a run uses, or ``None`` for what the environment and ``leadline.toml`` say.
     """
 
     store: str | None = None
     debug: bool = False
     quiet: bool = False
+    began: float = field(default_factory=time.monotonic)
+    server: str | None = None
+
+    def elapsed(self) -> float:
+        """Return the seconds since the command began."""
+        return round(time.monotonic() - self.began, 2)
 
     def open_store(self) -> Store:
         """Open the store."""
@@ -76,6 +87,19 @@ def session_options(command: F) -> F:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def server_option(command: F) -> F:
+    """Give a command that runs on a Prefect API the choice of the server; it ends in the :class:`Session`."""
+    option = click.option(
+        "--server",
+        type=click.Choice([use.value for use in ServerUse]),
+        expose_value=False,
+        callback=_remember,
+        help="Prefect server where PREFECT_API_URL names none: one that stays for further commands, one for this run, "
+        "or none and no history.  [default: $LEADLINE_SERVER, leadline.toml, none on CI machines, or kept]",
+    )
+    return option(command)
 
 
 def say(message: str, *, always: bool = False) -> None:
@@ -121,10 +145,13 @@ class _Relay(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Say a warning."""
         self._relayed += 1
-        if self._relayed <= RELAYED:
-            say(f"{record.levelname.capitalize()}: {' '.join(record.getMessage().split())[:500]}")
-        elif self._relayed == RELAYED + 1:
-            say("Further warnings are not shown (--debug shows them).")
+        try:
+            if self._relayed <= RELAYED:
+                say(f"{record.levelname.capitalize()}: {' '.join(record.getMessage().split())[:500]}")
+            elif self._relayed == RELAYED + 1:
+                say("Further warnings are not shown (--debug shows them).")
+        except OSError:  # nobody reads any more; what warns has to go on
+            self.handleError(record)
 
 
 def relay_warnings() -> None:

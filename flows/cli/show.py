@@ -14,6 +14,9 @@ from leadline.flows.cli.session import Session, session_options
 
 SHOWN: Final = 20
 """Problems and insights of a kind that the overview prints; --json and the report have all."""
+BOARD: Final = (
+    "evaluator", "metric", "model", "value", "95 % interval", "threshold", "role", "verdict", "scored", "unscored",
+)  # fmt: skip
 
 
 @click.command()
@@ -44,6 +47,7 @@ def show(session: Session, /, name: str, case_key: str | None, all_metrics: bool
 
 def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
     from leadline.tasks.analyse.findings.tally import tally, tally_in_words, what_counts
+    from leadline.tasks.timeline import RunTime
 
     counted = what_counts(found["record"])
     problems = tally((problem["severity"], problem["instrument"]) for problem in found["problems"])
@@ -65,6 +69,7 @@ def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
             f"{number(found['not_applicable'])} not applicable; "
             f"{_counted(found['reused'], 'row score')} reused, {number(found['computed'])} computed",
         ),
+        *((("Time", time.in_words()),) if (time := RunTime.from_record(found["record"])) else ()),
         ("Report", found["report"] or "-"),
     )
     for label, text in facts:
@@ -73,7 +78,7 @@ def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
     if lines:
         click.echo("\nLeaderboards" + ("" if all_metrics else " (primary metrics)"))
         print_table(
-            ("evaluator", "metric", "model", "value", "95 % interval", "threshold", "verdict", "scored", "unscored"),
+            BOARD,
             [_board_line(line) for line in lines],
             right=("value", "threshold", "scored", "unscored"),
         )
@@ -100,7 +105,8 @@ def _board_line(line: Mapping[str, Any]) -> Sequence[object]:
         number(line["value"]),
         "-" if low is None or high is None else f"{low:.3f} to {high:.3f}",
         number(line["threshold"]),
-        line["verdict"] or "-",
+        line["role"] or "-",
+        (line["verdict"] or "-") if line["n_scored"] or line["n_unscored"] else "not applicable",
         number(line["n_scored"]),
         number(line["n_unscored"]),
     )

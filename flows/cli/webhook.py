@@ -49,7 +49,7 @@ def webhook() -> None:
 def serve(models: Path, host: str, port: int, secret_env: str, refs: tuple[str, ...]) -> None:
     """Receive webhooks of MLflow at /mlflow and of Hugging Face at /huggingface.
 
-    A delivery is answered with 202 once its event has arrived at the Prefect server, with a reason otherwise.
+    A delivery is answered with 202 once it is stored, and its event is sent until it has arrived at the Prefect server.
     """
     secret = os.environ.get(secret_env, "")
     if len(secret) < 8:
@@ -67,4 +67,4 @@ def serve(models: Path, host: str, port: int, secret_env: str, refs: tuple[str, 
     logging.getLogger("leadline.webhook").setLevel(logging.INFO)
     with lasting_api() as api:
         say(f"Listening on http://{host}:{port}/mlflow and /huggingface, for {api.url.removesuffix('/api')}.")
-        serve(Webhook(secret, choice, refs), host, port)
+        serve(Webhook(secret, choice, refs=refs), host, port)

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from leadline.flows.shared.form import FormModel, Option
-from leadline.flows.shared.settings import FormatName, ModelName, ServerAddress, StorePlace
+from leadline.flows.shared.settings import ColumnMapping, FormatName, ModelName, ServerAddress, StorePlace
 from leadline.tasks.runs.versions import VERSION_PATTERN
 
 
@@ -45,6 +45,7 @@ class CollectConfig(FormModel):
         None, ge=0, description="US dollars that may be spent. Default: no limit."
     )
     format: FormatName = Field("auto", description="How the suite is read.")
+    map: ColumnMapping = Field({})
     output: Annotated[str | None, Option("-o", "--output", metavar="FILE")] = Field(
         None, description="The dataset to write. Default: SUITE.answers.jsonl here."
     )
@@ -68,5 +69,5 @@ class CollectResult(BaseModel):
     reused: int = Field(description="Answers that the ledger had.")
     cost_usd: float = Field(description="What the calls made now cost, as far as their price is known.")
     unknown_price: int = Field(0, description="Calls made now whose price is not known.")
-    seconds: float = Field(description="Wall time.")
+    seconds: float = Field(description="Seconds from the command, or from the call, to the end.")
     errors: dict[str, int] = Field({}, description="The commonest errors with their number.")

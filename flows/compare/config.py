@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from leadline.flows.shared.form import FormModel, Option
-from leadline.flows.shared.settings import Gate, StorePlace
+from leadline.flows.shared.settings import Gate, PolicyName, StorePlace
 
 
 class CompareConfig(FormModel):
@@ -45,9 +45,22 @@ class CompareConfig(FormModel):
     )
     metrics: Annotated[tuple[str, ...], Option("-m", "--metric", metavar="METRIC")] = Field(
         (),
-        description="Only these metrics, as EVALUATOR.METRIC or EVALUATOR. Default: the primary ones.",
+        description="Test these metrics, as EVALUATOR.METRIC or EVALUATOR. Default: those that the policy says must or "
+        "should hold, without those that look like another.",
     )
-    all_metrics: bool = Field(False, description="Every metric, not just the primary ones.")
+    all_metrics: bool = Field(False, description="Test every metric, whatever the policy says of it.")
+    slices: Annotated[tuple[str, ...], Option("--slice", metavar="COLUMN")] = Field(
+        (),
+        description="Columns by whose values the tested metrics are compared too, for information: category, language, "
+        "question_length, perturbation, retrieval or a key of the metadata, as far as both runs have slices by them.",
+    )
+    policy: Annotated[
+        PolicyName,
+        Field(
+            description="Policy that says which metrics are tested: default, sonar, strict, "
+            "or a TOML file. Default: that of the candidate's run."
+        ),
+    ] = None
     model_map: Annotated[dict[str, str], Option("--map", metavar="OLD=NEW")] = Field(
         {},
         description="Models of the baseline, each with the candidate's that it is compared with, where keys differ.",

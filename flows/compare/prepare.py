@@ -10,6 +10,7 @@ from leadline.flows.compare.config import CompareConfig, CompareResult
 from leadline.tasks.compare import Comparison, Options, compare
 from leadline.tasks.compare.options import Margins
 from leadline.tasks.compare.sides import find, find_versions
+from leadline.tasks.policy.policy_file import load_policy
 from leadline.tasks.store.store import Store
 
 
@@ -37,6 +38,8 @@ def run_comparison(config: CompareConfig) -> Comparison:
         alpha=config.alpha,
         metrics=config.metrics,
         all_metrics=config.all_metrics,
+        policy=load_policy(config.policy) if config.policy else None,
+        slices=tuple(dict.fromkeys(config.slices)),
         mapping=config.model_map,
         allow_different_configurations=config.allow_different_configurations,
         shown=config.shown,

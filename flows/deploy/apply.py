@@ -22,7 +22,7 @@ from prefect.client.schemas.actions import (
 )
 from prefect.client.schemas.objects import ConcurrencyLimitStrategy, ConcurrencyOptions
 from prefect.client.schemas.responses import DeploymentResponse
-from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule, RRuleSchedule
+from prefect.client.schemas.schedules import SCHEDULE_TYPES, CronSchedule, IntervalSchedule, RRuleSchedule
 from prefect.events import AutomationCore, DeploymentTriggerTypes
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.flows import Flow, load_flow_from_entrypoint
@@ -34,15 +34,19 @@ from pydantic import TypeAdapter, ValidationError
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.refusal import first_refusal
-from leadline.flows.deploy.file import Deployment, DeploymentFile, Schedule, WorkPool
+from leadline.flows.deploy.file import Deployment, DeploymentFile, Queue, Schedule, WorkPool
+from leadline.flows.deploy.origins import Origins, origins, write_note
 
-Change: TypeAlias = Literal["created", "updated", "unchanged"]
+Change: TypeAlias = Literal["created", "updated", "unchanged", "kept"]
 
 _VOLATILE: Final = frozenset(
     {"id", "created", "updated", "version_id", "branch", "status", "last_polled", "flow_id", "deployment_id"}
     | {"owner_resource"}
 )
 """Fields that a server adds or changes by itself."""
+
+_OF_CODE: Final = ("parameter_openapi_schema",)
+"""Fields of a deployment that its flow's code says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ class Deployed:
     Attributes:
         kind: work pool, queue, deployment, trigger or automation.
         name: Its name.
-        change: Whether it is new, differs from before, or was so already.
+        change: Whether it is new, differs from before, was so already, or is kept as another file has it.
         fields: What of it differs.
     """
 
@@ -75,8 +79,13 @@ class Deployed:
         return cls(kind, name, "updated" if fields else "unchanged", fields)
 
 
-def deploy(file: DeploymentFile) -> Iterator[Deployed]:
+def deploy(file: DeploymentFile, *, keep: bool = False) -> Iterator[Deployed]:
     """Make everything that a file asks for; yields what was done, one by one.
+
+    Args:
+        file: The file.
+        keep: Leave as it is what another file has made, what has not changed in this one, all schedules, and what is
+            paused or disabled: what people have changed since stays.
 
     Raises:
         UsageError: A flow, deployment or automation of the file does not exist or is not valid.
@@ -84,7 +93,9 @@ def deploy(file: DeploymentFile) -> Iterator[Deployed]:
     """
     with get_client(sync_client=True) as client:
         try:
-            yield from _deploy(client, file)
+            known = origins(client, file, keep=keep)
+            yield from _deploy(client, file, known)
+            write_note(client, known.note())
         except PrefectHTTPStatusError as error:
             message = " ".join(error.response.text.split())[:500]
             raise LeadlineError(
@@ -92,53 +103,60 @@ def deploy(file: DeploymentFile) -> Iterator[Deployed]:
             ) from error
 
 
-def _deploy(client: SyncPrefectClient, file: DeploymentFile) -> Iterator[Deployed]:
+def _deploy(client: SyncPrefectClient, file: DeploymentFile, known: Origins) -> Iterator[Deployed]:
     for pool in file.work_pools:
-        yield from _work_pool(client, pool)
+        yield from _work_pool(client, pool, known)
     ids: dict[str, UUID] = {}
     for deployment in file.deployments:
-        fields, full_name, ids_ = _deployment(client, deployment, file.pull)
-        ids[full_name] = ids_
-        yield Deployed.of("deployment", full_name, fields)
+        done, ids_ = _deployment(client, deployment, file.pull, known)
+        ids[done.name] = ids_
+        yield done
         for trigger in deployment.triggers:
-            automation = _automation_of_trigger(trigger, ids_, full_name)
-            yield Deployed.of("trigger", automation.name, _automation(client, automation))
+            yield _automation(client, "trigger", _automation_of_trigger(trigger, ids_, done.name), known)
     for given in file.automations:
-        automation = _automation_of_file(client, given, ids)
-        yield Deployed.of("automation", automation.name, _automation(client, automation))
+        yield _automation(client, "automation", _automation_of_file(client, given, ids), known)
 
 
-def _work_pool(client: SyncPrefectClient, pool: WorkPool) -> Iterator[Deployed]:
+def _work_pool(client: SyncPrefectClient, pool: WorkPool, known: Origins) -> Iterator[Deployed]:
     wanted = {"description": pool.description, "concurrency_limit": pool.concurrency_limit}
-    fields: tuple[str, ...] | None = None
+    standing = known.standing(f"work pool {pool.name}")
     try:
-        known = client.read_work_pool(pool.name)
+        there = client.read_work_pool(pool.name)
     except ObjectNotFound:
         template = _job_template(pool.type)
         client.create_work_pool(WorkPoolCreate(name=pool.name, type=pool.type, base_job_template=template, **wanted))
+        yield Deployed("work pool", pool.name, "created")
     else:
-        if known.type != pool.type:
+        if there.type != pool.type:
             raise UsageError(
-                f"The work pool {pool.name!r} exists and is of type {known.type!r}, not {pool.type!r}.",
+                f"The work pool {pool.name!r} exists and is of type {there.type!r}, not {pool.type!r}.",
                 hint="Rename one of them.",
                 code=ErrorCode.DEPLOY_POOL,
             )
-        fields = _differing(wanted, known.model_dump())
-        if fields:
+        fields = _differing(wanted, there.model_dump())
+        if fields and not standing:
             client.update_work_pool(pool.name, WorkPoolUpdate(**wanted))
-    yield Deployed.of("work pool", pool.name, fields)
+        yield Deployed("work pool", pool.name, standing) if standing else Deployed.of("work pool", pool.name, fields)
     for queue in pool.queues:
-        of_queue: dict[str, Any] = queue.model_dump(exclude={"name"}, exclude_none=True)
-        try:
-            found = client.read_work_queue_by_name(queue.name, work_pool_name=pool.name)
-        except ObjectNotFound:
-            client.create_work_queue(queue.name, work_pool_name=pool.name, **of_queue)
-            fields = None
-        else:
-            fields = _differing(of_queue, found.model_dump())
-            if fields:
-                client.update_work_queue(found.id, **of_queue)
-        yield Deployed.of("queue", f"{pool.name}/{queue.name}", fields)
+        yield _queue(client, pool.name, queue, standing)
+
+
+def _queue(
+    client: SyncPrefectClient, pool: str, queue: Queue, standing: Literal["kept", "unchanged"] | None
+) -> Deployed:
+    wanted: dict[str, Any] = queue.model_dump(exclude={"name"}, exclude_none=True)
+    name = f"{pool}/{queue.name}"
+    try:
+        there = client.read_work_queue_by_name(queue.name, work_pool_name=pool)
+    except ObjectNotFound:
+        client.create_work_queue(queue.name, work_pool_name=pool, **wanted)
+        return Deployed("queue", name, "created")
+    if standing:
+        return Deployed("queue", name, standing)
+    fields = _differing(wanted, there.model_dump())
+    if fields:
+        client.update_work_queue(there.id, **wanted)
+    return Deployed.of("queue", name, fields)
 
 
 def _job_template(kind: str) -> dict[str, Any]:
@@ -155,9 +173,9 @@ def _job_template(kind: str) -> dict[str, Any]:
 
 
 def _deployment(
-    client: SyncPrefectClient, deployment: Deployment, pull: list[dict[str, Any]]
-) -> tuple[tuple[str, ...] | None, str, UUID]:
-    """Make or change a deployment; return its fields that differ, its full name and its id."""
+    client: SyncPrefectClient, deployment: Deployment, pull: list[dict[str, Any]], known: Origins
+) -> tuple[Deployed, UUID]:
+    """Make or change a deployment; return what was done, under its full name, and its id."""
     try:
         flow: Flow[Any, Any] = load_flow_from_entrypoint(deployment.entrypoint, use_placeholder_flow=False)
     except Exception as error:
@@ -187,14 +205,29 @@ def _deployment(
     try:
         before = client.read_deployment_by_name(full_name)
     except ObjectNotFound:
-        schedules = [DeploymentScheduleCreate(**_schedule(schedule)) for schedule in deployment.schedules]
+        schedules = [
+            DeploymentScheduleCreate(**fields_of_schedule(schedule, None)) for schedule in deployment.schedules
+        ]
         flow_id = client.create_flow_from_name(flow.name)
         made = client.create_deployment(flow_id, deployment.name, schedules=schedules, **fields)
-        return None, full_name, made
-    updates = [DeploymentScheduleUpdate(**_schedule(schedule)) for schedule in deployment.schedules]
-    client.update_deployment(before.id, DeploymentUpdate(schedules=updates, **fields))
-    after = client.read_deployment(before.id)
-    return _differing(what_was_told(before), what_was_told(after)), full_name, before.id
+        return Deployed("deployment", full_name, "created"), made
+    standing = known.standing(f"deployment {deployment.name}")
+    if standing:  # only its form follows the code, where the code is the same
+        fields = {name: fields[name] for name in _OF_CODE if before.entrypoint == deployment.entrypoint}
+    elif known.keep:
+        del fields["paused"]
+    else:
+        there = {one.slug: one.schedule for one in before.schedules}
+        fields["schedules"] = [
+            DeploymentScheduleUpdate(**fields_of_schedule(schedule, there.get(schedule.slug)))
+            for schedule in deployment.schedules
+        ]
+    if fields:
+        client.update_deployment(before.id, DeploymentUpdate(**fields))
+    differing = _differing(what_was_told(before), what_was_told(client.read_deployment(before.id)))
+    if standing and not differing:
+        return Deployed("deployment", full_name, standing), before.id
+    return Deployed.of("deployment", full_name, differing), before.id
 
 
 def what_was_told(deployment: DeploymentResponse) -> dict[str, Any]:
@@ -204,17 +237,30 @@ def what_was_told(deployment: DeploymentResponse) -> dict[str, Any]:
     """
     essence = _essence(deployment)
     limit = deployment.global_concurrency_limit
+    schedules = sorted(
+        essence.get("schedules") or [], key=lambda one: str(one.get("slug"))
+    )  # else by their last change
     return {name: essence.get(name) for name in DeploymentUpdate.model_fields} | {
-        "concurrency_limit": limit.limit if limit else None
+        "concurrency_limit": limit.limit if limit else None,
+        "schedules": schedules,
     }
 
 
-def _schedule(schedule: Schedule) -> dict[str, Any]:
+def fields_of_schedule(schedule: Schedule, known: SCHEDULE_TYPES | None) -> dict[str, Any]:
+    """Return the fields of a schedule, as a server takes them.
+
+    Args:
+        schedule: The schedule of the file.
+        known: The one of its name on the server: an interval goes on from where it began.
+    """
     when: CronSchedule | IntervalSchedule | RRuleSchedule
     if schedule.cron is not None:
         when = CronSchedule(cron=schedule.cron, timezone=schedule.timezone)
     elif schedule.interval is not None:
-        when = IntervalSchedule(interval=timedelta(seconds=schedule.interval), timezone=schedule.timezone)
+        anchor = schedule.anchor_date or (known.anchor_date if isinstance(known, IntervalSchedule) else None)
+        begin = {"anchor_date": anchor} if anchor else {}  # else now
+        interval = timedelta(seconds=schedule.interval)
+        when = IntervalSchedule(interval=interval, timezone=schedule.timezone, **begin)
     else:
         when = RRuleSchedule(rrule=str(schedule.rrule), timezone=schedule.timezone)
     parameters = apply_values(schedule.parameters, {}, remove_notset=False)
@@ -254,24 +300,25 @@ def _invalid(what: str, error: ValidationError) -> UsageError:
     return UsageError(f"{what}, {first_refusal(error)}.", code=ErrorCode.DEPLOY_FILE)
 
 
-def _automation(client: SyncPrefectClient, automation: AutomationCore) -> tuple[str, ...] | None:
-    """Make an automation, or change the one of its name; more of that name, of whatever origin, are removed.
-
-    Returns:
-        Its fields that differ, ``None`` for a new one.
-    """
+def _automation(client: SyncPrefectClient, kind: str, automation: AutomationCore, known_as: Origins) -> Deployed:
+    """Make an automation, or change the one of its name; more of that name, of whatever origin, are removed."""
     found = client.read_automations_by_name(automation.name)
     if not found:
         client.create_automation(automation)
-        return None
+        return Deployed(kind, automation.name, "created")
     known, *others = found
     for other in others:
         client.delete_automation(other.id)
+    standing = known_as.standing(f"{kind} {automation.name}")
+    if standing:
+        return Deployed(kind, automation.name, standing)
+    if known_as.keep:
+        automation = automation.model_copy(update={"enabled": known.enabled})
     fields = automation_fields_that_differ(automation, AutomationCore.model_validate(known.model_dump(exclude={"id"})))
     if fields:
         changed = automation.model_dump(exclude={"owner_resource"}, exclude_unset=True)  # an owner cannot be changed
         client.update_automation(known.id, AutomationCore.model_validate(changed))
-    return fields
+    return Deployed.of(kind, automation.name, fields)
 
 
 def automation_fields_that_differ(wanted: AutomationCore, known: AutomationCore) -> tuple[str, ...]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -49,6 +50,7 @@ class Schedule(BaseModel):
     cron: str | None = None
     interval: int | None = Field(None, ge=1, description="Seconds.")
     rrule: str | None = None
+    anchor_date: datetime | None = Field(None, description="From when an interval is counted.")
     timezone: str = "UTC"
     active: bool = True
     parameters: dict[str, Any] = {}
@@ -57,6 +59,8 @@ class Schedule(BaseModel):
     def _check_one(self) -> Schedule:
         if sum(way is not None for way in (self.cron, self.interval, self.rrule)) != 1:
             raise ValueError("give one of cron, interval and rrule")
+        if self.anchor_date is not None and self.interval is None:
+            raise ValueError("anchor_date belongs to an interval")
         return self
 
 

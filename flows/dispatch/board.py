@@ -1,4 +1,4 @@
-"""The shards of a run as an artifact: which chunk is where, with a link to its flow run."""
+"""The shards of a run as an artifact: which chunks are where, with a link to their flow run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Board:
     def show(self, shards: Mapping[UUID, Shard]) -> None:
         """Show the shards, at most every few seconds unless all have ended; failing to costs nothing but the sight."""
         now = time.monotonic()
-        if now - self._shown < EVERY_S and not all(shard.outcome.done() for shard in shards.values()):
+        if now - self._shown < EVERY_S and any(shard.open for shard in shards.values()):
             return
         self._shown = now
         try:
@@ -54,7 +54,7 @@ class Board:
 def table(shards: Mapping[UUID, Shard]) -> str:
     """Return a Markdown table: those that run or failed first, then those that wait, then the completed ones."""
     order = {StateType.COMPLETED: 2, StateType.SCHEDULED: 1}
-    lines = sorted(shards.values(), key=lambda shard: (order.get(shard.state, 0), shard.chunk.name, shard.attempt))
+    lines = sorted(shards.values(), key=lambda shard: (order.get(shard.state, 0), shard.name, shard.attempt))
     counts = [
         f"{sum(shard.state == state for shard in lines)} {state.value.lower()}"
         for state in dict.fromkeys(shard.state for shard in lines)
@@ -63,10 +63,12 @@ def table(shards: Mapping[UUID, Shard]) -> str:
         [
             f"{len(lines)} shards: {', '.join(counts)}",
             "",
-            "| chunk | attempt | state | rows | flow run |",
-            "|---|---|---|---|---|",
+            "| chunks | attempt | state | ended | rows | flow run |",
+            "|---|---|---|---|---|---|",
             *(
-                f"| {shard.chunk.name} | {shard.attempt + 1} | {shard.state.value.lower()} | {shard.chunk.rows} "
+                f"| {shard.name} | {shard.attempt + 1} | {shard.state.value.lower()} "
+                f"| {len(shard.parts) - len(shard.open)} of {len(shard.parts)} "
+                f"| {sum(part.chunk.rows for part in shard.parts)} "
                 f"| [{shard.id}]({url_for('flow-run', obj_id=shard.id)}) |"
                 for shard in lines
             ),

@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from threading import Semaphore
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 from leadline.evaluators.core.base import Lane
-from leadline.flows.dispatch.board import Board
-from leadline.flows.dispatch.pools import NoWorkers
-from leadline.flows.dispatch.shards import TIMEOUTS, Shards, ShardTimeouts
-from leadline.flows.shared.settings import Dispatch
+from leadline.flows.dispatch.failures import NoWorkers
+from leadline.flows.shared.settings import Dispatch, is_dask
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import POOL_WORTH, LocalLanes
@@ -25,43 +23,66 @@ AT_ONCE: Final = 80
 """Chunks of a lane that wait for workers at a time; each occupies a thread of the flow."""
 
 
+class Elsewhere(Protocol):
+    """Has chunks scored by other processes."""
+
+    @property
+    def ending(self) -> bool:
+        """True when no chunk is to be tried again."""
+
+    def score(self, chunk: Chunk) -> ChunkResult:
+        """Have a chunk scored and wait for it.
+
+        Raises:
+            JudgeDown: As :func:`leadline.tasks.score.chunk.score_chunk` raises it.
+            WorkerLost: The process died, was heard no more, or failed.
+            NoWorkers: Nobody is there to take it, or who took it cannot score it.
+            Stopped: The run is ending.
+        """
+
+    def __enter__(self) -> object:
+        """Begin."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Give up what has not ended."""
+
+
 class Lanes(AbstractContextManager["Lanes"]):
-    """Scores chunks on workers where a lane has them, and on this machine otherwise.
+    """Scores chunks elsewhere where a lane is served there, and on this machine otherwise.
 
     Args:
         processes: Processes of the cpu lane on this machine.
         chunks: All chunks to come.
-        workers: Workers online, for the lanes that they serve.
-        dispatch: With ``auto``, little work for the cpu lane is done here, and a lane whose workers all vanish, or do
-            not see the store.
-        timeouts: How long workers may take.
+        served: The lanes whose chunks go elsewhere.
+        elsewhere: Who scores them; not needed if there are none.
+        falls_back: Score a lane here once nobody is left elsewhere who could.
     """
 
     def __init__(
         self,
         processes: int,
         chunks: Sequence[Chunk],
-        workers: Mapping[Lane, int],
-        dispatch: Dispatch = Dispatch.AUTO,
-        timeouts: ShardTimeouts = TIMEOUTS,
+        served: frozenset[Lane] = frozenset(),
+        elsewhere: Elsewhere | None = None,
+        *,
+        falls_back: bool = True,
     ) -> None:
         self._local = LocalLanes(processes, chunks)
-        served = {chunk.lane for chunk in chunks} & set(workers)
-        if dispatch == Dispatch.AUTO and _little(chunks):
-            served.discard("cpu")
-        self.widths: Mapping[Lane, int] = dict(self._local.widths) | dict.fromkeys(served, AT_ONCE)
-        self._places = {lane: Semaphore(1) for lane in served}
-        self._served = frozenset(served)
+        self._served = served if elsewhere is not None else frozenset()
+        self._elsewhere = elsewhere
+        self._falls_back = falls_back
+        self.widths: Mapping[Lane, int] = dict(self._local.widths) | dict.fromkeys(self._served, AT_ONCE)
+        self._places = {lane: Semaphore(1) for lane in self._served}
         self._deserted: set[Lane] = set()
-        self._falls_back = dispatch == Dispatch.AUTO
-        self._shards = Shards(timeouts, Board().show) if served else None
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(self._local)
-            if self._shards is not None:
-                stack.enter_context(self._shards)
+            if self._elsewhere is not None:
+                stack.enter_context(self._elsewhere)
             self._stack = stack.pop_all()
         return self
 
@@ -73,27 +94,57 @@ class Lanes(AbstractContextManager["Lanes"]):
     @property
     def ending(self) -> bool:
         """True when no chunk is to be tried again."""
-        return self._shards is not None and self._shards.ending
+        return self._elsewhere is not None and self._elsewhere.ending
 
     def score(self, chunk: Chunk) -> ChunkResult:
         """Score a chunk in its lane and wait for it.
 
         Raises:
-            LeadlineError: It was not scored; see :meth:`Shards.score`.
+            LeadlineError: It was not scored; see :meth:`Elsewhere.score`.
             BrokenProcessPool: A process of this machine died.
         """
-        if chunk.lane not in self._served or self._shards is None:
+        if chunk.lane not in self._served or self._elsewhere is None:
             return self._local.score(chunk)
         if chunk.lane not in self._deserted:
             try:
-                return self._shards.score(chunk)
+                return self._elsewhere.score(chunk)
             except NoWorkers as error:
                 if not self._falls_back:
                     raise
-                log.warning("%s It is scored here.", error)
+                if chunk.lane not in self._deserted:
+                    log.warning("%s The lane %s is scored here.", error, chunk.lane)
                 self._deserted.add(chunk.lane)
         with self._places[chunk.lane]:  # it was cut for a worker that has nothing else to do
             return score_on_all_cores(chunk)
+
+
+def open_lanes(processes: int, chunks: Sequence[Chunk], workers: Mapping[Lane, int], dispatch: str) -> Lanes:
+    """Return the lanes of a run, by the engine that its request names.
+
+    With ``auto``, little work for the cpu lane is done here, and so is a lane whose workers all vanish or do not see
+    the store. The latter holds with Dask too.
+
+    Args:
+        processes: Processes of the cpu lane on this machine.
+        chunks: All chunks to come.
+        workers: Workers online, or places on Dask workers, for the lanes that they serve.
+        dispatch: Where the request wants chunks to be scored.
+    """
+    served = {chunk.lane for chunk in chunks} & set(workers)
+    if dispatch == Dispatch.AUTO and _little(chunks):
+        served.discard("cpu")
+    if not served:
+        return Lanes(processes, chunks)
+    if is_dask(dispatch):
+        from leadline.flows.dispatch.dask_chunks import DaskChunks
+
+        on_dask = DaskChunks(dispatch, {lane: workers[lane] for lane in served})
+        return Lanes(processes, chunks, frozenset(served), on_dask)
+    from leadline.flows.dispatch.board import Board
+    from leadline.flows.dispatch.shards import Shards
+
+    shards = Shards(workers, changed=Board().show)
+    return Lanes(processes, chunks, frozenset(served), shards, falls_back=dispatch == Dispatch.AUTO)
 
 
 def _little(chunks: Sequence[Chunk]) -> bool:

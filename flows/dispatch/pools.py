@@ -13,8 +13,7 @@ from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.settings import PREFECT_API_URL
 
 from leadline.evaluators.core.base import Lane
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.flows.dispatch.failures import NoWorkers
 from leadline.flows.prefect_server.resolve import current_api
 from leadline.flows.shared.settings import Dispatch
 
@@ -26,12 +25,6 @@ FLOW: Final = "score-chunk"
 
 _UNREACHABLE: Final = (httpx.HTTPError, PrefectException, RuntimeError)
 """Errors of Prefect's client when the API is away or refuses; a plain ``RuntimeError`` on the first contact."""
-
-
-class NoWorkers(LeadlineError):
-    """Chunks were to be scored on workers, and nobody is there who could."""
-
-    code = ErrorCode.WORKER_NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +76,7 @@ def _look_at_pool(client: SyncPrefectClient, lane: Lane, deployment: DeploymentR
     return Pool(lane, name, online, "" if online else f"no worker is online in the work pool {name!r}")
 
 
-def served(dispatch: Dispatch, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
+def served(dispatch: str, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
     """Return the lanes whose chunks go to workers, each with the number of workers online.
 
     Nothing goes to workers on a server of the run's own, where there can be none.
@@ -98,11 +91,11 @@ def served(dispatch: Dispatch, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
     if dispatch == Dispatch.INLINE:
         return {}
     forced = dispatch == Dispatch.WORKERS
-    if not _lasting_server():
+    if not _serves_workers():
         if forced:
             raise NoWorkers(
-                "Workers cannot reach the temporary server of this run.",
-                hint="Set PREFECT_API_URL to the server that they serve, or use --dispatch inline.",
+                "The Prefect server of this run serves no workers.",
+                hint="Set PREFECT_API_URL to theirs, start one (leadline server start), or use --dispatch inline.",
             )
         return {}
     try:
@@ -122,6 +115,6 @@ def served(dispatch: Dispatch, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
     return {pool.lane: pool.workers for pool in pools if pool.workers}
 
 
-def _lasting_server() -> bool:
+def _serves_workers() -> bool:
     api = current_api()
-    return bool(PREFECT_API_URL.value()) if api is None else api.kind != "temporary"
+    return bool(PREFECT_API_URL.value()) if api is None else api.services

@@ -1,11 +1,16 @@
-"""Shards: chunks that are flow runs on workers, watched from one thread until they end."""
+"""Shards: flow runs on workers that score chunks in turn, watched from one thread until they end.
+
+Chunks wait for a moment, until no more come, and are then shared out: each idle worker gets one shard, so that the
+start of its process, with its imports and models, is paid once. A chunk's result is known when its task run ends; those
+that a shard did not come to, because it died, are shared out anew.
+"""
 
 from __future__ import annotations
 
 import contextvars
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -23,27 +28,22 @@ from prefect.exceptions import PrefectException
 from prefect.states import Cancelling
 
 from leadline.evaluators.core.base import Lane
-from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
+from leadline.flows.dispatch.failures import NoWorkers, Stopped, WorkerLost
 from leadline.flows.dispatch.heartbeats import Heartbeats
-from leadline.flows.dispatch.pools import NoWorkers, deployment_name, look_at
-from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, UNFIT, flow_run_name, read_result
+from leadline.flows.dispatch.pools import deployment_name, look_at
+from leadline.flows.dispatch.score_chunk import (
+    JUDGE_DOWN,
+    UNFIT,
+    flow_run_name,
+    outcomes_in,
+    read_result,
+    task_run_name,
+)
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 
 log = logging.getLogger("leadline.dispatch")
-
-
-class WorkerLost(LeadlineError):
-    """A chunk's process or its host is gone, or it failed there; another worker may do better."""
-
-    code = ErrorCode.WORKER_LOST
-
-
-class Stopped(LeadlineError):
-    """The flow that waits for the chunk is ending."""
-
-    code = ErrorCode.RUN_STOPPED
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ class ShardTimeouts:
     """Time limits in seconds; every wait has one.
 
     Attributes:
-        poll: Pause between two looks at all shards.
+        poll: Pause between two looks at all shards, and without another chunk before those waiting are shared out.
         start: From a worker's taking a shard until its process runs, and from a cancellation to its end.
         silence: Without a heartbeat of the process, before it is looked for and, if it sent none, replaced.
         offline: Without a worker online in the pool while shards wait for one.
         waiting: In the queue of a pool whose workers are busy.
-        running: From the start of a shard to its end.
+        running: From the start of a shard, or the end of its last chunk, to the end of its next.
         api: Without an answer of Prefect's API, or without a look at the shards that succeeds.
     """
 
@@ -74,9 +74,17 @@ TIMEOUTS: Final = ShardTimeouts()
 HEARTBEAT_S: Final = 30
 """Pause between two heartbeats of a shard; Prefect's least."""
 
+LONGEST_GATHERING_S: Final = 15.0
+"""Longest time for which chunks wait for others to share a worker's start with."""
+
+_PAGE: Final = 200
+"""Runs that Prefect's API returns at once, at most."""
+
 _ENVIRONMENT: Final = {
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S),
     "PREFECT_LOGGING_EXTRA_LOGGERS": "leadline",
+    # Where the worker has died, a line on its closed pipe, as of each task run's end, would end the process.
+    "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL": "CRITICAL",
 }
 
 
@@ -85,24 +93,58 @@ _PASSING: Final = (StateType.PENDING, StateType.CANCELLING)
 
 
 @dataclass
-class Shard:
-    """A chunk that is a flow run.
+class Waiting:
+    """A chunk that somebody waits for.
 
     Attributes:
         chunk: The chunk.
         attempt: How often it was given to a worker before.
-        id: The flow run.
         outcome: Set once with its result or with why there is none.
-        state: The last state that was seen.
-        since: When that state was first seen.
+        since: When it came.
     """
 
     chunk: Chunk
     attempt: int
-    id: UUID
     outcome: Future[ChunkResult] = field(default_factory=Future)
+    since: float = field(default_factory=time.monotonic)
+
+
+@dataclass
+class Shard:
+    """A flow run that scores chunks in turn.
+
+    Attributes:
+        parts: The chunks.
+        id: The flow run.
+        state: The last state that was seen.
+        since: When that state was first seen, or the last of its chunks ended.
+    """
+
+    parts: Sequence[Waiting]
+    id: UUID
     state: StateType = StateType.SCHEDULED
     since: float = field(default_factory=time.monotonic)
+
+    @property
+    def lane(self) -> Lane:
+        """The lane of its chunks."""
+        return self.parts[0].chunk.lane
+
+    @property
+    def name(self) -> str:
+        """Name of its first chunk, and how many more it has."""
+        more = f" and {len(self.parts) - 1} more" if len(self.parts) > 1 else ""
+        return f"{self.parts[0].chunk.name}{more}"
+
+    @property
+    def attempt(self) -> int:
+        """The most times that one of its chunks was given to a worker before."""
+        return max(part.attempt for part in self.parts)
+
+    @property
+    def open(self) -> list[Waiting]:
+        """The chunks without an outcome."""
+        return [part for part in self.parts if not part.outcome.done()]
 
 
 class Shards:
@@ -111,14 +153,20 @@ class Shards:
     Leaving the block cancels the flow runs that have not ended.
 
     Args:
+        workers: Workers online by lane.
         timeouts: How long things may take.
         changed: Called with all shards so far when one of them has changed, and at the end.
     """
 
     def __init__(
-        self, timeouts: ShardTimeouts = TIMEOUTS, changed: Callable[[Mapping[UUID, Shard]], None] = lambda _: None
+        self,
+        workers: Mapping[Lane, int],
+        timeouts: ShardTimeouts = TIMEOUTS,
+        changed: Callable[[Mapping[UUID, Shard]], None] = lambda _: None,
     ) -> None:
         self.all: dict[UUID, Shard] = {}
+        self._workers = workers
+        self._waiting: list[Waiting] = []
         self._timeouts = timeouts
         self._changed = changed
         self._attempts: dict[str, int] = {}
@@ -143,9 +191,12 @@ class Shards:
         """Cancel what has not ended, so that no worker goes on for nobody."""
         self._ending.set()
         with self._starting:
-            left = [shard for shard in self.all.values() if not shard.outcome.done()]
+            left = [shard for shard in self.all.values() if shard.open]
+            waiting, self._waiting = self._waiting, []
+        for part in waiting:
+            self._end(part, Stopped(f"{part.chunk.name}: the run is ending."))
         for shard in left:
-            self._end(shard, Stopped(f"{shard.chunk.name}: the run is ending."))
+            self._give_up(shard, lambda name: Stopped(f"{name}: the run is ending."))
             self._cancel(shard)
         self._watcher.join(timeout=self._timeouts.poll + 90)  # a request of Prefect's client ends within 60 s
         if self.all:
@@ -166,40 +217,61 @@ class Shards:
             NoWorkers: Nobody is there to take it, or who took it cannot score it.
             Stopped: The block was left.
         """
-        return self._start(chunk).outcome.result(timeout=self._timeouts.waiting + self._timeouts.running + 600)
-
-    def _start(self, chunk: Chunk) -> Shard:
-        with self._starting:  # Prefect numbers the runs of a task without a lock
+        with self._starting:
             if self.ending:
                 raise Stopped(f"{chunk.name}: the run is ending.")
             attempt = self._attempts.get(chunk.name, 0)
             self._attempts[chunk.name] = attempt + 1
-            try:
-                started = run_deployment(
-                    deployment_name(chunk.lane),
-                    parameters={"chunk": asdict(chunk)},
-                    flow_run_name=flow_run_name(chunk) + (f", attempt {attempt + 1}" if attempt else ""),
-                    tags=["leadline", f"run:{chunk.run}", f"lane:{chunk.lane}"],
-                    idempotency_key=f"leadline-{chunk.run}-{chunk.name}-{attempt}",
-                    job_variables={"env": dict(_ENVIRONMENT)},
-                    timeout=0,
-                )
-            except (httpx.HTTPError, PrefectException) as error:
-                raise WorkerLost(f"{chunk.name} could not be given to a worker: {error}") from error
-            shard = Shard(chunk, attempt, cast("FlowRun", started).id)
-            self._online[chunk.lane] = time.monotonic()
-            self.all[shard.id] = shard
-            return shard
+            part = Waiting(chunk, attempt)
+            self._waiting.append(part)
+        limits = self._timeouts
+        return part.outcome.result(timeout=limits.waiting + (len(self._attempts) + 1) * limits.running)
+
+    def _share_out(self) -> None:
+        """Start shards for the chunks that wait, once no more of their lane come."""
+        now = time.monotonic()
+        with self._starting:
+            for lane in {part.chunk.lane for part in self._waiting}:
+                waiting = [part for part in self._waiting if part.chunk.lane == lane]
+                if now - waiting[-1].since < self._timeouts.poll and now - waiting[0].since < LONGEST_GATHERING_S:
+                    continue
+                self._waiting = [part for part in self._waiting if part.chunk.lane != lane]
+                waiting.sort(key=lambda part: part.chunk.number)
+                busy = sum(shard.lane == lane and bool(shard.open) for shard in self.all.values())
+                count = min(max(1, self._workers.get(lane, 1) - busy), len(waiting))
+                for first in range(count):
+                    self._start(waiting[first::count])
+
+    def _start(self, parts: Sequence[Waiting]) -> None:
+        chunks = [part.chunk for part in parts]
+        lane, run, attempt = chunks[0].lane, chunks[0].run, max(part.attempt for part in parts)
+        try:
+            started = run_deployment(
+                deployment_name(lane),
+                parameters={"chunks": [asdict(chunk) for chunk in chunks]},
+                flow_run_name=flow_run_name(chunks) + (f", attempt {attempt + 1}" if attempt else ""),
+                tags=["leadline", f"run:{run}", f"lane:{lane}"],
+                idempotency_key=f"leadline-{run}-{chunks[0].name}-{parts[0].attempt}",
+                job_variables={"env": dict(_ENVIRONMENT)},
+                timeout=0,
+            )
+        except Exception as error:  # whatever it is: nobody else would end the wait for these chunks
+            for part in parts:
+                self._end(part, WorkerLost(f"{part.chunk.name} could not be given to a worker: {error}"))
+            return
+        self._online[lane] = time.monotonic()
+        shard = Shard(parts, cast("FlowRun", started).id)
+        self.all[shard.id] = shard
 
     def _watch(self) -> None:
         while not self._ending.wait(self._timeouts.poll):
-            with self._starting:
-                open_ = {shard.id: shard for shard in self.all.values() if not shard.outcome.done()}
-            if not open_:
-                self._answered = time.monotonic()
-                continue
+            open_: dict[UUID, Shard] = {}
             try:
-                self._look(open_)
+                self._share_out()
+                with self._starting:
+                    open_ = {shard.id: shard for shard in self.all.values() if shard.open}
+                if open_:
+                    self._look(open_)
                 self._answered = time.monotonic()
             except Exception as error:  # whatever it is: this thread is all that ends the wait for the shards
                 self._bear(open_, error)
@@ -211,33 +283,59 @@ class Shards:
         silent = time.monotonic() - self._answered
         if isinstance(error, httpx.HTTPError | PrefectException):
             what = "Prefect's API was away"
-            log.warning("Prefect's API does not answer since %.0f s: %s", silent, error)
+            log.warning("Prefect's API has not answered for %.0f s: %s", silent, error)
         else:
             what = f"nobody could look after it ({type(error).__name__}: {error})"
             traceback = log.isEnabledFor(logging.DEBUG)  # once a second is too often for anybody else
             log.error("Nobody could look after the chunks on workers for %.0f s: %r", silent, error, exc_info=traceback)
         if silent > self._timeouts.api:
             for shard in open_.values():
-                self._end(shard, WorkerLost(f"{shard.chunk.name}: {what} for {silent:.0f} s."))
+                self._give_up(shard, lambda name: WorkerLost(f"{name}: {what} for {silent:.0f} s."))
 
     def _look(self, open_: Mapping[UUID, Shard]) -> None:
         found: dict[UUID, FlowRun] = {}
         ids = list(open_)
-        for first in range(0, len(ids), 200):
-            some = FlowRunFilter(id=FlowRunFilterId(any_=ids[first : first + 200]))
-            found |= {run.id: run for run in self._client.read_flow_runs(flow_run_filter=some, limit=200)}
-        self._look_for_workers({shard.chunk.lane for shard in open_.values() if shard.state == StateType.SCHEDULED})
-        changed = False
+        for first in range(0, len(ids), _PAGE):
+            some = FlowRunFilter(id=FlowRunFilterId(any_=ids[first : first + _PAGE]))
+            found |= {run.id: run for run in self._client.read_flow_runs(flow_run_filter=some, limit=_PAGE)}
+        self._look_for_workers({shard.lane for shard in open_.values() if shard.state == StateType.SCHEDULED})
+        changed = self._look_at_chunks([shard for shard in open_.values() if len(shard.open) > 1])
         for id_, shard in open_.items():
             run = found.get(id_)
             if run is None:
-                self._end(shard, WorkerLost(f"{shard.chunk.name}: its flow run {id_} was deleted."))
+                gone = f"its flow run {id_} was deleted."
+                self._give_up(shard, lambda name, gone=gone: WorkerLost(f"{name}: {gone}"))  # type: ignore[misc]
                 changed = True
             elif run.state is not None:
                 changed |= self._take_note(shard, run.state)
                 self._check_timeouts(shard)
         if changed:
             self._changed(dict(self.all))
+
+    def _look_at_chunks(self, shards: Sequence[Shard]) -> bool:
+        """Take over the results of chunks whose shard goes on with others; return whether there are any."""
+        changed = False
+        for shard in shards:
+            runs = self._client.read_task_runs(
+                flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[shard.id])), limit=_PAGE
+            )
+            states = {run.name: run.state for run in runs if run.state is not None}
+            for part in shard.open:
+                state = states.get(task_run_name(part.chunk))
+                if state is not None and state.type == StateType.COMPLETED:
+                    part.outcome.set_result(read_result(part.chunk, state.message))
+                elif state is not None and state.type == StateType.FAILED:
+                    self._fail(part, state.name or "", state.message or "")
+                if part.outcome.done():
+                    shard.since, changed = time.monotonic(), True
+        return changed
+
+    def _fail(self, part: Waiting, state: str, message: str) -> None:
+        """End the wait for a chunk that failed on its worker."""
+        if state == JUDGE_DOWN:
+            self._end(part, JudgeDown(message))
+        else:
+            self._end(part, WorkerLost(f"{part.chunk.name} failed on its worker: {message[:1000]}"))
 
     def _look_for_workers(self, lanes: set[Lane]) -> None:
         """Note when each lane with waiting shards was last seen with a worker online."""
@@ -253,44 +351,58 @@ class Shards:
         """Take over a shard's state; return whether it is another than before."""
         if state.type == shard.state:
             return False
-        name, message = shard.chunk.name, state.message or ""
-        if state.type == StateType.COMPLETED:
-            shard.outcome.set_result(read_result(shard.chunk, message))
-        elif state.type == StateType.FAILED and state.name == JUDGE_DOWN:
-            self._end(shard, JudgeDown(message))
-        elif state.type == StateType.FAILED and state.name == UNFIT:
-            self._end(shard, NoWorkers(f"{name}: {message}"))
+        message = state.message or ""
+        if state.type == StateType.FAILED and state.name == UNFIT:
+            self._give_up(shard, lambda name: NoWorkers(f"{name}: {message}"))
         elif state.is_final():
-            self._end(shard, WorkerLost(f"{name} was {state.type.value.lower()} on its worker: {message[:1000]}"))
+            self._conclude(shard, state)
         shard.state, shard.since = state.type, time.monotonic()
         return True
 
+    def _conclude(self, shard: Shard, state: State[object]) -> None:
+        """End the wait for the chunks of a shard that has ended; those that it says nothing of were not scored."""
+        outcomes, message = outcomes_in(state.message), state.message or ""
+        for part in shard.open:
+            outcome = outcomes.get(part.chunk.name)
+            if outcome is not None and "failed" in outcome:
+                self._fail(part, str(outcome["failed"]), str(outcome.get("message", "")))
+            elif outcome is not None or state.type == StateType.COMPLETED:
+                part.outcome.set_result(read_result(part.chunk, outcome))
+            else:
+                self._fail(part, state.name or "", f"{state.type.value.lower()}: {message}")
+
     def _check_timeouts(self, shard: Shard) -> None:
         """Give up a shard that cannot be waited for any longer."""
-        if shard.outcome.done():
+        if not shard.open:
             return
-        timeouts, name, now = self._timeouts, shard.chunk.name, time.monotonic()
+        timeouts, now = self._timeouts, time.monotonic()
         waited = now - shard.since
-        error: LeadlineError | None = None
+        why = ""
+        kind: type[LeadlineError] = WorkerLost
         if shard.state == StateType.SCHEDULED:
-            absent = now - self._online[shard.chunk.lane]
+            absent = now - self._online[shard.lane]
             if absent > timeouts.offline:
-                error = NoWorkers(f"{name}: no worker of the lane {shard.chunk.lane!r} is online since {absent:.0f} s.")
+                why, kind = f"no worker of the lane {shard.lane!r} has been online for {absent:.0f} s.", NoWorkers
             elif waited > timeouts.waiting:
-                error = WorkerLost(f"{name}: no worker took it within {waited:.0f} s.")
+                why = f"no worker took it within {waited:.0f} s."
         elif shard.state in _PASSING and waited > timeouts.start:
-            error = WorkerLost(f"{name}: it was {shard.state.value.lower()} for {waited:.0f} s.")
+            why = f"it was {shard.state.value.lower()} for {waited:.0f} s."
         elif waited > timeouts.running:
-            error = WorkerLost(f"{name}: it was not done within {waited:.0f} s.")
+            why = f"it was not done within {waited:.0f} s."
         elif shard.state == StateType.RUNNING and self._heartbeats.missing(shard.id, shard.since):
-            error = WorkerLost(f"{name}: its process was not heard of for {timeouts.silence:.0f} s.")
-        if error is not None:
+            why = f"its process was not heard of for {timeouts.silence:.0f} s."
+        if why:
             self._cancel(shard)
-            self._end(shard, error)
+            self._give_up(shard, lambda name: kind(f"{name}: {why}"))
 
-    def _end(self, shard: Shard, error: LeadlineError) -> None:
+    def _give_up(self, shard: Shard, error: Callable[[str], LeadlineError]) -> None:
+        """End the wait for all chunks of a shard that have no outcome yet, with an error made from each one's name."""
+        for part in shard.open:
+            self._end(part, error(part.chunk.name))
+
+    def _end(self, part: Waiting, error: LeadlineError) -> None:
         with suppress(Exception):  # it has just ended by itself
-            shard.outcome.set_exception(error)
+            part.outcome.set_exception(error)
 
     def _cancel(self, shard: Shard) -> None:
         """Tell the worker, if there still is one, that nobody waits for a shard."""

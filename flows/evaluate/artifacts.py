@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Final, cast
 from uuid import UUID
@@ -18,6 +19,7 @@ from prefect.events import emit_event
 from leadline.evaluators.core.jsonio import rounded
 from leadline.evaluators.core.text import count
 from leadline.flows.evaluate.config import EvaluateResult
+from leadline.flows.shared.prefect_steps import history_may_fail
 from leadline.flows.shared.settings import Gate
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
@@ -26,6 +28,9 @@ from leadline.tasks.store.store import Run, Store
 
 _ENDINGS: Final[dict[Gate, str]] = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive"}
 
+UNREACHABLE_REST_S: Final = 60.0
+"""How long progress is not shown after the server could not be reached: each try takes seconds."""
+
 
 class Progress:
     """A progress artifact that is updated at whole percents only."""
@@ -33,19 +38,26 @@ class Progress:
     def __init__(self, total: int) -> None:
         self._total = max(1, total)
         self._shown = 0
-        start = create_progress_artifact(
-            progress=0.0 if total else 100.0,
-            key="leadline-progress",
-            description=f"{count(total, 'row score')} to compute",
-        )
-        self._id = cast("UUID", start)
+        self._rests_until = 0.0
+        self._id: UUID | None = None
+        with history_may_fail():
+            start = create_progress_artifact(
+                progress=0.0 if total else 100.0,
+                key="leadline-progress",
+                description=f"{count(total, 'row score')} to compute",
+            )
+            self._id = cast("UUID", start)
 
     def update(self, done: int) -> None:
         """Show that ``done`` row scores are computed."""
         percent = int(100 * done / self._total)
-        if percent > self._shown:
-            self._shown = percent
+        if self._id is None or percent <= self._shown or time.monotonic() < self._rests_until:
+            return
+        with history_may_fail():
             update_progress_artifact(self._id, progress=float(percent))
+            self._shown = percent
+            return
+        self._rests_until = time.monotonic() + UNREACHABLE_REST_S
 
 
 def publish_artifacts(store: Store, run: Run, result: EvaluateResult) -> None:

@@ -6,12 +6,13 @@ The same model is the form in the Prefect UI, the parameters of a deployment, an
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from leadline.flows.shared.form import FormModel, Option
 from leadline.flows.shared.settings import (
+    ColumnMapping,
     Dispatch,
     Dispatching,
     EvaluatorFiles,
@@ -25,10 +26,13 @@ from leadline.flows.shared.settings import (
     Gate,
     Judges,
     MinCoverage,
+    ModelNaming,
     Models,
+    PolicyName,
     Processes,
     StorePlace,
 )
+from leadline.tasks.timeline import RunTime
 
 
 class EvaluateConfig(FormModel):
@@ -45,16 +49,36 @@ class EvaluateConfig(FormModel):
     model_keys: Annotated[tuple[str, ...], Option("--model", metavar="KEY")] = Field(
         (), description="Only these models of the dataset. Default: all."
     )
+    slices: Annotated[tuple[str, ...], Option("--slice", metavar="COLUMN")] = Field(
+        (),
+        description="Columns whose values are looked at one by one: category, language, question_length, perturbation, "
+        "retrieval, a key of the metadata, or none. Default: those that suit.",
+    )
     format: FormatName = Field("auto", title="Format", description="How the file is read.")
+    map: ColumnMapping = Field({})
+    model_name: ModelNaming = ""
     judges: Judges = Field(Judges(), description="Who judges, and what it may cost.")
     models: Models = Field(Models(), description="Local models and text handling.")
     fail_on: FailOnSeverity = FailOn.NEVER
-    min_coverage: MinCoverage = 0.95
+    policy: PolicyName = None
+    min_coverage: MinCoverage = None
+    against: Annotated[str | None, Option(metavar="previous|tag:NAME|RUN|none")] = Field(
+        None,
+        description="Earlier run to compare with, so that the report says what is newly broken and newly fixed. "
+        "Default: the run tagged production, if it has cases of this dataset, else the last run of a dataset of this "
+        "name.",
+    )
     dispatch: Dispatching = Dispatch.AUTO
     processes: Processes = None
     name: str = Field("", max_length=200, description="A name for the run.")
     output: Annotated[str | None, Option("-o", "--output", metavar="DIR")] = Field(
         None, description="Copy the results to this folder."
+    )
+    results: Literal["auto", "sonar"] = Field(
+        "auto",
+        title="Results",
+        description="Files of all rows beside the report (a folder per evaluator in the layout of H2O Eval Studio, "
+        "scores and flips as CSV): for runs of up to 2,000 row scores (auto), or always (sonar).",
     )
     store: StorePlace = None
 
@@ -71,6 +95,9 @@ class EvaluateResult(BaseModel):
     gate: Gate = Field(description="Whether the run is good enough for what was asked.")
     gate_reason: str = Field(description="One sentence that says why.")
     gate_counted: str = Field("", description="What the gate counted, in a few words.")
+    changed: str = Field("", description="What changed since the earlier run that it was compared with.")
+    worst: list[str] = Field(default_factory=list, description="The worst problems, each in a sentence.")
+    recommendation: str = Field("", description="Which model to choose.")
     problems: dict[str, int] = Field(description="Number of problems by severity, of models and of the instrument.")
     problems_by_fault: dict[str, dict[str, int]] = Field(
         default_factory=dict,
@@ -81,7 +108,8 @@ class EvaluateResult(BaseModel):
     not_applicable: int = Field(description="Scores whose row lacks an input.")
     reused: int = Field(description="Row scores taken from the store.")
     computed: int = Field(description="Row scores computed in this run.")
-    seconds: float = Field(description="Wall time of the flow.")
+    time: RunTime = Field(description="Where the time went, in seconds, from the command to the end.")
+    embedder: str = Field("", description="The embedder that was used, and why that one.")
     judge_calls: int = Field(0, description="Judge calls made in this run.")
     judge_cost_usd: float = Field(0.0, description="What they cost, as far as their price is known.")
     judge_unknown_price: int = Field(0, description="Judge calls whose price is not known.")

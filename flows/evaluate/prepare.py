@@ -9,18 +9,26 @@ from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.models.onnx_backend import require_onnx
 from leadline.evaluators.models.requirements import pull_command
 from leadline.evaluators.models.weights import absolute
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.judges import canaries_of, evaluator_files_of, judges_of
+from leadline.flows.shared.reading import reading
+from leadline.tasks.analyse.slice_columns import require_columns
 from leadline.tasks.db.connection import attach_dataset, connect
 from leadline.tasks.load import LoadedDataset, load_dataset
-from leadline.tasks.plan.cost import Estimate, estimate, with_canaries
+from leadline.tasks.plan.cost import Estimate, estimate, require_prices, with_canaries
+from leadline.tasks.plan.default_embedder import embedder_in_words, with_default_embedder
 from leadline.tasks.plan.jobs import make_jobs
 from leadline.tasks.plan.planner import Need, plan
 from leadline.tasks.plan.selection import Choice, applicable_to, choose, missing_weights
+from leadline.tasks.policy.policy import Policy
+from leadline.tasks.policy.policy_file import load_policy
+from leadline.tasks.runs.baseline import check_against
 from leadline.tasks.score.canaries import load_canaries
 from leadline.tasks.store.store import Store
+from leadline.tasks.timeline import in_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +57,26 @@ class PlanPreview:
     rows: int
     cases: int
     models: tuple[str, ...]
+    columns: Mapping[str, str]
+    metadata_columns: tuple[str, ...]
+    warnings: tuple[str, ...]
     splitter: str
+    embedder: str
     left_out: Mapping[str, str]
     entries: tuple[PlanEntry, ...]
 
 
 def settings_of(config: EvaluateConfig) -> Settings:
-    """Return the choices that evaluators see."""
+    """Return the choices that evaluators see, with an embedder that is here in place of default ones that are not."""
+    if config.models.backend == "onnx":
+        require_onnx()
     own = from_home(config.evaluators_dir).absolute() if config.evaluators_dir else None
     paths = {
         "embedder": absolute(config.models.embedder) if config.models.embedder else None,
         "evaluators_dir": str(own) if own else None,
         "evaluator_files": evaluator_files_of(config.evaluator_files, config.judges.config),
     }
-    return Settings(**config.models.model_dump() | paths, judges=judges_of(config.judges))
+    return with_default_embedder(Settings(**config.models.model_dump() | paths, judges=judges_of(config.judges)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +88,14 @@ class Prepared:
         store: The store.
         choice: The evaluators of the request.
         loaded: The dataset.
+        policy: The gate's policy.
     """
 
     settings: Settings
     store: Store
     choice: Choice
     loaded: LoadedDataset
+    policy: Policy
 
     def applicable(self) -> Choice:
         """Return the evaluators that apply to the dataset."""
@@ -95,12 +111,16 @@ def chosen(config: EvaluateConfig, *, check_key: bool = False) -> tuple[Settings
             children: workers have keys of their own.
 
     Raises:
-        UsageError: There is no such evaluator, parameter or judge, or a key is missing.
+        UsageError: There is no such evaluator, parameter or judge, a key is missing, or a cost is limited that is
+            unknown.
     """
     settings = settings_of(config)
     for judge in settings.judges[:1] if check_key else ():
         judge.api_key()
-    return settings, choose(config.suite, config.evaluators, config.params, settings)
+    choice = choose(config.suite, config.evaluators, config.params, settings)
+    if config.judges.max_cost is not None:
+        require_prices(choice.evaluators, settings)
+    return settings, choice
 
 
 def prepare(
@@ -114,14 +134,22 @@ def prepare(
         load: Loads the dataset instead of :func:`load_dataset`; the flow makes a Prefect task of that.
 
     Raises:
-        UsageError: There is no such evaluator, parameter, judge or model.
+        UsageError: There is no such evaluator, parameter, judge, model, policy, baseline or column.
         DatasetError: The dataset was refused.
     """
     settings, choice = chosen(config, check_key=check_key)
+    policy = load_policy(config.policy)
     store = Store.open(config.store)
-    loaded = (load or load_dataset)(store, config.dataset, format=config.format)
+    how = reading(config.map, format=config.format, model_name=config.model_name)
+    with in_part("load"):
+        loaded = (load or load_dataset)(store, config.dataset, **how)
     loaded.require_models(config.model_keys)
-    return Prepared(settings, store, choice, loaded)
+    check_against(store, config.against)
+    if config.slices:
+        with connect() as connection:
+            attach_dataset(connection, loaded.path)
+            require_columns(connection, config.slices)
+    return Prepared(settings, store, choice, loaded, policy)
 
 
 def preview(config: EvaluateConfig) -> PlanPreview:
@@ -144,7 +172,11 @@ def preview(config: EvaluateConfig) -> PlanPreview:
         rows=loaded.rows,
         cases=loaded.cases,
         models=loaded.models,
+        columns=loaded.columns,
+        metadata_columns=loaded.metadata_columns,
+        warnings=loaded.warnings,
         splitter=ctx.splitter.identity,
+        embedder=embedder_in_words(choice, settings),
         left_out=choice.left_out,
         entries=tuple(_entry(need, ctx, estimates[need.job.evaluator]) for need in needs),
     )

@@ -104,6 +104,6 @@ class GenerateResult(BaseModel):
     reused: int = Field(description="Replies that the ledger had.")
     cost_usd: float = Field(description="What the calls made now cost, as far as their price is known.")
     unknown_price: int = Field(0, description="Calls made now whose price is not known.")
-    seconds: float = Field(description="Wall time.")
+    seconds: float = Field(description="Seconds from the command, or from the call, to the end.")
     left_out: tuple[str, ...] = Field((), description="The first chunks that were left out, with why.")
     warnings: tuple[str, ...] = Field((), description="What is worth knowing of the documents.")

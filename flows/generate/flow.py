@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
-import time
-from datetime import UTC, datetime
+from prefect import flow
 
-from prefect import flow, get_run_logger, task
-from prefect.cache_policies import NO_CACHE
-
-from leadline.evaluators.core.context import EvalContext
 from leadline.flows.generate.config import GenerateConfig, GenerateResult
-from leadline.flows.generate.prepare import corpus_of, embed_of, forget_corpus, output_of, settings_of
-from leadline.flows.shared.judges import limits_of
-from leadline.flows.shared.reporting import report
-from leadline.tasks.generate import Form, Generated
-from leadline.tasks.generate import generate as ask_about
-from leadline.tasks.ledger.location import open_ledger, read_ledger
-from leadline.tasks.store.store import Store
+from leadline.flows.generate.generation import run_generation
+from leadline.flows.shared.prefect_steps import TaskSteps, finished
 
 
 @flow(
@@ -34,51 +23,4 @@ def generate(config: GenerateConfig) -> GenerateResult:
     Returns:
         Where the dataset is, and what became of the calls.
     """
-    started = time.monotonic()
-    store = Store.open(config.store)
-    name = f"generate-{datetime.now(UTC).strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
-    output = output_of(config)
-    ctx = EvalContext(settings_of(config), ledger=open_ledger(store, name, limits_of(config.judges)))
-    embed = embed_of(config, ctx)
-    report("read")
-    corpus = corpus_of(config)
-    forget_corpus()
-    report("read", done=1)
-
-    def ask() -> Generated:
-        return ask_about(
-            corpus,
-            ctx.judge_client(),
-            output,
-            questions=config.questions,
-            form=Form(answers=config.answers, context=config.context),
-            embed=embed,
-            similarity=config.similarity,
-            progress=lambda finished, total: report("generate", "chunks", finished, total),
-        )
-
-    # Without parameters: Prefect would walk through all chunks.
-    done = task(name="ask", cache_policy=NO_CACHE, persist_result=False)(ask)()
-    spent = read_ledger(store).total(name)
-    log = get_run_logger()
-    log.info("%d cases from %d chunks, %d calls", done.cases, done.chunks, spent.answered)
-    for line in done.left_out:
-        log.warning("Left out: %s", line)
-    return GenerateResult(
-        dataset=output.absolute(),
-        run=name,
-        documents=done.documents,
-        chunks=done.chunks,
-        cases=done.cases,
-        blank=done.blank,
-        unanswerable=done.unanswerable,
-        repeated=done.repeated,
-        failed=done.failed,
-        calls=spent.answered,
-        reused=max(0, done.replies - spent.answered),
-        cost_usd=spent.cost_usd,
-        unknown_price=spent.unknown_price,
-        seconds=round(time.monotonic() - started, 2),
-        left_out=tuple(done.left_out),
-        warnings=corpus.warnings,
-    )
+    return finished(run_generation(config, TaskSteps()))

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from leadline.flows.shared.form import FormModel, Option
 from leadline.flows.shared.settings import (
+    ColumnMapping,
     Dispatch,
     Dispatching,
     EvaluatorFiles,
@@ -26,6 +27,7 @@ from leadline.flows.shared.settings import (
     MinCoverage,
     ModelName,
     Models,
+    PolicyName,
     Processes,
     ServerAddress,
     StorePlace,
@@ -91,6 +93,7 @@ class ModelVersionConfig(FormModel):
         None,
         description="Dataset with the model's answers, if somebody collected them already; then nothing is asked.",
     )
+    map: ColumnMapping = Field({})
     evaluator_suite: EvaluatorSuite = None
     evaluators: EvaluatorIds = ()
     params: EvaluatorParams = Field({})
@@ -99,7 +102,8 @@ class ModelVersionConfig(FormModel):
     judges: Judges = Field(Judges(), description="Who judges, and what it may cost.")
     models: Models = Field(Models(), description="Local models and text handling.")
     fail_on: FailOnSeverity = FailOn.HIGH
-    min_coverage: MinCoverage = 0.95
+    policy: PolicyName = None
+    min_coverage: MinCoverage = None
     baseline: Annotated[str | None, Option(metavar="B")] = Field(
         None,
         description="What to compare with: a version of the model, a tag, or a run. Default: the last version before "

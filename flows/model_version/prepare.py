@@ -12,7 +12,9 @@ from leadline.flows.collect.config import CollectResult
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import chosen
 from leadline.flows.model_version.config import ModelVersionConfig, TargetChoice
+from leadline.flows.shared.reading import reading
 from leadline.tasks.collect import Target, find_targets, read_targets
+from leadline.tasks.runs.baseline import NONE
 
 TARGETS_VARIABLE: Final = "LEADLINE_TARGETS"
 TARGETS_FILE: Final = "targets.toml"
@@ -53,6 +55,16 @@ def _defaults(choice: TargetChoice) -> dict[str, Any]:
     return choice.model_dump(exclude={"file", "model"})
 
 
+def reading_of_suite(config: ModelVersionConfig) -> dict[str, Any]:
+    """Return how the suite is read; the mapping of columns is for the answers where these are given."""
+    return reading({} if config.answers else config.map)
+
+
+def reading_of_answers(config: ModelVersionConfig) -> dict[str, Any]:
+    """Return how the answers that came with the event are read: where they name no model, they are the model's."""
+    return reading(config.map, model_name=config.model)
+
+
 def evaluation_of(config: ModelVersionConfig, collected: CollectResult | None = None) -> EvaluateConfig:
     """Return what is evaluated: the answers that were collected, or those that came with the event.
 
@@ -68,10 +80,14 @@ def evaluation_of(config: ModelVersionConfig, collected: CollectResult | None = 
         evaluators_dir=config.evaluators_dir,
         evaluator_files=config.evaluator_files,
         model_keys=(config.model,),
+        map={} if collected else config.map,
+        model_name="" if collected else config.model,
         models=config.models,
         judges=config.judges,
         fail_on=config.fail_on,
+        policy=config.policy,
         min_coverage=config.min_coverage,
+        against=NONE,  # the flow compares with the version before, by its own margins
         dispatch=config.dispatch,
         processes=config.processes,
         output=config.output,

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from leadline.flows.shared.form import FormModel, Option
-from leadline.flows.shared.settings import FormatName, JudgeAccess, StorePlace
+from leadline.flows.shared.settings import ColumnMapping, FormatName, JudgeAccess, StorePlace
 
 
 class PerturbConfig(FormModel):
@@ -26,5 +26,6 @@ class PerturbConfig(FormModel):
     seed: int = Field(1, description="Seed of the random choices.")
     copies: int = Field(1, ge=1, le=100, description="Copies of each case by each recipe.")
     format: FormatName = Field("auto", description="How the suite is read.")
+    map: ColumnMapping = Field({})
     store: StorePlace = None
     judges: JudgeAccess = Field(JudgeAccess(), description="Who writes misinformation, and what it may cost.")

@@ -12,6 +12,7 @@ from leadline.evaluators.core.settings import Settings
 from leadline.flows.perturb.config import PerturbConfig
 from leadline.flows.shared.judges import judges_of, limits_of
 from leadline.flows.shared.output_files import output_file
+from leadline.flows.shared.reading import reading
 from leadline.tasks.ledger.location import open_ledger
 from leadline.tasks.load import load_dataset
 from leadline.tasks.perturb.copies import Perturbed, perturb
@@ -50,7 +51,7 @@ def make_copies(config: PerturbConfig) -> Perturbed:
     recipes = tuple(recipe(text) for text in config.recipes)
     output = output_of(config)
     store = Store.open(config.store)
-    suite = load_dataset(store, config.suite, format=config.format, cases_only=True)
+    suite = load_dataset(store, config.suite, cases_only=True, **reading(config.map, format=config.format))
     judge = _judge(config, store) if any(each.asks_judge for each in recipes) else None
     return perturb(store, suite, recipes, output, seed=config.seed, copies=config.copies, judge=judge)
 

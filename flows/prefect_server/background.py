@@ -1,38 +1,43 @@
-"""The Prefect server that ``leadline server start`` runs in the background on the loopback interface, with its UI.
+"""The Prefect server that is kept in the background on the loopback interface: found, started, used, ended.
+
+``leadline server start`` starts one that stays until it is stopped. A command that runs on a Prefect API starts one
+where there is none; that one ends when nobody has used it for a while. There is one for each ``PREFECT_HOME``.
 
 The server inherits a file lock from the process that starts it and keeps it until it ends. The lock, not the record,
-says whether the server runs, so a stale record or a reused process number does no harm.
+says whether a server runs: a stale record or a reused process number does no harm, and of many commands at once one
+starts a server. Whoever uses a kept server shares a second lock, so that it does not end for want of requests.
+Nothing here imports Prefect.
 """
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import json
 import os
 import signal
 import socket
 import subprocess
-import sys
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import IO, Final
-
-from filelock import lock_descriptor
+from typing import IO, Any, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.flows.prefect_server.logs import new_log, tail
-from leadline.flows.prefect_server.server_settings import BATCHED_WRITES, NO_TELEMETRY, START_LOCK, START_TIMEOUT_S
-from leadline.tasks.store.locks import locked
+from leadline.flows.prefect_server.logs import log_folder, tail
+from leadline.flows.prefect_server.prefect_settings import prefect_home
+from leadline.flows.prefect_server.server_settings import DRAIN_TIMEOUT_S, START_TIMEOUT_S, ServerOptions, Services
 from leadline.tasks.store.user_folder import state_folder
 
 DEFAULT_PORT: Final = 4200
-STOP_TIMEOUT_S: Final = 15.0
+STOP_TIMEOUT_S: Final = DRAIN_TIMEOUT_S + 10.0
+PAUSE_S: Final = 0.05
+
+_started: Final[list[subprocess.Popen[bytes]]] = []
+"""Servers that this process started; they are left running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,10 @@ class BackgroundServer:
         pid: Its process, leader of a session of its own.
         url: Its UI.
         api: Its API, as ``PREFECT_API_URL`` takes it.
+        services: What it does beside answering.
         prefect_home: The ``PREFECT_HOME`` that it serves.
+        prefect: Its version of Prefect.
+        idle_minutes: Minutes without a request after which it ends; ``None`` for never.
         started: When it was started, as ISO 8601 in UTC.
         log: Its log file.
     """
@@ -51,7 +59,10 @@ class BackgroundServer:
     pid: int
     url: str
     api: str
+    services: Services
     prefect_home: str
+    prefect: str
+    idle_minutes: float | None
     started: str
     log: str
 
@@ -63,6 +74,9 @@ def answers(api: str, timeout: float = 3.0) -> bool:
         api: URL of the API.
         timeout: Longest wait in seconds.
     """
+    import urllib.error
+    import urllib.request
+
     proxies: dict[str, str] | None = {} if is_loopback(api) else None
     opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies))
     try:
@@ -76,52 +90,157 @@ def answers(api: str, timeout: float = 3.0) -> bool:
 
 def is_loopback(url: str) -> bool:
     """Return whether a URL names this machine."""
+    from urllib.parse import urlsplit
+
     try:
-        return urllib.parse.urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")
+        return urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")
     except ValueError:
         return False
 
 
+def prefect_version() -> str:
+    """Return the version of the installed Prefect."""
+    from importlib.metadata import version
+
+    return version("prefect")
+
+
 def running() -> BackgroundServer | None:
-    """Return the server in the background, ``None`` when there is none or it is still starting."""
-    with _lock_file() as file:
-        if lock_descriptor(file.fileno(), blocking=False):
-            _record_path().unlink(missing_ok=True)  # left by a server that died
-            return None
+    """Return the kept server of this ``PREFECT_HOME``, ``None`` when there is none or it is still starting."""
+    if not _is_locked():
+        return None
     try:
-        return BackgroundServer(**json.loads(_record_path().read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return None  # just starting
+        record = json.loads(_place(".json").read_text(encoding="utf-8"))
+        return BackgroundServer(**{field.name: record[field.name] for field in fields(BackgroundServer)})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None  # just starting, or just ending
 
 
-def start(port: int | None = None) -> BackgroundServer:
-    """Start a server and wait until it answers.
+def launch(*, services: Services = "runs", idle_minutes: float | None, port: int | None = None) -> bool:
+    """Start a server, unless one runs or is starting already, and do not wait for it.
+
+    Args:
+        services: What it does beside answering.
+        idle_minutes: Minutes without a request after which it ends; ``None`` for never.
+        port: The port; by default 4200, or any free one where that is taken.
+
+    Returns:
+        Whether this call started it.
+    """
+    with _place(".lock").open("ab") as lock:
+        if not _lock(lock, fcntl.LOCK_EX):
+            return False
+        record = _place(".json")
+        record.unlink(missing_ok=True)  # left by a server that died
+        home, log = prefect_home(), _log()
+        options = ServerOptions(
+            log=str(log),
+            services=services,
+            port=port or DEFAULT_PORT,
+            or_any_port=port is None,
+            record=str(record),
+            users=str(_place(".users")),
+            idle_s=None if idle_minutes is None else idle_minutes * 60,
+            about={
+                "prefect_home": str(home),
+                "prefect": prefect_version(),
+                "idle_minutes": idle_minutes,
+                "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "log": str(log),
+            },
+        )
+        with log.open("wb") as output:
+            process = subprocess.Popen(  # noqa: S603 - our own module
+                options.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=_environment(services) | {"PREFECT_HOME": str(home)},
+                pass_fds=(lock.fileno(),),
+                start_new_session=True,
+            )
+        _started.append(process)
+        return True
+
+
+def wait(timeout: float = START_TIMEOUT_S) -> BackgroundServer:
+    """Wait until the kept server answers, and return it.
+
+    Args:
+        timeout: Longest wait in seconds.
+
+    Raises:
+        LeadlineError: It ended, or does not answer in time.
+    """
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        kept = running()
+        if kept is not None and answers(kept.api, timeout=max(0.5, min(3.0, deadline - time.monotonic()))):
+            return kept
+        if not _is_locked():
+            raise LeadlineError(
+                f"Prefect's server ended as it started: {tail(_log(), 1) or 'it said nothing'}",
+                hint=f"Its log: {_log()}",
+                code=ErrorCode.SERVER_START,
+            )
+        time.sleep(PAUSE_S)
+    raise LeadlineError(
+        f"Prefect's server does not answer after {timeout:.0f} s.",
+        hint=f"Its log: {_log()}",
+        code=ErrorCode.SERVER_START,
+    )
+
+
+@contextmanager
+def use(timeout: float = STOP_TIMEOUT_S) -> Iterator[None]:
+    """Keep the server from ending for want of requests while the block runs.
+
+    Args:
+        timeout: How long to wait, in seconds, for a server that is just ending.
+
+    Raises:
+        LeadlineError: It does not end.
+    """
+    deadline = time.monotonic() + timeout
+    with _place(".users").open("ab") as users:
+        while not _lock(users, fcntl.LOCK_SH):
+            if time.monotonic() > deadline:
+                raise LeadlineError("The kept Prefect server does not end.", code=ErrorCode.SERVER_RUNNING)
+            time.sleep(PAUSE_S)
+        yield
+
+
+def started_here(kept: BackgroundServer) -> bool:
+    """Return whether this process started a server."""
+    return any(process.pid == kept.pid for process in _started)
+
+
+def start(port: int | None = None, *, idle_minutes: float | None = None) -> BackgroundServer:
+    """Start a server with all services and wait until it answers; one that a run started gives way to it.
 
     Args:
         port: The port; by default 4200, or any free one where that is taken.
+        idle_minutes: Minutes without a request after which it ends; ``None`` for never.
 
     Raises:
         UsageError: One is running already, or the port is taken.
         LeadlineError: It did not start.
     """
-    with _lock_file() as lock:
-        if not lock_descriptor(lock.fileno(), blocking=False):
-            kept = running()
-            where = f": {kept.url}" if kept else ", and is just starting."
-            raise UsageError(
-                f"A server is running already{where}",
-                hint="Stop it: leadline server stop",
-                code=ErrorCode.SERVER_RUNNING,
-            )
-        _record_path().unlink(missing_ok=True)
-        chosen = _choose_port(port)
-        home = _prefect_home()
-        with locked(home / START_LOCK):
-            return _launch(chosen, home, lock)
+    _make_way()
+    if port is not None:
+        _require_free(port)
+    if not launch(services="all", idle_minutes=idle_minutes, port=port):
+        raise _running_already(running())
+    try:
+        return wait()
+    except LeadlineError:
+        with suppress(LeadlineError):
+            stop()
+        raise
 
 
 def stop() -> BackgroundServer | None:
-    """End the server in the background, by force if it does not listen; return it, ``None`` when there was none."""
+    """End the kept server, by force if it does not listen; return it, ``None`` when there was none."""
     kept = running()
     if kept is None:
         return None
@@ -130,9 +249,9 @@ def stop() -> BackgroundServer | None:
             os.killpg(kept.pid, number)
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
-            if running() is None:
+            if not _is_locked():
                 return kept
-            time.sleep(0.1)
+            time.sleep(PAUSE_S)
     raise LeadlineError(
         f"The server with process number {kept.pid} does not end.",
         hint=f"Its log: {kept.log}",
@@ -140,88 +259,74 @@ def stop() -> BackgroundServer | None:
     )
 
 
-def _launch(port: int, home: Path, lock: IO[bytes]) -> BackgroundServer:
-    log = new_log("server")
-    url = f"http://127.0.0.1:{port}"
-    environment = (
-        BATCHED_WRITES | NO_TELEMETRY | os.environ | {"PREFECT_API_URL": f"{url}/api", "PREFECT_HOME": str(home)}
+def _environment(services: Services) -> dict[str, str]:
+    """Return the environment of a server; one that a run started keeps none of the run's API keys."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if services == "all" or name.startswith("PREFECT_") or not name.upper().endswith(("KEY", "TOKEN", "SECRET"))
+    }
+
+
+def _make_way() -> None:
+    """End a server that a run started, if no run uses it; it lacks the services that deployments need."""
+    kept = running()
+    if kept is None or kept.services == "all":
+        if _is_locked():
+            raise _running_already(kept)
+        return
+    with _place(".users").open("ab") as users:
+        if not _lock(users, fcntl.LOCK_EX):
+            raise UsageError(
+                f"A run uses the server that it started: {kept.url}",
+                hint="Try again when the run has ended, or stop the server: leadline server stop",
+                code=ErrorCode.SERVER_RUNNING,
+            )
+        stop()
+
+
+def _running_already(kept: BackgroundServer | None) -> UsageError:
+    where = f": {kept.url}" if kept else ", and is just starting."
+    return UsageError(
+        f"A server is running already{where}", hint="Stop it: leadline server stop", code=ErrorCode.SERVER_RUNNING
     )
-    with log.open("wb") as output:
-        process = subprocess.Popen(  # noqa: S603 - Prefect's own command
-            [sys.executable, "-P", "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            pass_fds=(lock.fileno(),),
-            start_new_session=True,
-        )
-    kept = BackgroundServer(
-        pid=process.pid,
-        url=url,
-        api=f"{url}/api",
-        prefect_home=str(home),
-        started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        log=str(log),
-    )
+
+
+def _require_free(port: int) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            raise UsageError(
+                f"Port {port} is taken or not allowed.",
+                hint="Leave --port away to have a free one chosen.",
+                code=ErrorCode.SERVER_PORT,
+            ) from None
+
+
+def _is_locked() -> bool:
+    """Return whether a server runs, starts or ends."""
+    with _place(".lock").open("ab") as file:
+        return not _lock(file, fcntl.LOCK_SH)
+
+
+def _lock(file: IO[Any], how: int) -> bool:
+    """Lock a file if nobody holds a lock against that; the lock ends when the last descriptor of it is closed."""
     try:
-        _wait_until_up(process, kept)
-        record = _record_path()
-        draft = record.with_suffix(f".{os.getpid()}.tmp")
-        draft.write_text(json.dumps(asdict(kept)) + "\n", encoding="utf-8")
-        os.replace(draft, record)
-    except BaseException:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        raise
-    return kept
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
-def _wait_until_up(process: subprocess.Popen[bytes], kept: BackgroundServer) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while not answers(kept.api, timeout=1.0):
-        if process.poll() is not None:
-            raise LeadlineError(
-                f"Prefect's server ended as it started: {tail(Path(kept.log))}",
-                hint=f"Its log: {kept.log}",
-                code=ErrorCode.SERVER_START,
-            )
-        if time.monotonic() > deadline:
-            raise LeadlineError(
-                f"Prefect's server does not answer after {START_TIMEOUT_S:.0f} s.",
-                hint=f"Its log: {kept.log}",
-                code=ErrorCode.SERVER_START,
-            )
-        time.sleep(0.1)
+def _place(suffix: str) -> Path:
+    """Return a file of the kept server of this ``PREFECT_HOME`` on this machine."""
+    key = hashlib.sha256(f"{socket.gethostname()}\0{prefect_home()}".encode()).hexdigest()[:12]
+    folder = state_folder() / "servers"
+    folder.mkdir(exist_ok=True, mode=0o700)
+    return folder / f"{key}{suffix}"
 
 
-def _choose_port(wanted: int | None) -> int:
-    for port in (DEFAULT_PORT, 0) if wanted is None else (wanted,):
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                return int(probe.getsockname()[1])
-    raise UsageError(
-        f"Port {wanted} is taken or not allowed.",
-        hint="Leave --port away to have a free one chosen.",
-        code=ErrorCode.SERVER_PORT,
-    )
-
-
-def _prefect_home() -> Path:
-    from prefect.settings import PREFECT_HOME
-
-    return Path(PREFECT_HOME.value())
-
-
-def _record_path() -> Path:
-    return state_folder() / "server.json"
-
-
-@contextmanager
-def _lock_file() -> Iterator[IO[bytes]]:
-    """Open the server's lock file; a lock on it is released when its last descriptor, here or there, is closed."""
-    with (state_folder() / "server.lock").open("ab") as file:
-        yield file
+def _log() -> Path:
+    return log_folder() / f"server-{_place('').name}.log"

@@ -1,61 +1,41 @@
-"""A Prefect server for one run: it ends with the process that started it, after writing the whole history.
-
-Prefect's own ephemeral server drops the task runs that its recorder has not written when the process ends: of 1,000
-quick ones some 50 reach the database. This server stops when its standard input ends, which also happens when its
-parent is killed, and first writes what it has received.
-"""
+"""A Prefect server for one run: it ends with the process that started it, after writing the whole history."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 import select
-import socket
 import subprocess
-import sys
-import threading
-import time
-from pathlib import Path
+from collections.abc import Mapping
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Final, Self, TextIO, cast
+from typing import IO, Self, cast
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
-from leadline.flows.prefect_server.drain import PendingWrites
 from leadline.flows.prefect_server.logs import new_log, tail
-from leadline.flows.prefect_server.server_settings import BATCHED_WRITES, NO_TELEMETRY, START_LOCK, START_TIMEOUT_S
-from leadline.tasks.store.locks import locked
-
-if TYPE_CHECKING:
-    import uvicorn
-
-DRAIN_TIMEOUT_S: Final = 15.0
-READY: Final = "ready "
+from leadline.flows.prefect_server.server_settings import DRAIN_TIMEOUT_S, READY, START_TIMEOUT_S, ServerOptions
 
 
 class TemporaryServer:
     """A Prefect API on the loopback interface, as a child of this process, with the user's own database.
 
-    The child starts on construction; :meth:`wait` waits until it answers and :meth:`stop` ends it.
+    The child starts on construction; :meth:`wait` waits until it answers and :meth:`stop` ends it. It also ends, with
+    its history written, when this process is killed, because its standard input ends then.
 
     Args:
         environment: Environment of the child, Prefect's settings included.
     """
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str]) -> None:
         self._log = new_log("prefect")
         self._url = ""
         self._failed = False
-        defaults = BATCHED_WRITES | NO_TELEMETRY
         with self._log.open("wb") as log:
-            # -P: files such as secrets.py in the working directory shadow no library. A session of its own: Ctrl-C is
-            # for the run, and the server must outlive it to write its history.
+            # A session of its own: Ctrl-C is for the run, and the server must outlive it to write its history.
             self._process = subprocess.Popen(  # noqa: S603 - our own module
-                [sys.executable, "-P", "-m", "leadline.flows.prefect_server.ephemeral", str(self._log)],
+                ServerOptions(log=str(self._log)).command(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=defaults | environment,
+                env=dict(environment),
                 start_new_session=True,
             )
         self._stdin, self._stdout = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
@@ -90,7 +70,7 @@ class TemporaryServer:
         return self._url
 
     def stop(self) -> bool:
-        """Let the server write what it has received, end it, and return whether it finished in time."""
+        """Let the server write what it has received, end it, and return whether all was written in time."""
         self._stdin.close()
         if not self._url:  # nothing ran on it
             self._process.kill()
@@ -102,66 +82,4 @@ class TemporaryServer:
         self._stdout.close()
         if not self._url and not self._failed:
             self._log.unlink(missing_ok=True)
-        return self._process.returncode == 0
-
-
-def main() -> None:
-    """Serve Prefect's API on a free port of the loopback interface until standard input ends."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever else is printed belongs into the log
-    os.environ |= {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
-    if not asyncio.run(_serve(answers)):
-        sys.exit(1)
-    Path(sys.argv[1]).unlink(missing_ok=True)  # nothing failed; the parent may be gone
-
-
-async def _serve(answers: TextIO) -> bool:
-    import uvicorn
-    from prefect.server.api.server import create_app
-    from prefect.settings import PREFECT_HOME
-
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(create_app(), log_level="error", lifespan="on", timeout_graceful_shutdown=5)
-    server = uvicorn.Server(config)
-    orphaned, complete = _end_of_input(), False
-    with locked(PREFECT_HOME.value() / START_LOCK):
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
-        while not server.started and not serving.done():
-            await asyncio.sleep(0.02)
-    if server.started:
-        pending = PendingWrites()
-        print(f"{READY}http://127.0.0.1:{listener.getsockname()[1]}/api", file=answers, flush=True)
-        await asyncio.wait({asyncio.create_task(orphaned.wait()), serving}, return_when=asyncio.FIRST_COMPLETED)
-        complete = await _drain(server, pending)
-    server.should_exit = True
-    await serving
-    return complete
-
-
-def _end_of_input() -> asyncio.Event:
-    """Return an event that is set when the parent closes our standard input or dies."""
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-
-    def watch() -> None:
-        while os.read(0, 4096):
-            pass
-        loop.call_soon_threadsafe(ended.set)
-
-    threading.Thread(target=watch, daemon=True).start()
-    return ended
-
-
-async def _drain(server: uvicorn.Server, pending: PendingWrites) -> bool:
-    """Wait until every request has ended and all that was received is in the database; False when time runs out."""
-    deadline, quiet = time.monotonic() + DRAIN_TIMEOUT_S, 0
-    while quiet < 2:  # an event may still be on its way from its socket
-        if time.monotonic() > deadline:
-            return False
-        quiet = 0 if server.server_state.tasks or await pending.missing() else quiet + 1
-        await asyncio.sleep(0.05)
-    return True
-
-
-if __name__ == "__main__":
-    main()
+        return not self._url or self._process.returncode == 0

@@ -11,9 +11,14 @@ from leadline.tasks.store.user_folder import state_folder
 
 def new_log(name: str) -> Path:
     """Return the path of a new log file of this process; the file does not exist yet."""
+    return log_folder() / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+
+
+def log_folder() -> Path:
+    """Return the folder of log files, made if need be."""
     folder = state_folder() / "logs"
     folder.mkdir(exist_ok=True, mode=0o700)
-    return folder / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    return folder
 
 
 def tail(log: Path, lines: int = 5) -> str:

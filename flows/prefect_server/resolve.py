@@ -1,7 +1,8 @@
 """Choosing the Prefect API of a run.
 
-In this order: the one that the user configured (``PREFECT_API_URL`` in the environment or in a Prefect profile), if
-it answers; the one that ``leadline server start`` runs, if it is up; else a temporary one for this run alone.
+In this order: the one that the user configured (``PREFECT_API_URL`` in the environment or in a Prefect profile), if it
+answers; then, as the user chose, the kept server, which is started where there is none, a temporary one for this run
+alone, or none. Where no server can be had in time, the run goes on without one: it lacks nothing but a history.
 """
 
 from __future__ import annotations
@@ -10,23 +11,26 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.flows.prefect_server.background import BackgroundServer, answers, is_loopback, running
+from leadline.flows.prefect_server import background
+from leadline.flows.prefect_server.background import answers, is_loopback, running
+from leadline.flows.prefect_server.choice import Choice, ServerUse, chosen_server, idle_minutes
 from leadline.flows.prefect_server.ephemeral import TemporaryServer
+from leadline.flows.prefect_server.prefect_settings import configured_api
 from leadline.flows.prefect_server.server_settings import NO_TELEMETRY
+from leadline.tasks.timeline import in_step
+
+if TYPE_CHECKING:
+    from prefect.settings.legacy import Setting
 
 Kind: TypeAlias = Literal["configured", "background", "temporary"]
 
 CLIENT_DRAIN_S: Final = 15.0
-
-CHECK_FIRST_S: Final = 2.0
-"""Longest time for which the check of a request delays the start of a server; most checks take less."""
 
 _in_use: list[Api] = []
 
@@ -38,10 +42,12 @@ class Api:
     Attributes:
         url: Its URL, as ``PREFECT_API_URL`` takes it.
         kind: Whose server it is.
+        services: Whether it serves deployments, too.
     """
 
     url: str
     kind: Kind
+    services: bool = True
 
 
 def _to_stderr(message: str) -> None:
@@ -52,113 +58,120 @@ def _to_stderr(message: str) -> None:
 def ensure_api(
     say: Callable[[str], None] = _to_stderr,
     *,
+    choice: Choice | None = None,
     first: Callable[[], object] = lambda: None,
     meanwhile: Callable[[], None] = lambda: None,
-) -> Iterator[Api]:
-    """Provide a Prefect API for the block, which has the whole history afterwards.
+) -> Iterator[Api | None]:
+    """Provide a Prefect API for the block, or ``None`` where the run is to do without.
 
-    Within the block ``PREFECT_API_URL`` names the API, for this process and for those that it starts.
+    Within the block ``PREFECT_API_URL`` names the API, for this process and for those that it starts. A server that
+    has to be started starts first, beside the checks.
 
     Args:
-        say: Receives messages of one line, possibly in another thread.
-        first: Checks the request before an API is looked for; what it raises ends the block. While it takes more than
-            :data:`CHECK_FIRST_S`, a temporary server starts beside it.
-        meanwhile: Called while a temporary server starts, or at once when none has to. What it raises ends the block.
-
-    Raises:
-        LeadlineError: No server answers and none can be started.
+        say: Receives messages of one line.
+        choice: Which server to use; by default what the environment and ``leadline.toml`` say.
+        first: Checks the request; what it raises ends the block.
+        meanwhile: Called while a server starts, unless the run does without. What it raises ends the block.
     """
     os.environ |= {name: os.environ.get(name, value) for name, value in NO_TELEMETRY.items()}
-    with _Search(say) as search:
+    choice = choice or chosen_server()
+    with ExitStack() as stack:
+        found = _begin(choice, say, stack)
         first()
-        found = search.result()
-        meanwhile()
-        if isinstance(found, Api):
-            with _using(found) as api:
-                yield api
+        if found is None:
+            yield None
             return
+        meanwhile()
         try:
-            with _using(Api(found.wait(), "temporary")) as api:
-                yield api
-        finally:
-            if not found.stop():
-                say("Prefect's server did not end in time: its history of this run may lack the last moments.")
+            with in_step("server"):
+                api = found()
+        except LeadlineError as error:
+            say(f"{error} This run is done without Prefect, and has no history there.")
+            api = None
+        if api is None:
+            stack.close()
+            yield None
+            return
+        with _using(api):
+            yield api
 
 
-class _Search(AbstractContextManager["_Search"]):
-    """Finds an API that responds or starts a server: on request, or by itself after :data:`CHECK_FIRST_S`.
-
-    A server that it started ends with the block.
-
-    Args:
-        say: See :func:`ensure_api`.
-    """
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
-        self._found: Api | TemporaryServer | None = None
-        self._lock = threading.Lock()
-        self._timer = threading.Timer(CHECK_FIRST_S, self._ahead)
-        self._timer.daemon = True
-
-    def __enter__(self) -> Self:
-        self._timer.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._timer.cancel()
-        self._timer.join()
-        if isinstance(self._found, TemporaryServer):
-            self._found.stop()
-
-    def result(self) -> Api | TemporaryServer:
-        """Return an API that answers, or a server that was started."""
-        self._timer.cancel()
-        with self._lock:
-            if self._found is None:
-                self._found = _api_or_server(self._say)
-            return self._found
-
-    def _ahead(self) -> None:
-        with suppress(LeadlineError, OSError):  # result() tries again and raises
-            self.result()
-
-
-def _api_or_server(say: Callable[[str], None]) -> Api | TemporaryServer:
-    configured = _configured_url()
+def _begin(choice: Choice, say: Callable[[str], None], stack: ExitStack) -> Callable[[], Api] | None:
+    """Begin to look for an API, and return what waits for it; ``None`` where there is to be none."""
+    if choice.use == ServerUse.NONE and choice.stated:
+        return None
+    configured = configured_api()
     if configured and answers(configured):
-        return Api(configured, "configured")
+        return lambda: Api(configured, "configured")
     if configured:
         say(f"Prefect's API at {configured} (PREFECT_API_URL) does not answer; this run will not be recorded there.")
-    background = running()
-    if background is not None and _shares_home(background) and answers(background.api):
-        return Api(background.api, "background")
-    say("Starting a temporary Prefect server (3 to 20 s; `leadline server start` starts a lasting one)…")
-    return TemporaryServer(_server_environment())
+    if choice.use == ServerUse.NONE:
+        return None
+    if choice.use == ServerUse.TEMPORARY:
+        server = TemporaryServer(os.environ)
+        stack.callback(_end, server, say)
+        return lambda: Api(server.wait(), "temporary", services=False)
+    return _kept(say, stack)
+
+
+def _end(server: TemporaryServer, say: Callable[[str], None]) -> None:
+    if not server.stop():
+        say("Prefect's server did not end in time: its history of this run may lack the last moments.")
+
+
+def _kept(say: Callable[[str], None], stack: ExitStack) -> Callable[[], Api]:
+    """Begin to use the kept server, starting it if need be."""
+    idle = idle_minutes()
+    background.launch(idle_minutes=idle)
+
+    def wait() -> Api:
+        stack.enter_context(background.use())
+        background.launch(idle_minutes=idle)  # it may have ended meanwhile
+        try:
+            kept = background.wait()
+        except LeadlineError:
+            if not background.launch(idle_minutes=idle):
+                raise
+            kept = background.wait()  # another command's, which died as it started
+        ours = background.prefect_version()
+        if kept.prefect != ours:
+            raise LeadlineError(
+                f"The kept Prefect server is of version {kept.prefect}, and this is {ours}.",
+                hint="End it: leadline server stop",
+                code=ErrorCode.SERVER_NONE,
+            )
+        if background.started_here(kept):
+            end = (
+                "stays until it is stopped"
+                if kept.idle_minutes is None
+                else f"ends {kept.idle_minutes:g} min after its last use"
+            )
+            say(f"A Prefect server was started for this and further commands: {kept.url}. It {end}.")
+        return Api(kept.api, "background", services=kept.services == "all")
+
+    return wait
 
 
 @contextmanager
 def lasting_api() -> Iterator[Api]:
-    """Use the configured Prefect API, or that of the server in the background, for the block; never a temporary one.
+    """Use the configured Prefect API, or that of a kept server with all services, for the block.
 
     Raises:
         UsageError: There is none.
         LeadlineError: The configured one does not answer.
     """
-    configured, background = _configured_url(), running()
+    configured, kept = configured_api(), running()
     if configured:
         if not answers(configured):
             raise LeadlineError(
                 f"Prefect's API at {configured} (PREFECT_API_URL) does not answer.", code=ErrorCode.SERVER_NONE
             )
         api = Api(configured, "configured")
-    elif background is not None and _shares_home(background) and answers(background.api):
-        api = Api(background.api, "background")
+    elif kept is not None and kept.services == "all" and answers(kept.api):
+        api = Api(kept.api, "background")
     else:
         raise UsageError(
-            "No Prefect server is running or configured.",
+            "No Prefect server that serves deployments is running or configured.",
             hint="Set PREFECT_API_URL, or start one on this machine: leadline server start",
             code=ErrorCode.SERVER_NONE,
         )
@@ -172,38 +185,28 @@ def current_api() -> Api | None:
     return _in_use[-1] if _in_use else None
 
 
-def _configured_url() -> str | None:
-    from prefect.settings import PREFECT_API_URL
-
-    url = PREFECT_API_URL.value()
-    return str(url) if url else None
-
-
-def _shares_home(server: BackgroundServer) -> bool:
-    from prefect.settings import PREFECT_HOME
-
-    return str(PREFECT_HOME.value()) == server.prefect_home
-
-
-def _server_environment() -> dict[str, str]:
-    """Return the environment of a server with the settings of the user's profile, and no API but its own."""
-    from prefect.settings import get_current_settings
-
-    settings: Mapping[str, str] = get_current_settings().to_environment_variables(exclude_unset=True)
-    return {name: value for name, value in {**os.environ, **settings}.items() if name != "PREFECT_API_URL"}
-
-
 @contextmanager
 def _using(api: Api) -> Iterator[Api]:
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.settings import (
+        PREFECT_API_URL,
+        PREFECT_CLIENT_MAX_RETRIES,
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+        temporary_settings,
+    )
 
-    with _environment({"PREFECT_API_URL": api.url, **_direct(api.url)}), temporary_settings({PREFECT_API_URL: api.url}):
+    changes: dict[Setting, Any] = {PREFECT_API_URL: api.url}
+    if not api.services:
+        # Nobody looks at heartbeats there, and ending them takes up to a second. A server that was killed is not
+        # waited for: the run goes on without it.
+        changes |= {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, PREFECT_CLIENT_MAX_RETRIES: 1}
+    with _environment({"PREFECT_API_URL": api.url, **_direct(api.url)}), temporary_settings(changes):
         _in_use.append(api)
         try:
             yield api
         finally:
             _in_use.remove(api)
-            _send_all()
+            with in_step("history"):
+                _send_all()
 
 
 def _direct(url: str) -> dict[str, str]:
@@ -234,5 +237,10 @@ def _send_all() -> None:
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
 
-    EventsWorker.drain_all(timeout=CLIENT_DRAIN_S)
-    APILogWorker.drain_all(timeout=CLIENT_DRAIN_S)
+    def send() -> None:
+        EventsWorker.drain_all(timeout=CLIENT_DRAIN_S)
+        APILogWorker.drain_all(timeout=CLIENT_DRAIN_S)
+
+    thread = threading.Thread(target=send)  # beside a running event loop Prefect would not wait, but return coroutines
+    thread.start()
+    thread.join()

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
+from typing import Final
 
 from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.judge.engine.budget import Limits
@@ -54,6 +55,10 @@ def evaluator_files_of(files: Sequence[str], config: str | None) -> tuple[str, .
 def limits_of(config: JudgeAccess) -> Limits:
     """Return what the run may spend on judges."""
     return Limits(calls=config.max_calls, cost_usd=config.max_cost)
+
+
+RETRY_DELAYS_S: Final = (1.0, 5.0)
+"""Pauses before the further attempts of a chunk that asks no judge."""
 
 
 class Retries:

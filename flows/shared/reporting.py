@@ -13,7 +13,7 @@ class ProgressEvent:
     """Progress of a flow.
 
     Attributes:
-        step: Name of the step: load, plan, score, gather, aggregate, flips, problems, insights, publish.
+        step: Name of the step: load, plan, score, gather, aggregate, flips, changes, problems, insights, publish.
         lane: Lane of a scoring step, model of a collecting one, ``""`` for the others.
         done: Row scores done in this lane, cases put to this model, or 0 and 1 for a step that starts and ends.
         total: Row scores to compute in this lane, cases of the suite, or 1.

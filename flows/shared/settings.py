@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from leadline.flows.shared.form import FormModel, OneOf, Option
 from leadline.tasks.load.formats.registry import format_choices
@@ -26,11 +26,31 @@ class FailOn(StrEnum):
 
 
 class Dispatch(StrEnum):
-    """Place where chunks are scored."""
+    """Place where chunks are scored, if it is not the address of a Dask scheduler."""
 
     AUTO = "auto"
     INLINE = "inline"
     WORKERS = "workers"
+    DASK = "dask"
+
+
+_SCHEDULER: Final = re.compile(r"(?:dask|tls)://(?:\[[0-9a-fA-F:]+\]|[\w.-]+):[0-9]{1,5}", re.ASCII)
+
+
+def _known_dispatch(place: str) -> str:
+    if place in set(Dispatch):
+        return Dispatch(place)
+    if not _SCHEDULER.fullmatch(place):
+        raise ValueError(
+            f"{place[:80]!r} is no place to score chunks; there are {', '.join(Dispatch)}, dask://HOST:PORT and "
+            "tls://HOST:PORT"
+        )
+    return place
+
+
+def is_dask(dispatch: str) -> bool:
+    """Return whether chunks go to Dask: to a cluster of the run's own, or to that of the scheduler it names."""
+    return dispatch == Dispatch.DASK or bool(_SCHEDULER.fullmatch(dispatch))
 
 
 def _without_secrets(address: str) -> str:
@@ -63,6 +83,40 @@ StorePlace: TypeAlias = Annotated[
 ]
 """Location of a store: a folder, or an address without credentials, since Prefect keeps a run's parameters."""
 
+
+def _as_pairs(value: Any) -> Any:
+    """Read ``FIELD=COLUMN`` as the command line gives it; several columns of one field are a list."""
+    if not isinstance(value, list | tuple):
+        return value
+    found: dict[str, list[str]] = {}
+    for text in value:
+        field, equals, column = str(text).partition("=")
+        if not equals or not field.strip() or not column.strip():
+            raise ValueError(f"{str(text)[:80]!r} is not FIELD=COLUMN")
+        found.setdefault(field.strip(), []).append(column.strip())
+    return {field: columns[0] if len(columns) == 1 else columns for field, columns in found.items()}
+
+
+ColumnMapping: TypeAlias = Annotated[
+    dict[str, str | list[str]],
+    BeforeValidator(_as_pairs),
+    Option("--map", metavar="FIELD=COLUMN"),
+    Field(
+        title="Columns",
+        description="Column that fills a field, where its name is not understood: expected_answer=gold. The field "
+        "metadata takes columns that are none. Default: [dataset.map] of leadline.toml.",
+    ),
+]
+ModelNaming: TypeAlias = Annotated[
+    str,
+    Option("--model-name", metavar="NAME"),
+    Field(
+        title="Model name",
+        max_length=1000,
+        description="The model whose answers name none. Default: the file's name without its date.",
+    ),
+]
+
 FormatName: TypeAlias = Annotated[str, OneOf(format_choices, "dataset format")]
 """Name of a dataset format, or ``auto`` for the one that recognises the file."""
 
@@ -85,7 +139,7 @@ EvaluatorIds: TypeAlias = Annotated[
 EvaluatorSuite: TypeAlias = Annotated[
     str | None,
     Option(metavar="NAME"),
-    Field(description="Named set of evaluators. Default: those that can run here, unless evaluators are named by id."),
+    Field(description="Named set of evaluators. Default: what the dataset is for, unless evaluators are named by id."),
 ]
 EvaluatorParams: TypeAlias = Annotated[
     dict[str, dict[str, Any]],
@@ -108,12 +162,30 @@ FailOnSeverity: TypeAlias = Annotated[
     ),
 ]
 MinCoverage: TypeAlias = Annotated[
-    float,
-    Field(ge=0, le=1, description="Share of applicable rows that must be scored for the gate to be conclusive."),
+    float | None,
+    Field(
+        ge=0,
+        le=1,
+        description="Share of applicable rows to be scored for the gate to be conclusive. Default: the policy's.",
+    ),
+]
+PolicyName: TypeAlias = Annotated[
+    str | None,
+    Option(metavar="NAME|FILE"),
+    Field(
+        max_length=500,
+        description="Gate policy: default, sonar, strict, or a TOML file. Default: [policy] of leadline.toml, or "
+        "default.",
+    ),
 ]
 Dispatching: TypeAlias = Annotated[
-    Dispatch,
-    Field(description="Where chunks are scored: here (inline), on workers, or on those workers that are up (auto)."),
+    str,
+    AfterValidator(_known_dispatch),
+    Option(metavar="PLACE"),
+    Field(
+        description="Where chunks are scored: here (inline), on Prefect workers (workers), on those workers that are "
+        "up (auto), or on Dask: a cluster of its own (dask), or a scheduler's (dask://HOST:PORT, tls://HOST:PORT)."
+    ),
 ]
 Processes: TypeAlias = Annotated[
     int | None, Field(ge=1, le=256, description="Processes of the cpu lane. Default: one per core.")
@@ -126,10 +198,13 @@ class Models(FormModel):
     embedder: Annotated[str | None, Option(metavar="ID|PATH|offline")] = Field(
         None,
         description="Embedder for every evaluator: a Hugging Face id, a directory, or 'offline'. Default: each "
-        "evaluator's own.",
+        "evaluator's own where it is here, else the offline one.",
     )
     device: Device = Field("auto", description="Device of local models: auto, cpu, cuda, cuda:N or mps.")
     precision: Literal["auto", "float32", "float16", "bfloat16"] = Field("auto", description="Number format of models.")
+    backend: Literal["torch", "onnx"] = Field(
+        "torch", description="Engine that runs embedders and cross-encoders; onnx is for a CPU."
+    )
     allow_download: Annotated[bool, Option("--allow-download/--no-allow-download")] = Field(
         False, description="Fetch missing weights while scoring."
     )

@@ -34,10 +34,25 @@ class Alert(FormModel):
     related: list[dict[str, str]] = Field([], description="Who else is involved.")
 
 
+LATE = "prefect.flow-run.Late"
+
+
 def headline(alert: Alert) -> str:
     """Return an alert in one line."""
     who = alert.resource.get("prefect.resource.name") or alert.resource.get("prefect.resource.id", "")
-    return f"{alert.event} of {who}: {failure_reason(alert.payload)}"
+    return f"{alert.event} of {who}: {_reason(alert)}"
+
+
+def _reason(alert: Alert) -> str:
+    if alert.event == LATE:
+        pools = [
+            one.get("prefect.resource.name") for one in alert.related if one.get("prefect.resource.role") == "work-pool"
+        ]
+        return f"no worker of the pool {pools[0] if pools else '?'} has taken it since {alert.occurred}."
+    state = alert.payload.get("validated_state")
+    if isinstance(state, dict):  # an event of a flow run's state
+        return failure_reason({"reason": state.get("message")})
+    return failure_reason(alert.payload)
 
 
 def _flow_run_name() -> str:

@@ -26,6 +26,8 @@ from leadline.evaluators.core.refusal import first_refusal
 TOLERANCE_S: Final = 300.0
 """Greatest age of a signed delivery; an older one may be a replay."""
 
+_LONGEST_STAMP: Final = 20
+
 
 class NotAuthentic(LeadlineError):
     """A delivery has no valid signature or secret."""
@@ -123,7 +125,8 @@ def check_mlflow(secret: str, headers: Mapping[str, str], body: bytes, now: floa
     wanted = "v1," + base64.b64encode(digest).decode("ascii")
     if not hmac.compare_digest(wanted.encode(), given.encode("utf-8", "replace")):
         raise NotAuthentic("The signature is missing or wrong.")
-    age = (time.time() if now is None else now) - (int(stamp) if stamp.isascii() and stamp.isdigit() else 0)
+    at = int(stamp) if len(stamp) <= _LONGEST_STAMP and stamp.isascii() and stamp.isdigit() else 0
+    age = (time.time() if now is None else now) - at
     if abs(age) > TOLERANCE_S:
         raise NotAuthentic("The delivery is too old, or the clocks differ.")
 

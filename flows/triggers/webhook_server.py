@@ -1,6 +1,6 @@
 """The HTTP server that turns a registry's webhook into the event of a new model version.
 
-It answers 202 only when the event has arrived at Prefect's server, so that a registry that gets any other status can
+It answers 202 once the delivery is stored (:mod:`.webhook_queue`), so that a registry that gets any other status can
 deliver again: MLflow does so on 429 and 5xx.
 """
 
@@ -9,21 +9,21 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.flows.model_version.config import ModelVersionConfig
 from leadline.flows.triggers.model_events import read_payload, send_model_version
-from leadline.flows.triggers.prefect_events import Sent
 from leadline.flows.triggers.webhook_payloads import (
     Ignored,
     ModelChoice,
@@ -35,14 +35,16 @@ from leadline.flows.triggers.webhook_payloads import (
     of_huggingface,
     of_mlflow,
 )
+from leadline.flows.triggers.webhook_queue import DeliveryQueue, QueueFull, Send
+from leadline.tasks.store.user_folder import state_folder
+
+if TYPE_CHECKING:
+    import uvicorn
 
 MAX_BODY: Final = 64 * 1024
 BODY_S: Final = 10.0
-SEND_S: Final = 40.0
-IN_WORK: Final = 8
-"""Deliveries that are passed on at once; more are asked to come again."""
-
-Send: TypeAlias = Callable[[ModelVersionConfig], Sent]
+ANSWER_S: Final = 5.0
+"""How long an answer waits for the event to arrive; after that it says that the delivery is queued."""
 
 _log = logging.getLogger("leadline.webhook")
 
@@ -62,35 +64,41 @@ class Webhook:
     Attributes:
         secret: Shared with the registries.
         choice: Which models are evaluated, and how.
+        folder: Where deliveries wait; by default in the user's folder of states.
         refs: Branches and tags of Hugging Face's repositories that count.
         send: Sends the event; replaced in tests.
     """
 
     secret: str = field(repr=False)
     choice: ModelChoice
+    folder: Path | None = None
     refs: tuple[str, ...] = ("refs/heads/main",)
     send: Send = send_model_version
 
     def app(self) -> Starlette:
         """Return the application: ``POST /mlflow``, ``POST /huggingface`` and ``GET /health``."""
-        slots = asyncio.Semaphore(IN_WORK)
+        queue = DeliveryQueue(self.folder or state_folder() / "webhook", self.send)
         routes = [
-            Route(f"/{registry}", partial(self._answer, registry, slots), methods=["POST"])
+            Route(f"/{registry}", partial(self._answer, registry, queue), methods=["POST"])
             for registry in ("mlflow", "huggingface")
         ]
-        return Starlette(routes=[*routes, Route("/health", _health)])
 
-    async def _answer(self, registry: str, slots: asyncio.Semaphore, request: Request) -> JSONResponse:
+        @asynccontextmanager
+        async def lifespan(app: Starlette) -> AsyncIterator[None]:
+            del app
+            yield
+            queue.close()
+
+        return Starlette(routes=[*routes, Route("/health", partial(_health, queue))], lifespan=lifespan)
+
+    async def _answer(self, registry: str, queue: DeliveryQueue, request: Request) -> JSONResponse:
         try:
             body = await _body(request)
             found = self._read(registry, request.headers, body)
             if isinstance(found, Ignored):
                 _log.info("%s: ignored, %s", registry, found.reason)
                 return JSONResponse({"ignored": found.reason})
-            if slots.locked():
-                raise _Refused(503, "Too many deliveries at once.")
-            async with slots:
-                return await self._pass_on(registry, found)
+            return await self._pass_on(registry, found, queue)
         except _Refused as refusal:
             _log.warning("%s: %d, %s", registry, refusal.status, refusal)
             headers = {"Retry-After": "10"} if refusal.status == 503 else None
@@ -109,24 +117,27 @@ class Webhook:
         except NotUnderstood as error:
             raise _Refused(400, error) from None
 
-    async def _pass_on(self, registry: str, found: ModelVersion) -> JSONResponse:
+    async def _pass_on(self, registry: str, found: ModelVersion, queue: DeliveryQueue) -> JSONResponse:
         payload = self.choice.payload(found)
         if payload is None:
             _log.info("%s: ignored, nobody asked for %r", registry, found.name[:200])
             return JSONResponse({"ignored": "nobody asked for this model"})
         try:
             config = read_payload(payload)
-            async with asyncio.timeout(SEND_S):
-                sent = await asyncio.to_thread(self.send, config)
+            sending = await asyncio.to_thread(queue.put, config)
         except UsageError as error:
             raise _Refused(422, error) from None
-        except LeadlineError as error:
-            raise _Refused(503, error) from None
-        except TimeoutError as error:
-            raise _Refused(503, str(error) or "Prefect's server is too slow.") from None
-        _log.info(
-            "%s: %s %s, event %s%s", registry, config.model, config.version, sent.id, "" if sent.new else " (known)"
-        )
+        except QueueFull as error:
+            raise _Refused(503, str(error)) from None
+        except OSError as error:
+            raise _Refused(503, f"The delivery cannot be stored: {error.strerror}.") from None
+        _log.info("%s: %s %s is stored", registry, config.model, config.version)
+        waiting = asyncio.wrap_future(sending)
+        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())  # the queue has logged it
+        await asyncio.wait({waiting}, timeout=ANSWER_S)
+        if not sending.done() or sending.cancelled() or sending.exception():
+            return JSONResponse({"queued": len(queue)}, 202)
+        sent = sending.result()
         return JSONResponse({"event": str(sent.id), "new": sent.new}, 202)
 
 
@@ -141,22 +152,44 @@ async def _body(request: Request) -> bytes:
                     raise _Refused(413, f"A delivery has at most {MAX_BODY // 1024} KiB.")
     except TimeoutError:
         raise _Refused(408, "The delivery came too slowly.") from None
+    except ClientDisconnect:
+        raise _Refused(400, "The sender went away before its delivery was complete.") from None
     return bytes(body)
 
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
         loaded = json.loads(body)
+        json.dumps(loaded, ensure_ascii=False).encode()  # half a character, "\ud800", cannot be answered or sent on
     except (ValueError, RecursionError):
-        raise NotUnderstood("The delivery is no JSON.") from None
+        raise NotUnderstood("The delivery is no JSON of whole characters.") from None
     if not isinstance(loaded, dict):
         raise NotUnderstood("The delivery is no JSON object.")
     return loaded
 
 
-async def _health(request: Request) -> JSONResponse:
+async def _health(queue: DeliveryQueue, request: Request) -> JSONResponse:
     del request
-    return JSONResponse({"ok": True})
+    return JSONResponse({"ok": True, "queued": len(queue)})
+
+
+def server_of(webhook: Webhook, host: str, port: int) -> uvicorn.Server:
+    """Return the server.
+
+    Args:
+        webhook: Configuration of the server.
+        host: Interface to listen on.
+        port: Port to listen on.
+    """
+    import uvicorn
+
+    from leadline.flows.triggers.webhook_protocol import PatientProtocol
+
+    config = uvicorn.Config(
+        webhook.app(), host=host, port=port, log_level="warning", access_log=False, http=PatientProtocol, ws="none",
+        timeout_keep_alive=5, timeout_graceful_shutdown=10, server_header=False,
+    )  # fmt: skip
+    return uvicorn.Server(config)
 
 
 def serve(webhook: Webhook, host: str, port: int) -> None:
@@ -170,13 +203,7 @@ def serve(webhook: Webhook, host: str, port: int) -> None:
     Raises:
         LeadlineError: The port cannot be had.
     """
-    import uvicorn
-
-    config = uvicorn.Config(
-        webhook.app(), host=host, port=port, log_level="warning", access_log=False, limit_concurrency=64,
-        timeout_keep_alive=5, timeout_graceful_shutdown=10, server_header=False,
-    )  # fmt: skip
-    server = uvicorn.Server(config)
+    server = server_of(webhook, host, port)
     try:
         server.run()
     except SystemExit:

@@ -16,9 +16,20 @@ from typing import TYPE_CHECKING, Any
 from leadline.evaluators.core.row import Reason
 from leadline.tasks.analyse.clusters import show_cluster_rows
 from leadline.tasks.analyse.dataset_metrics import DatasetValue, dataset_values
-from leadline.tasks.analyse.statistics import Clusters, Interval, Judged, Sample, bounds, mean_interval, verdict, wilson
+from leadline.tasks.analyse.statistics import (
+    Clusters,
+    Interval,
+    Judged,
+    Sample,
+    Verdict,
+    bounds,
+    clopper_pearson,
+    mean_interval,
+    verdict,
+)
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines, show_targets
+from leadline.tasks.policy.policy import Role, Rule
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -69,7 +80,7 @@ def aggregate(connection: DuckDBPyConnection) -> int:
     for line in records(connection, sql("aggregate/reasons")):
         reasons[_key(line)][line["reason"]] = line["n"]
     n_rows = _rows_of_models(connection, {model for _, model in sums})
-    metrics = records(connection, "SELECT * FROM metrics ORDER BY metric_id")
+    metrics = records(connection, "SELECT * FROM metrics JOIN rules USING (metric_id) ORDER BY metric_id")
     cells = {}
     for metric in metrics:
         for model, n in n_rows.items():
@@ -115,7 +126,7 @@ def _sums(connection: DuckDBPyConnection) -> dict[tuple[int, int], dict[str, Any
     lost = sorted({metric for (metric, _), line in sums.items() if _spread_is_lost(line)})
     if lost:
         for line in records(connection, sql("aggregate/deviations").format(metrics=", ".join(map(str, lost)))):
-            sums[_key(line)]["squares"] = line["squares"]
+            sums[_key(line)] |= line
     return sums
 
 
@@ -128,11 +139,11 @@ def _spread_is_lost(line: Mapping[str, Any]) -> bool:
 
 def _clusters(connection: DuckDBPyConnection) -> dict[tuple[int, int], Clusters]:
     """Return the clusters of rows by metric and model; none if no case has a copy."""
-    scale = show_cluster_rows(connection)
-    if not scale:
+    if not show_cluster_rows(connection):
         return {}
+    names = ("joined", "sizes", "covariance", "coskewness")
     return {
-        _key(line): Clusters(joined=scale * (line["n"] - line["clusters"]), covariance=scale * line["covariance"])
+        _key(line): Clusters(**{name: line[name] for name in names})
         for line in records(connection, sql("aggregate/clusters"))
     }
 
@@ -154,6 +165,7 @@ def _cell(
         n=rows.scored,
         mean=sums["mean"],
         squares=sums["squares"],
+        cubes=sums["cubes"],
         constant=sums["minimum"] == sums["maximum"],
         low=metric["low"],
         high=metric["high"],
@@ -211,7 +223,7 @@ def _line(cell: Cell) -> dict[str, Any]:
         if_worst, if_best = bounds(cell.value, rows.scored, rows.unscored, *ends)
     judged = Judged(cell.value, interval, if_worst, if_best, rows.coverage)
     share = cell.n_pass / rows.scored if cell.n_pass is not None else None
-    pass_low, pass_high = (None, None) if share is None else wilson(share, cell.effective)
+    pass_low, pass_high = (None, None) if share is None else clopper_pearson(share, cell.effective)
     return {
         "metric_id": metric["metric_id"],
         "model_id": cell.model_id,
@@ -234,5 +246,16 @@ def _line(cell: Cell) -> dict[str, Any]:
         "pass_share": share,
         "pass_low": pass_low,
         "pass_high": pass_high,
-        "verdict": verdict(judged, metric["threshold"], higher_is_better=metric["higher_is_better"]),
+        "verdict": _verdict_of_rows(cell)
+        if metric["role"] == Role.MUST and cell.n_pass is not None
+        else verdict(judged, metric["threshold"], higher_is_better=metric["higher_is_better"]),
     }
+
+
+def _verdict_of_rows(cell: Cell) -> Verdict:
+    """Return the verdict of a *must* metric, which counts failing rows and asks nothing of the mean."""
+    rows, metric = cell.rows, cell.metric
+    rule = Rule(tolerance_rows=metric["tolerance_rows"], tolerance_share=metric["tolerance_share"])
+    if rows.scored - (cell.n_pass or 0) > rule.tolerated(rows.scored):
+        return "fail"
+    return "pass" if rows.scored and rows.coverage >= metric["min_coverage"] else "inconclusive"

@@ -8,46 +8,67 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.tasks.db.statements import sql
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from duckdb import DuckDBPyConnection
-    from pyarrow import Table
 
 MOST_FAMILIES: Final = 200
 """From how many families a design effect is estimated; more make intervals no better, only slower."""
 
 
-def perturbation_clusters(connection: DuckDBPyConnection) -> Table:
+def perturbation_clusters(connection: DuckDBPyConnection) -> dict[str, npt.NDArray[np.int64]]:
     """Return ``case_id, family`` of every case that has a perturbed copy or is one; families count from 0."""
     import numpy as np
-    import pyarrow as pa
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
 
     links: Mapping[str, Any] = connection.execute(
         "SELECT case_id::BIGINT AS copy, original_case_id::BIGINT AS original FROM relationships"
     ).fetchnumpy()
     cases, ends = np.unique(np.concatenate([links["copy"], links["original"]]), return_inverse=True)
     copies, originals = np.split(ends, 2)
-    graph = coo_array((np.ones(len(copies), dtype=np.int8), (copies, originals)), shape=(len(cases), len(cases)))
-    _, family = connected_components(graph, directed=False) if len(cases) else (0, cases)
-    return pa.table({"case_id": cases, "family": family.astype(np.int64)})
+    _, family = np.unique(_least_linked(copies, originals, len(cases)), return_inverse=True)
+    return {"case_id": cases, "family": family.astype(np.int64)}
 
 
-def show_cluster_rows(connection: DuckDBPyConnection) -> float:
-    """Create the table ``cluster_rows(row_id, cluster, model_id)``: the rows of cases that have copies.
+def _least_linked(ones: npt.NDArray[np.int64], others: npt.NDArray[np.int64], n: int) -> npt.NDArray[np.int64]:
+    """Return for each of ``n`` points the least one that links lead to, over others or not."""
+    import numpy as np
+
+    least = np.arange(n)
+    while True:
+        before = least.copy()
+        lower = np.minimum(least[ones], least[others])
+        np.minimum.at(least, least[ones], lower)
+        np.minimum.at(least, least[others], lower)
+        least = least[least]
+        if np.array_equal(least, before):
+            return least
+
+
+def show_cluster_rows(connection: DuckDBPyConnection) -> bool:
+    """Create the table ``cluster_rows(row_id, cluster, model_id, weight)``: the rows of cases that have copies.
+
+    Where there are more than :data:`MOST_FAMILIES` families, the largest of them are in it, since a single one can
+    outweigh all others, and as many that are drawn evenly from the rest and stand for it.
 
     Returns:
-        The number of families that each one in the table represents: 0 when no case has a copy, 1 when all are in
-        it, more when there are so many families that :data:`MOST_FAMILIES` of them were drawn, evenly over the dataset.
+        Whether any case has a copy.
     """
     import numpy as np
 
     every = perturbation_clusters(connection)
-    if not len(every):
-        return 0.0
-    family = every["family"].to_numpy()
-    number = int(family.max()) + 1
-    drawn = np.unique(np.arange(0, number, max(1.0, number / MOST_FAMILIES)).astype(np.int64))
-    connection.register("families", every.filter(np.isin(family, drawn)))
+    family = every["family"]
+    if not len(family):
+        return False
+    sizes = np.bincount(family)
+    weights = np.ones(len(sizes))
+    if len(sizes) > MOST_FAMILIES:
+        half = MOST_FAMILIES // 2
+        rest = np.sort(np.argsort(-sizes, kind="stable")[half:])
+        weights[rest] = 0
+        weights[rest[np.linspace(0, len(rest) - 1, half).astype(np.int64)]] = len(rest) / half
+    drawn = weights[family] > 0
+    families = every | {"weight": weights[family]}
+    connection.register("families", {name: values[drawn] for name, values in families.items()})
     connection.execute(sql("aggregate/cluster_rows"))
     connection.unregister("families")
-    return number / len(drawn)
+    return True

@@ -15,7 +15,8 @@ from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.details import MOST_EXAMPLES, MOST_SHOWN, Details, Example
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.row import Json
-from leadline.tasks.analyse.statistics import CONFIDENCE, Interval, rule_of_three
+from leadline.tasks.analyse.bounded_mean import TAIL, Mean
+from leadline.tasks.analyse.statistics import Interval
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import replace_lines
 
@@ -148,10 +149,10 @@ def _value(values: npt.NDArray[np.float64], n: int, metric: Mapping[str, Any]) -
         return DatasetValue(n=n)
     if n < 2 or not len(resampled):
         return DatasetValue(true, None, n)
-    tail = (1 - CONFIDENCE) / 2
-    low, high = (float(end) for end in np.quantile(resampled, [tail, 1 - tail]))
+    low, high = (float(end) for end in np.quantile(resampled, [TAIL, 1 - TAIL]))
     if resampled.min() == resampled.max() == true and np.isfinite([metric["low"], metric["high"]]).all():
-        return DatasetValue(true, Interval(*rule_of_three(true, n, metric["low"], metric["high"]), "rule_of_three"), n)
+        same = Mean(true, error=0.0, skew=0.0, df=n - 1, draws=n, low=metric["low"], high=metric["high"])
+        return DatasetValue(true, Interval(*same.interval(), "bounded"), n)
     return DatasetValue(true, Interval(min(low, true), max(high, true), "bootstrap"), n)
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.row import Reason
 from leadline.tasks.db.statements import sql
+from leadline.tasks.db.tables import replace_lines
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.plan.planner import Need, reads_ids, segments
+from leadline.tasks.policy.policy import Policy, Rule
 from leadline.tasks.store.segments import METRIC_PREFIX
 from leadline.tasks.store.store import Run, Store
 
@@ -19,45 +21,92 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-def register_jobs(connection: DuckDBPyConnection, needs: Sequence[Need]) -> None:
-    """Fill the tables ``evaluators`` and ``metrics``.
+def register_jobs(
+    connection: DuckDBPyConnection, needs: Sequence[Need], policy: Policy, named: Set[str] = frozenset()
+) -> None:
+    """Fill the tables ``evaluators``, ``metrics`` and ``rules``.
 
     Args:
         connection: The run's database.
         needs: The jobs with their needs.
+        policy: The gate's policy.
+        named: Ids of the evaluators that were asked for by id.
     """
-    connection.execute("BEGIN")
-    number = 0
+    evaluators: list[dict[str, Any]] = []
+    metrics: list[dict[str, Any]] = []
+    rules: list[dict[str, Any]] = []
     for need in needs:
         job, evaluator = need.job, need.job.build()
         spec = evaluator.spec
-        connection.execute(
-            "INSERT INTO evaluators VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [job.evaluator_id, spec.id, spec.name, spec.family, spec.lane, spec.leaderboard, job.config,
-             json.dumps(job.identity), json.dumps(job.params), need.reused, need.to_compute, job.error or None],
-        )  # fmt: skip
+        evaluators.append(
+            {
+                "evaluator_id": job.evaluator_id,
+                "evaluator": spec.id,
+                "name": spec.name,
+                "family": spec.family,
+                "lane": spec.lane,
+                "leaderboard": spec.leaderboard,
+                "config": job.config,
+                "identity": json.dumps(job.identity),
+                "params": json.dumps(job.params),
+                "reused": need.reused,
+                "computed": need.to_compute,
+                "error": job.error or None,
+            }
+        )
+        deciding = policy.deciding(spec, evaluator.metrics)
         for metric in evaluator.metrics:
-            connection.execute(
-                "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [number, job.evaluator_id, metric.key, metric.name, metric.description, metric.higher_is_better,
-                 *metric.range, run_threshold(evaluator, metric), metric.primary, metric.share, metric.dataset_level,
-                 metric.pooled],
-            )  # fmt: skip
-            number += 1
-    connection.execute("COMMIT")
+            rule = policy.rule(spec, metric)
+            low, high = metric.range
+            metrics.append(
+                {
+                    "metric_id": len(metrics),
+                    "evaluator_id": job.evaluator_id,
+                    "metric": metric.key,
+                    "name": metric.name,
+                    "description": metric.description,
+                    "higher_is_better": metric.higher_is_better,
+                    "low": float(low),
+                    "high": float(high),
+                    "threshold": run_threshold(evaluator, metric, rule),
+                    "is_primary": metric.key == deciding,
+                    "is_share": metric.share,
+                    "dataset_level": metric.dataset_level,
+                    "pooled": metric.pooled,
+                }
+            )
+            rules.append(
+                {
+                    "metric_id": len(rules),
+                    "role": rule.role,
+                    "tolerance_rows": rule.tolerance_rows,
+                    "tolerance_share": rule.tolerance_share,
+                    "min_pass_share": rule.min_pass_share,
+                    "min_coverage": rule.min_coverage,
+                    "min_rows": rule.min_rows,
+                    "weight": rule.weight,
+                    "slices": list(rule.slices),
+                    "judged": spec.judge is not None,
+                    "named": job.evaluator in named,
+                }
+            )
+    for table, lines in (("evaluators", evaluators), ("metrics", metrics), ("rules", rules)):
+        replace_lines(connection, table, lines)
 
 
-def run_threshold(evaluator: Evaluator, metric: Metric) -> float | None:
-    """Return the threshold of a metric in this run: the parameter's, or the metric's default.
+def run_threshold(evaluator: Evaluator, metric: Metric, rule: Rule) -> float | None:
+    """Return the threshold of a metric in this run: the parameter's, else the policy's, else the metric's own.
 
     Args:
         evaluator: The evaluator.
         metric: The metric.
+        rule: What the policy asks of it.
     """
+    usual = metric.threshold if rule.threshold is None else rule.threshold
     given = evaluator.params.metric_threshold
     if isinstance(given, Mapping):
-        return given.get(metric.key, metric.threshold)
-    return given if given is not None and metric.primary else metric.threshold
+        return given.get(metric.key, usual)
+    return given if given is not None and metric.primary else usual
 
 
 def gather(connection: DuckDBPyConnection, store: Store, run: Run, jobs: Sequence[EvaluatorJob]) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from leadline.tasks.analyse.statistics import wilson
+from leadline.tasks.analyse.statistics import clopper_pearson
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines, show_targets
 
@@ -107,7 +107,6 @@ def _compare(metric: Mapping[str, Any], values: npt.NDArray[np.float64], pairs: 
 
 def _store(connection: DuckDBPyConnection, metrics: Sequence[Mapping[str, Any]], found: Sequence[Compared]) -> int:
     import numpy as np
-    import pyarrow as pa
 
     rates: list[dict[str, Any]] = []
     number = sum(len(compared.pair) for compared in found)
@@ -120,7 +119,7 @@ def _store(connection: DuckDBPyConnection, metrics: Sequence[Mapping[str, Any]],
             "original_value": np.concatenate([compared.original for compared in found]),
             "perturbed_value": np.concatenate([compared.perturbed for compared in found]),
         }
-        connection.register("found", pa.table(flips))
+        connection.register("found", flips)
         connection.execute(sql("flips/flips"))
         connection.unregister("found")
         buckets = len(found[0].counts)
@@ -132,12 +131,12 @@ def _store(connection: DuckDBPyConnection, metrics: Sequence[Mapping[str, Any]],
             "n_passed_to_failed": counts[:, 2],
             "n_failed_to_passed": counts[:, 1],
         }
-        connection.register("counted", pa.table(counted))
+        connection.register("counted", counted)
         rates = records(connection, sql("flips/rates"))
         connection.unregister("counted")
     connection.execute("COMMIT")
     for line in rates:
         line["rate"] = (line["n_passed_to_failed"] + line["n_failed_to_passed"]) / line["n_pairs"]
-        line["ci_low"], line["ci_high"] = wilson(line["rate"], line["n_pairs"])
+        line["ci_low"], line["ci_high"] = clopper_pearson(line["rate"], line["n_pairs"])
     replace_lines(connection, "flip_rates", rates)
     return number

@@ -1,27 +1,30 @@
-"""Means, intervals and verdicts: the formulas behind every number of an aggregate.
+"""Intervals of means and shares, comparisons and verdicts: the formulas behind every number of an aggregate.
 
-All intervals are two-sided with confidence 0.95. ``docs/statistics.md`` explains the choices to a reader of reports.
+All intervals are two-sided with confidence 0.95. Means have those of :mod:`leadline.tasks.analyse.bounded_mean`, shares
+of independent rows the exact one. ``docs/statistics.md`` explains the choices to a reader of reports.
 
 References:
-    * Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927).
-    * Student, "The probable error of a mean", Biometrika 6 (1908).
-    * Hanley and Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 249 (1983).
-    * Cameron and Miller, "A practitioner's guide to cluster-robust inference", J. Human Resources 50 (2015).
+    * Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial",
+      Biometrika 26 (1934).
+    * MacKinnon, Nielsen and Webb, "Cluster-robust inference: a guide to empirical practice", J. of Econometrics 232
+      (2023).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from statistics import NormalDist
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-CONFIDENCE: Final = 0.95
-Z: Final = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
+from leadline.tasks.analyse.bounded_mean import CONFIDENCE, TAIL, Mean, mean_of_influences
+
 ENOUGH_COVERAGE: Final = 0.95
 """Share of rows scored from which a verdict stands although what is missing cannot be bounded."""
 
-Method: TypeAlias = Literal["wilson", "t", "rule_of_three", "bootstrap", "score"]
+Method: TypeAlias = Literal["exact", "bounded", "t", "score", "bootstrap"]
+"""How an interval was found: of a share; of a mean in a range with two ends; of a mean in an open range, where the
+interval trusts that the values seen are like those not seen, so that stating a range would help; of a difference of two
+shares; by resampling."""
 Verdict: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
 
@@ -40,16 +43,22 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """The effect of copies of a case on the variance of a mean. A cluster is an original with its copies.
+    """The effect of copies of a case on a mean. A cluster is an original with its copies.
+
+    The influence of a cluster is the sum of its deviations from the mean, divided by the share of the rows that are not
+    in it.
 
     Attributes:
         joined: Number of rows less number of clusters; 0 when all rows are independent.
-        covariance: Sum over the clusters of (sum of deviations from the mean)² less the sum of their squares, that is
-            twice the sum of the products of deviations within clusters.
+        sizes: Sum over the clusters of its squared size less its size.
+        covariance: Sum over the clusters of its squared influence less those that its rows would have as clusters.
+        coskewness: Sum over the clusters of its cubed influence less those that its rows would have as clusters.
     """
 
     joined: float
+    sizes: float
     covariance: float
+    coskewness: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,7 @@ class Sample:
         n: Number of rows, at least 1.
         mean: Their mean, may be infinite.
         squares: Sum of squared deviations from the mean; not used when the mean is infinite.
+        cubes: Sum of cubed deviations from the mean; not used when the mean is infinite.
         constant: Whether all values are equal.
         low: Least value of the metric's range.
         high: Greatest value of the metric's range.
@@ -70,6 +80,7 @@ class Sample:
     n: int
     mean: float
     squares: float
+    cubes: float
     constant: bool
     low: float
     high: float
@@ -92,75 +103,85 @@ class Sample:
     def design_effect(self) -> float:
         """By how much copies of the same case inflate the variance of the mean (Kish), at least 1.
 
-        The numerator is the cluster-robust variance with the factor G / (G - 1) of Cameron and Miller, the denominator
-        the variance for independent rows. It is not taken below 1: copies cannot be trusted to add precision. Where
-        the values do not vary, or there is one cluster only, each cluster counts as one observation: n / G.
+        The numerator is the jackknife's variance over clusters, the denominator the variance for independent rows. It
+        is not taken below 1: copies cannot be trusted to add precision. Where the values do not vary, or there is one
+        cluster only, each cluster counts as one observation: n / G.
         """
-        if self.clusters is None or self.n == self.independent:
-            return 1.0
         groups = self.independent
+        if self.n == groups:
+            return 1.0
         if groups < 2 or self.constant or self.squares <= 0 or not math.isfinite(self.mean):
             return self.n / groups
-        robust = groups / (groups - 1) * (self.squares + self.clusters.covariance) / self.n**2
-        plain = self.squares / (self.n - 1) / self.n
-        return max(1.0, robust / plain)
+        return max(1.0, self._over_clusters().error ** 2 * (self.n - 1) * self.n / self.squares)
 
     @property
     def effective(self) -> float:
         """The number of independent rows that would give a mean of this precision."""
         return self.n / self.design_effect
 
+    def estimate(self) -> Mean:
+        """Return the mean with what its interval depends on; there must be two clusters and a finite mean."""
+        mean = self._over_clusters()
+        plain = 0.0 if self.constant else math.sqrt(max(self.squares, 0.0) / (self.n - 1) / self.n)
+        return mean if mean.error >= plain else replace(mean, error=plain)
 
-def wilson(share: float, n: float) -> tuple[float, float]:
-    """Return Wilson's score interval of a share (Wilson 1927).
+    def _over_clusters(self) -> Mean:
+        clusters = self.clusters or Clusters(0, 0, 0, 0)
+        alone = self.n / (self.n - 1)  # the influence of a row of its own, per deviation
+        return mean_of_influences(
+            self.mean,
+            self.n,
+            self.independent,
+            sizes=self.n + clusters.sizes,
+            squares=0.0 if self.constant else alone**2 * self.squares + clusters.covariance,
+            cubes=0.0 if self.constant else alone**3 * self.cubes + clusters.coskewness,
+            low=self.low,
+            high=self.high,
+        )
+
+
+def clopper_pearson(share: float, n: float) -> tuple[float, float]:
+    """Return Clopper and Pearson's exact interval of a share: either end is wrong at most 2.5 % of the time.
 
     Args:
         share: Observed share in [0, 1].
         n: Number of observations, > 0; may be fractional (an effective number).
     """
-    z2 = Z * Z
-    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = Z / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    low = 0.0 if share <= 0 else max(0.0, centre - half)
-    high = 1.0 if share >= 1 else min(1.0, centre + half)
+    from scipy.special import betaincinv
+
+    hits, misses = share * n, (1 - share) * n
+    low = 0.0 if share <= 0 else float(betaincinv(hits, misses + 1, TAIL))
+    high = 1.0 if share >= 1 else float(betaincinv(hits + 1, misses, 1 - TAIL))
     return low, high
 
 
-def student_t(mean: float, std: float, n: float, df: int, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return the interval ``mean ± t(df) · std / √n`` (Student 1908).
+def binomial_test(hits: int, n: int, share: float) -> float:
+    """Return the chance of at least so many hits among ``n`` if each is one with the chance ``share``.
 
     Args:
-        mean: Mean of the sample.
-        std: Standard deviation with divisor n - 1.
-        n: (Effective) number of observations.
-        df: Degrees of freedom, >= 1.
-        confidence: Two-sided confidence.
+        hits: Hits.
+        n: All; without any the chance is 1.
+        share: The chance of a hit.
     """
-    from scipy.special import stdtrit
+    from scipy.special import bdtrc
 
-    half = float(stdtrit(df, 0.5 + confidence / 2)) * std / math.sqrt(n)
-    return mean - half, mean + half
+    return float(bdtrc(hits - 1, n, share)) if hits else 1.0
 
 
-def rule_of_three(
-    value: float, n: float, low: float, high: float, *, confidence: float = CONFIDENCE
-) -> tuple[float, float]:
-    """Return the interval of a bounded mean when all ``n`` observations are equal.
-
-    No spread was seen, so Student's interval would have width 0, which claims too much. If a share ``q`` of the
-    population differed from ``value``, ``n`` equal observations would have probability ``(1 - q)^n``; with 95 %
-    confidence ``q <= 1 - 0.05^(1/n)`` (about 3/n: the rule of three). The mean then lies between what it would be if
-    that share were all at the lowest, and all at the highest value of the range.
+def fisher_exact(hits: int, drawn: int, marked: int, n: int) -> float:
+    """Return the chance of at least so many marked ones among those drawn: Fisher's exact test, one-sided.
 
     Args:
-        value: The value of all observations.
-        n: Number of observations.
-        low: Least value of the range.
-        high: Greatest value of the range.
-        confidence: Two-sided confidence.
+        hits: Marked ones among those drawn.
+        drawn: All that are drawn.
+        marked: All that are marked.
+        n: All there are.
     """
-    differing = 1 - (1 - confidence) ** (1 / n)
-    return value - differing * (value - low), value + differing * (high - value)
+    ways, more = math.comb(marked, hits) * math.comb(n - marked, drawn - hits), 0
+    for found in range(hits, min(drawn, marked) + 1):
+        more += ways
+        ways = ways * (marked - found) * (drawn - found) // ((found + 1) * (n - marked - drawn + found + 1))
+    return more / math.comb(n, drawn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,67 +191,65 @@ class Differences:
     Attributes:
         n: Number of cases.
         clusters: Number of clusters.
-        total: Sum of the differences.
-        total_total: Sum over clusters of the squared sum of a cluster's differences.
-        n_total: Sum over clusters of its size times the sum of its differences.
-        n_n: Sum over clusters of its squared size.
+        mean: Mean of the differences.
+        sizes: Sum over clusters of its squared size.
+        squares: Sum over clusters of its squared influence; ``None`` where there is one cluster only.
+        cubes: Sum over clusters of its cubed influence; ``None`` where there is one cluster only.
         constant: Whether all differences are equal.
-        width: Width of the metric's range, may be infinite.
     """
 
     n: int
     clusters: int
-    total: float
-    total_total: float
-    n_total: float
-    n_n: float
+    mean: float
+    sizes: float
+    squares: float | None
+    cubes: float | None
     constant: bool
-    width: float
 
 
 def differ(pairs: Differences, *, comparisons: int = 1) -> bool:
     """Return whether two models differ by more than chance at 95 %, over ``comparisons`` such questions together.
 
-    A paired comparison: the interval of the mean difference, with cluster-robust variance and Student's t (Cameron and
-    Miller), excludes 0. The confidence is raised to 1 - 0.05 / comparisons (Bonferroni). Differences that are all equal
-    are bounded by the rule of three.
+    A paired test of "no difference": the interval of the mean difference excludes 0. If both are equally good, which
+    value is whose is a matter of chance, and differences on G clusters are all of one sign with the chance 2^(1 - G);
+    that must be small too. What was not seen does not count here, since chance treats it alike. The level is 0.05 /
+    comparisons (Bonferroni).
 
     Args:
         pairs: The differences, in sums.
         comparisons: Number of such questions asked together.
     """
-    if pairs.clusters < 2:
+    level = (1 - CONFIDENCE) / comparisons
+    if pairs.clusters < 2 or 2.0 ** (1 - pairs.clusters) > level:
         return False
-    mean = pairs.total / pairs.n
-    confidence = 1 - (1 - CONFIDENCE) / comparisons
     if pairs.constant:
-        if mean == 0 or not math.isfinite(pairs.width):
-            return mean != 0
-        low, high = rule_of_three(mean, pairs.clusters, -pairs.width, pairs.width, confidence=confidence)
-    else:
-        squares = pairs.total_total - 2 * mean * pairs.n_total + mean * mean * pairs.n_n
-        variance = pairs.clusters / (pairs.clusters - 1) * max(squares, 0.0) / pairs.n**2
-        low, high = student_t(mean, math.sqrt(variance), 1, pairs.clusters - 1, confidence=confidence)
+        return pairs.mean != 0
+    mean = mean_of_influences(
+        pairs.mean,
+        pairs.n,
+        pairs.clusters,
+        sizes=pairs.sizes,
+        squares=pairs.squares or 0.0,
+        cubes=pairs.cubes or 0.0,
+    )
+    low, high = mean.interval(confidence=1 - level)
     return low > 0 or high < 0
 
 
 def mean_interval(sample: Sample) -> Interval | None:
     """Return the 95 % interval of a mean, or ``None`` where the data do not determine one.
 
-    Wilson for shares; for a bounded metric with no spread the rule of three; Student's t otherwise, clipped to the
-    metric's range. One row of a metric that is no share, one cluster, and infinite values have no interval.
+    Clopper and Pearson's for shares of independent rows, :class:`Mean`'s otherwise. One row of a metric that is no
+    share, one cluster, and infinite values have no interval. It takes about a tenth of a millisecond.
     """
     if not math.isfinite(sample.mean):
         return None
-    if sample.share:
-        return Interval(*wilson(min(1.0, max(0.0, sample.mean)), sample.effective), "wilson")
-    if sample.independent < 2 or sample.std is None:
+    if sample.share and sample.independent in (1, sample.n):
+        return Interval(*clopper_pearson(min(1.0, max(0.0, sample.mean)), sample.independent), "exact")
+    if sample.independent < 2:
         return None
-    if sample.constant and math.isfinite(sample.low) and math.isfinite(sample.high):
-        low, high = rule_of_three(sample.mean, sample.effective, sample.low, sample.high)
-        return Interval(low, high, "rule_of_three")
-    low, high = student_t(sample.mean, sample.std, sample.effective, sample.independent - 1)
-    return Interval(max(low, sample.low), min(high, sample.high), "t")
+    bounded = math.isfinite(sample.low) and math.isfinite(sample.high)
+    return Interval(*sample.estimate().interval(), "bounded" if bounded else "t")
 
 
 def bounds(

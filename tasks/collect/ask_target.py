@@ -11,8 +11,8 @@ from leadline.evaluators.judge.engine.budget import Budget
 from leadline.evaluators.judge.engine.calls import Call, Ledger, Reply
 from leadline.evaluators.judge.engine.client import JudgeClient, shared_gate
 from leadline.evaluators.judge.engine.failures import JudgeError, JudgeUnavailable
-from leadline.evaluators.judge.engine.litellm_library import check_provider
-from leadline.evaluators.judge.engine.transport import LiteLLMTransport, Transport
+from leadline.evaluators.judge.engine.providers import check_provider, remote_transport
+from leadline.evaluators.judge.engine.transport import Transport
 from leadline.tasks.collect.cases import Case
 from leadline.tasks.collect.function_target import FunctionTransport, load_function
 from leadline.tasks.collect.http_target import HttpTransport, request_of
@@ -59,11 +59,10 @@ class Asker:
     def __init__(self, target: Target, ledger: Ledger, budget: Budget) -> None:
         self.target = target
         self._identity = target.identity()
-        self._transport = _transport(target)
         config = target.config()
         self._client = JudgeClient(
             config,
-            transport=self._transport,
+            transport=_transport(target),
             ledger=ledger,
             budget=budget,
             gate=shared_gate(config),
@@ -104,11 +103,6 @@ class Asker:
             return Answer(error=str(error))
         raise AssertionError("the last attempt returns")
 
-    async def aclose(self) -> None:
-        """Close the connections."""
-        if isinstance(self._transport, HttpTransport):
-            await self._transport.aclose()
-
     def _messages(self, case: Case) -> tuple[Mapping[str, str], ...]:
         """Return the message to send: a conversation, a request, or the case itself."""
         target = self.target
@@ -146,7 +140,7 @@ class Asker:
 
 def _transport(target: Target) -> Transport:
     if target.kind == "litellm":
-        return LiteLLMTransport()
+        return remote_transport(target.config())
     return HttpTransport(target) if target.kind == "http" else FunctionTransport(target)
 
 

@@ -143,9 +143,6 @@ async def _ask_all(
                 group.create_task(_ModelRun(asker, number, len(askers), cases, table, done, progress).run())
     except* LeadlineError as errors:
         raise _first(errors) from None
-    finally:
-        for asker in askers:
-            await asker.aclose()
 
 
 def _first(error: BaseException) -> BaseException:

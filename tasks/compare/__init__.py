@@ -2,8 +2,9 @@
 
 :func:`.engine.compare` is the way in. It finds the two sides (:mod:`.sides`), opens both runs (:mod:`.run_pair`),
 chooses the metrics (:mod:`.metric_choice`), measures each (:mod:`.measure`, with :mod:`.paired`,
-:mod:`.paired_dataset_metrics`, :mod:`.intervals` and :mod:`.run_flips`), judges all of them together
-(:mod:`.verdicts`), and publishes the result (:mod:`.report`). :mod:`.options` and :mod:`.results` are its values.
+:mod:`.paired_dataset_metrics`, :mod:`.slice_differences`, :mod:`.tango`, :mod:`.sample_size` and :mod:`.run_flips`),
+judges all of them together (:mod:`.verdicts`), and publishes the result (:mod:`.report`). :mod:`.options` and
+:mod:`.results` are its values.
 """
 
 from leadline.tasks.compare.engine import compare as compare

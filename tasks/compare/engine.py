@@ -5,24 +5,31 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.text import count, listing
+from leadline.tasks.compare.headline import importance, overall
 from leadline.tasks.compare.measure import Draft, measure_models
 from leadline.tasks.compare.metric_choice import Pairing, pair_metrics
 from leadline.tasks.compare.options import Options
+from leadline.tasks.compare.paired import PairedResult
 from leadline.tasks.compare.report import publish
-from leadline.tasks.compare.results import Comparison, MetricComparison, Side
+from leadline.tasks.compare.results import Answers, Comparison, MetricComparison, Side
 from leadline.tasks.compare.run_flips import start_flips
-from leadline.tasks.compare.run_pair import models_of, open_sides
+from leadline.tasks.compare.run_pair import count_answers, models_of, open_sides
+from leadline.tasks.compare.sample_size import least_cases
 from leadline.tasks.compare.sides import Matched, Reference, find, match_models
-from leadline.tasks.compare.verdicts import judge, overall, sentence
+from leadline.tasks.compare.slice_differences import judge_slices, require_slices, slice_notes
+from leadline.tasks.compare.verdicts import Answer, Question, effect_in_words, judge, sentence
 from leadline.tasks.store.files import digest
 from leadline.tasks.store.store import Run, Store
 
-_ORDER: Final = ("fail", "incomparable", "inconclusive", "pass", "one_sided", "not_applicable")
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_ORDER: Final = ("fail", "incomparable", "inconclusive", "pass", "information", "one_sided", "not_applicable")
 
 
 def compare(
@@ -51,37 +58,61 @@ def compare(
     ours = find(store, baseline) if isinstance(baseline, str) else baseline
     theirs = find(store, candidate, beside=ours) if isinstance(candidate, str) else candidate
     with open_sides(store, ours.run, theirs.run) as connection:
-        models = {side: models_of(connection, side) for side in ("baseline", "candidate")}
-        matched = match_models(
-            models["baseline"], models["candidate"], chosen=(ours.model, theirs.model), mapping=options.mapping
-        )
-        if ours.run.id == theirs.run.id:
-            matched = _match_within_run(matched, ours.run)
-        ours_by_key, theirs_by_key = (
-            {line["model_key"]: int(line["model_id"]) for line in lines} for lines in models.values()
-        )
-        pairings = pair_metrics(connection, options)
-        options.margins.check([pairing.metric for pairing in pairings])
-        start_flips(connection)
-        drafts: list[Draft] = []
-        for pair in matched.pairs:
-            ids = ours_by_key[pair.baseline], theirs_by_key[pair.candidate]
-            drafts += measure_models(connection, pair, ids, pairings, options)
-        metrics = _judged(drafts, options.alpha)
-        verdict, reason = overall(metrics)
-        comparison = Comparison(
-            id=_id(ours.run, theirs.run, matched, options),
-            baseline=_side(ours.run),
-            candidate=_side(theirs.run),
-            verdict=verdict,
-            reason=reason,
-            alpha=options.alpha,
-            tested=sum(found.p is not None for found in metrics),
-            metrics=metrics,
-            notes=tuple(_notes(ours.run, theirs.run, matched, pairings, metrics)),
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
+        comparison = compare_sides(connection, ours, theirs, options)
         return publish(connection, store, comparison, output=options.output)
+
+
+def compare_sides(connection: DuckDBPyConnection, ours: Reference, theirs: Reference, options: Options) -> Comparison:
+    """Compare two runs that are open, and leave their flips in the table ``all_flips`` of the connection.
+
+    Args:
+        connection: Both runs, from :func:`.run_pair.open_sides`.
+        ours: The baseline.
+        theirs: The candidate.
+        options: Margins, metrics and the like.
+
+    Raises:
+        UsageError: There is no such model, metric or column of slices, or no two models match.
+    """
+    models = {side: models_of(connection, side) for side in ("baseline", "candidate")}
+    matched = match_models(
+        models["baseline"], models["candidate"], chosen=(ours.model, theirs.model), mapping=options.mapping
+    )
+    if ours.run.id == theirs.run.id:
+        matched = _match_within_run(matched, ours.run)
+    ours_by_key, theirs_by_key = (
+        {line["model_key"]: int(line["model_id"]) for line in lines} for lines in models.values()
+    )
+    pairings = pair_metrics(connection, options)
+    options.margins.check([pairing.metric for pairing in pairings])
+    require_slices(connection, options.slices)
+    start_flips(connection)
+    drafts: list[Draft] = []
+    answers: list[Answers] = []
+    for pair in matched.pairs:
+        ids = ours_by_key[pair.baseline], theirs_by_key[pair.candidate]
+        drafts += measure_models(connection, pair, ids, pairings, options)
+        answers.append(count_answers(connection, pair))
+    metrics = _judged(drafts, options.alpha)
+    slices = judge_slices(line for draft in drafts for line in draft.slices)
+    verdict, reason = overall(metrics)
+    return Comparison(
+        id=_id(ours.run, theirs.run, matched, options),
+        baseline=_side(ours.run),
+        candidate=_side(theirs.run),
+        verdict=verdict,
+        reason=reason,
+        alpha=options.alpha,
+        tested=sum(found.p_adjusted is not None for found in metrics),
+        metrics=metrics,
+        answers=tuple(answers),
+        slices=slices,
+        notes=(
+            *_notes(ours.run, theirs.run, matched, pairings, metrics),
+            *slice_notes(connection, options.slices, slices),
+        ),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
 
 
 def _match_within_run(matched: Matched, run: Run) -> Matched:
@@ -97,7 +128,9 @@ def _match_within_run(matched: Matched, run: Run) -> Matched:
 
 
 def _id(baseline: Run, candidate: Run, matched: Matched, options: Options) -> str:
-    asked = dataclasses.asdict(options) | {"output": None, "mapping": None}
+    policy = options.policy.digest if options.policy else None
+    asked = dataclasses.asdict(dataclasses.replace(options, policy=None))
+    asked |= {"output": None, "mapping": None, "policy": policy}
     pairs = [[pair.baseline, pair.candidate] for pair in matched.pairs]
     return digest({"baseline": baseline.id, "candidate": candidate.id, "models": pairs, "asked": asked})[:16]
 
@@ -109,33 +142,64 @@ def _side(run: Run) -> Side:
 
 
 def _judged(drafts: Sequence[Draft], alpha: float) -> tuple[MetricComparison, ...]:
-    """Judge all metrics together; those that need attention come first."""
-    answers = iter(judge([draft.question for draft in drafts if draft.question is not None], alpha))
+    """Judge all tested metrics together; those that need attention come first, the most important of them first."""
+    drafts = [dataclasses.replace(draft, question=_bounded(draft)) for draft in drafts]
+    tested = [draft.question for draft in drafts if draft.question is not None and not draft.found.untested]
+    answers = iter(judge(tested, alpha))
     out = []
     for draft in drafts:
         found, question = draft.found, draft.question
         if question is None:
             out.append(found)
-            continue
-        answer, measured, interval = next(answers), question.measured, question.measured.interval
-        out.append(
-            dataclasses.replace(
-                found,
-                verdict=answer.verdict,
-                reason=sentence(question, answer, share=found.metric.share),
-                effect=measured.effect,
-                ci_low=interval.low if interval else None,
-                ci_high=interval.high if interval else None,
-                ci_method=interval.method if interval else "",
-                test=measured.test,
-                p=measured.p,
-                p_adjusted=answer.p_adjusted,
-                change=answer.change,
-                detectable=answer.detectable,
-                rows_needed=answer.rows_needed,
-            )
-        )
-    return tuple(sorted(out, key=lambda found: _ORDER.index(found.verdict)))
+        elif found.untested:
+            out.append(_shown(found, question))
+        else:
+            out.append(_decided(found, question, next(answers)))
+    return tuple(sorted(out, key=lambda found: (_ORDER.index(found.verdict), *importance(found))))
+
+
+def _bounded(draft: Draft) -> Question | None:
+    """Return a draft's question with the least number of cases that could pass it; one that may fail has none."""
+    question, margin, metric = draft.question, draft.found.margin, draft.found.metric
+    if question is None or margin is None or question.measured.test == "label swap":
+        return question
+    if (question.measured.effect or 0.0) < -margin:
+        return question
+    least = least_cases(margin, metric.high - metric.low, binary=metric.share)
+    return dataclasses.replace(question, least=least)
+
+
+def _measured(found: MetricComparison, measured: PairedResult) -> MetricComparison:
+    interval = measured.interval
+    return dataclasses.replace(
+        found,
+        effect=measured.effect,
+        ci_low=interval.low if interval else None,
+        ci_high=interval.high if interval else None,
+        ci_method=interval.method if interval else "",
+        test=measured.test,
+        p=measured.p,
+    )
+
+
+def _shown(found: MetricComparison, question: Question) -> MetricComparison:
+    """Return a metric that is shown and not tested."""
+    seen = effect_in_words(question.measured, found.metric.share)
+    reason = f"{seen}. Not tested: {found.untested}."
+    return dataclasses.replace(_measured(found, question.measured), verdict="information", reason=reason)
+
+
+def _decided(found: MetricComparison, question: Question, answer: Answer) -> MetricComparison:
+    return dataclasses.replace(
+        _measured(found, question.measured),
+        verdict=answer.verdict,
+        reason=sentence(question, answer, share=found.metric.share),
+        p_adjusted=answer.p_adjusted,
+        change=answer.change,
+        detectable=answer.detectable,
+        rows_needed=max(answer.rows_needed, question.least or 0) if answer.rows_needed else None,
+        least_cases=question.least,
+    )
 
 
 def _notes(

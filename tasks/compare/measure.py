@@ -5,19 +5,23 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from leadline.tasks.compare.metric_choice import Pairing
 from leadline.tasks.compare.options import Options
 from leadline.tasks.compare.paired import Series, measure, sign_test
 from leadline.tasks.compare.paired_dataset_metrics import DatasetMetric, compare_dataset_metrics
-from leadline.tasks.compare.results import Coverage, MetricComparison, ModelPair
+from leadline.tasks.compare.results import Coverage, MetricComparison, ModelPair, SliceComparison
 from leadline.tasks.compare.run_flips import find_flips
-from leadline.tasks.compare.run_pair import Counted, Values, count_cases, pair_rows, pair_values, read_values
+from leadline.tasks.compare.run_pair import Counted, Values, pair_rows, pair_values
+from leadline.tasks.compare.slice_differences import Slice, compare_slices, read_slices
 from leadline.tasks.compare.verdicts import Question
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+VALUES_AT_ONCE: Final = 500_000
+"""Cases times metrics that are paired by one query: for small runs, queries take longer to begin than to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +31,12 @@ class Draft:
     Attributes:
         found: What is known of it.
         question: The values that its verdict depends on; ``None`` where the verdict is known.
+        slices: The metric by slice.
     """
 
     found: MetricComparison
     question: Question | None = None
+    slices: tuple[SliceComparison, ...] = ()
 
 
 def measure_models(
@@ -47,18 +53,21 @@ def measure_models(
         pair: The models.
         ids: Their numbers in the baseline's and the candidate's dataset.
         pairings: The metrics.
-        options: Margins and how many flips are shown.
+        options: Margins, columns of slices and how many flips are shown.
     """
-    pair_rows(connection, *ids)
+    rows = pair_rows(connection, *ids)
+    slices = read_slices(connection, options.slices)
     dataset_metrics: dict[str, dict[str, DatasetMetric]] = {}
+    paired = _paired(connection, pairings, max(1, VALUES_AT_ONCE // max(1, rows)))
     for pairing in pairings:
         blank = MetricComparison(pairing.metric, pair, Coverage(), None, pairing.outcome, pairing.obstacle)
-        blank = dataclasses.replace(blank, differences=pairing.differences)
+        blank = dataclasses.replace(
+            blank, differences=pairing.differences, role=pairing.role, untested=pairing.untested
+        )
         if pairing.sides is None:
             yield Draft(blank)
             continue
-        pair_values(connection, *pairing.counted)
-        counted = count_cases(connection, pairing.sides[1])
+        counted, values = next(paired)
         found = dataclasses.replace(blank, coverage=counted.coverage)
         evaluator = pairing.metric.evaluator
         if pairing.over_dataset:
@@ -67,9 +76,18 @@ def measure_models(
                 dataset_metrics[evaluator] = compare_dataset_metrics(connection, chosen, options.margins)
             yield _draft_dataset_metric(found, dataset_metrics[evaluator].get(pairing.metric.metric))
         elif counted.coverage.pairs:
-            yield _per_row(connection, found, counted, options)
+            yield _per_row(connection, found, counted, values, options, slices)
         else:
             yield _draft_without_pairs(found)
+
+
+def _paired(
+    connection: DuckDBPyConnection, pairings: Sequence[Pairing], at_once: int
+) -> Iterator[tuple[Counted, Values]]:
+    """Pair the values of the metrics that can be compared, some at once."""
+    metrics = [(pairing.counted, pairing.sides[1]) for pairing in pairings if pairing.sides]
+    for first in range(0, len(metrics), at_once):
+        yield from pair_values(connection, metrics[first : first + at_once])
 
 
 def _over_dataset(pairings: Sequence[Pairing], evaluator: str) -> list[Pairing]:
@@ -86,12 +104,18 @@ def _draft_without_pairs(found: MetricComparison) -> Draft:
     return Draft(dataclasses.replace(found, verdict="inconclusive", reason=words))
 
 
-def _per_row(connection: DuckDBPyConnection, found: MetricComparison, counted: Counted, options: Options) -> Draft:
+def _per_row(
+    connection: DuckDBPyConnection,
+    found: MetricComparison,
+    counted: Counted,
+    values: Values,
+    options: Options,
+    slices: Sequence[Slice],
+) -> Draft:
     """Measure a metric that has a value per row."""
     import numpy as np
 
     metric, coverage = found.metric, counted.coverage
-    values = read_values(connection)
     sign = 1.0 if metric.higher_is_better else -1.0
     with np.errstate(invalid="ignore"):
         differences = sign * (values.candidate - values.baseline)
@@ -106,7 +130,7 @@ def _per_row(connection: DuckDBPyConnection, found: MetricComparison, counted: C
         for moved in (counted.worst, counted.best)
     ]
     flips = find_flips(connection, values, differences, metric, found.models, options.shown)
-    same = coverage.same_answers == coverage.pairs and not coverage.unscored and not differences.any()
+    same = counted.same and not differences.any()
     question = Question(measured, margin, coverage.share, bounds[0], bounds[1], same)
     flipped = flips.passed_to_failed is not None and flips.failed_to_passed is not None and values.clusters is None
     return Draft(
@@ -126,6 +150,7 @@ def _per_row(connection: DuckDBPyConnection, found: MetricComparison, counted: C
             ties=measured.n - measured.wins - measured.losses,
         ),
         question,
+        () if found.untested else tuple(compare_slices(found, values, series, slices)),
     )
 
 

@@ -1,17 +1,25 @@
-"""The choice of metrics to compare, and the reasons why some cannot be: the runs measured them differently."""
+"""The choice of metrics to compare: which are tested, which are only shown, and why some cannot be compared.
+
+The policy's roles decide. *must* and *should* metrics are tested. Metrics that are information are shown, since a
+verdict over many metrics that hardly matter decides nothing. Of evaluators that look alike the preferred one is tested.
+"""
 
 from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.registry import find
+from leadline.evaluators.core.suites import folded
+from leadline.tasks.analyse.gather import run_threshold
 from leadline.tasks.compare.results import MetricInfo
 from leadline.tasks.compare.run_pair import metrics_of
+from leadline.tasks.policy.policy import Policy, Role
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -38,6 +46,8 @@ class Pairing:
         differences: Differences of the configurations of its evaluator.
         obstacle: Why it cannot be compared, or ``""``.
         outcome: The verdict of a metric with an obstacle.
+        role: Its role in the policy.
+        untested: Why it is shown and not tested, or ``""``.
         notes: Sentences for the reader.
     """
 
@@ -48,6 +58,8 @@ class Pairing:
     differences: tuple[str, ...] = ()
     obstacle: str = ""
     outcome: Literal["incomparable", "one_sided"] = "incomparable"
+    role: str = Role.SHOULD.value
+    untested: str = ""
     notes: tuple[str, ...] = ()
 
 
@@ -58,18 +70,55 @@ def pair_metrics(connection: DuckDBPyConnection, options: Options) -> list[Pairi
 
     Args:
         connection: Both runs, from :func:`leadline.tasks.compare.run_pair.open_sides`.
-        options: The metrics to compare, and whether differently configured ones may be.
+        options: The metrics to compare, the policy, and whether differently configured ones may be.
 
     Raises:
         UsageError: A metric was named that neither run has.
     """
-    ours, theirs = metrics_of(connection, "baseline"), metrics_of(connection, "candidate")
+    ours, theirs = (_ruled(metrics_of(connection, side), options.policy) for side in ("baseline", "candidate"))
     known = {**ours, **theirs}
-    chosen = list(_chosen(known, options))
-    return [
+    found = [
         _pair(ours.get(key), theirs.get(key), (ours, theirs), allowed=options.allow_different_configurations)
-        for key in chosen
+        for key in _chosen(known, options)
     ]
+    if not options.metrics and not options.all_metrics:
+        found = [replace(pairing, untested=why) for pairing, why in zip(found, _untested(found), strict=True)]
+    return found if options.information else [pairing for pairing in found if not pairing.untested]
+
+
+def _ruled(lines: Lines, policy: Policy | None) -> Lines:
+    """Return metrics with the roles and thresholds of another policy than their run's."""
+    return {key: _ruled_line(line, policy) for key, line in lines.items()} if policy else lines
+
+
+def _ruled_line(line: Line, policy: Policy) -> Line:
+    kind = find(line["evaluator"].partition("#")[0])
+    if kind is None:
+        return line
+    try:
+        evaluator = kind(kind.parameters.build(line["evaluator"], json.loads(line["params"])))
+    except UsageError:  # the parameters of another version of it
+        return line
+    for metric in evaluator.metrics:
+        if metric.key == line["metric"]:
+            rule = policy.rule(evaluator.spec, metric)
+            return {**line, "role": rule.role.value, "threshold": run_threshold(evaluator, metric, rule)}
+    return line
+
+
+def _untested(pairings: Iterable[Pairing]) -> Iterator[str]:
+    """Yield for each metric why it is not tested, ``""`` if it is."""
+    found = list(pairings)
+    instead = folded(
+        pairing.metric.evaluator for pairing in found if pairing.sides and pairing.role != Role.INFORMATION
+    )
+    for pairing in found:
+        if pairing.role == Role.INFORMATION:
+            yield "by the policy it is information"
+        elif pairing.metric.evaluator in instead:
+            yield f"{instead[pairing.metric.evaluator]} answers the same question and is tested"
+        else:
+            yield ""
 
 
 def _chosen(known: Lines, options: Options) -> Iterator[tuple[str, str]]:
@@ -86,7 +135,7 @@ def _chosen(known: Lines, options: Options) -> Iterator[tuple[str, str]]:
             wanted = evaluator in options.metrics or f"{evaluator}.{metric}" in options.metrics
         else:
             first = evaluator not in primary and evaluator not in seen
-            wanted = options.all_metrics or line["is_primary"] or first
+            wanted = options.all_metrics or line["is_primary"] or first or line["role"] != Role.INFORMATION
         seen.add(evaluator)
         if wanted:
             yield evaluator, metric
@@ -98,7 +147,7 @@ def _pair(baseline: Line | None, candidate: Line | None, lines: tuple[Lines, Lin
             ("candidate", "baseline", candidate) if baseline is None else ("baseline", "candidate", baseline)
         )
         obstacle = f"Only the {has}'s run measured it, the {lacks}'s did not: there is nothing to compare."
-        return Pairing(_info(line or {}), obstacle=obstacle, outcome="one_sided")
+        return Pairing(_info(line or {}), obstacle=obstacle, outcome="one_sided", role=(line or {})["role"])
     metric, found = _info(candidate), differences(baseline, candidate)
     obstacle, notes = "", []
     if baseline["higher_is_better"] != candidate["higher_is_better"]:
@@ -120,6 +169,7 @@ def _pair(baseline: Line | None, candidate: Line | None, lines: tuple[Lines, Lin
         over_dataset=bool(candidate["dataset_level"] or candidate.get("pooled")),
         differences=found,
         obstacle=obstacle,
+        role=candidate["role"],
         notes=tuple(notes),
     )
 

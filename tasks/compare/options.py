@@ -11,6 +11,7 @@ from typing import Final
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.compare.results import MetricInfo
+from leadline.tasks.policy.policy import Policy
 
 DEFAULT: Final = 0.05
 """Margin as a share of a metric's range: five points of a hundred."""
@@ -80,8 +81,13 @@ class Options:
     Attributes:
         margins: The largest tolerated worsening.
         alpha: The declared chance that any metric fails although nothing became worse, in (0, 0.5].
-        metrics: The metrics: ``evaluator.metric``, or ``evaluator`` for all of it; empty: each evaluator's primary.
-        all_metrics: Every metric instead.
+        metrics: The metrics: ``evaluator.metric``, or ``evaluator`` for all of it; all of them are tested. Empty: each
+            evaluator's primary, and others that the policy names; what is information by the policy, or looks like
+            another metric, is shown and not tested.
+        all_metrics: Every metric instead, all of them tested.
+        policy: The policy that says which metrics are tested, and by which thresholds; ``None``: the candidate run's.
+        information: Measure also the metrics that are shown and not tested.
+        slices: Columns by whose values the tested metrics are compared too, for information.
         mapping: Keys of the baseline's models, each with the candidate's model that it is compared with.
         allow_different_configurations: Compare also metrics that were measured differently, such as by another judge.
         shown: Flips of each metric and direction that the report shows with their texts.
@@ -92,6 +98,9 @@ class Options:
     alpha: float = ALPHA
     metrics: tuple[str, ...] = ()
     all_metrics: bool = False
+    policy: Policy | None = None
+    information: bool = True
+    slices: tuple[str, ...] = ()
     mapping: Mapping[str, str] = field(default_factory=dict)
     allow_different_configurations: bool = False
     shown: int = 10

@@ -1,4 +1,4 @@
-"""Paired statistics of one metric: effect, interval, test, and what could have been seen.
+"""Paired statistics of one metric: effect, interval and test.
 
 Differences are the candidate's value less the baseline's, turned so that positive is better. Cases that are perturbed
 copies of one original form a cluster; clusters, not rows, are independent.
@@ -7,25 +7,22 @@ References:
     * Fisher, "The Design of Experiments" (1935), section 21: the sign-flip permutation test.
     * Phipson and Smyth, "Permutation p-values should never be zero", Stat. Appl. Genet. Mol. Biol. 9 (2010).
     * McNemar, "Note on the sampling error of the difference between correlated proportions", Psychometrika 12 (1947).
-    * Cameron and Miller, "A practitioner's guide to cluster-robust inference", J. Human Resources 50 (2015).
-    * Bloom, "Minimum detectable effects", Evaluation Review 19 (1995).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from leadline.tasks.analyse.statistics import Interval, rule_of_three
-from leadline.tasks.compare.intervals import mean_of_clusters, score_interval
+from leadline.tasks.analyse.bounded_mean import Mean, mean_of_clusters
+from leadline.tasks.analyse.statistics import Interval
+from leadline.tasks.compare.tango import score_interval
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-POWER: Final = 0.8
 EXACT: Final = 16
 """Up to so many clusters that differ, all 2^n sign flips are counted."""
 FLIPS: Final = 9_999
@@ -33,7 +30,6 @@ FLIPS: Final = 9_999
 MOST_CLUSTERS: Final = 5_000
 """With more clusters that differ the test is Student's: drawn sign flips give the same answer, more slowly."""
 SEED: Final = 20240601
-_TOO_MANY: Final = 1e8
 _BLOCK: Final = 4_000_000  # signs in memory at a time: 16 MB as float32
 
 
@@ -68,6 +64,7 @@ class PairedResult:
         p: Two-sided p-value of "no difference".
         wins: Pairs in favour of the candidate.
         losses: Pairs against it.
+        mean: The effect with what its interval depends on, where it is that of a mean.
     """
 
     n: int
@@ -79,15 +76,15 @@ class PairedResult:
     p: float | None
     wins: int
     losses: int
+    mean: Mean | None = None
 
 
 def measure(series: Series, *, flips: int = FLIPS) -> PairedResult:
     """Measure a series of at least one pair.
 
     * Pairs of 0 or 1 without copies: Tango's score interval and McNemar's exact test.
-    * Other finite pairs: Student's interval with cluster-robust variance, wider where the differences are skewed
-      (:mod:`.compare.intervals`), and the sign-flip test of clusters; where all differences are equal the rule of
-      three bounds what was not seen.
+    * Other finite pairs: the interval of a mean (:mod:`leadline.tasks.analyse.bounded_mean`) whose range is that of a
+      difference, and the sign-flip test of clusters.
     * Infinite differences: no interval, the exact sign test.
 
     Args:
@@ -147,14 +144,15 @@ def _compare_means(series: Series, wins: int, losses: int, flips: int) -> Paired
     if series.clusters is not None:
         sizes = np.bincount(series.clusters).astype(np.float64)
         sums = np.bincount(series.clusters, values).astype(np.float64)
-    effect, error, interval = float(values.mean()), None, None
-    if values.min() == values.max():
+    effect, error, interval, mean = float(values.mean()), None, None, None
+    same = values.min() == values.max()
+    if same:
         effect, error = float(values[0]), 0.0
-        if math.isfinite(width):
-            interval = Interval(*rule_of_three(effect, len(sums), -width, width), "rule_of_three")
-    elif len(sums) > 1 and (mean := mean_of_clusters(sums, sizes)):
-        low, high = mean.interval()
-        error, interval = mean.error, Interval(max(low, -width), min(high, width), "t")
+    if same or len(sums) > 1:
+        mean = mean_of_clusters(sums, sizes, low=-width, high=width)
+    if mean is not None:
+        error = mean.error
+        interval = Interval(*mean.interval(), "bounded" if math.isfinite(width) else "t")
     p, test = sign_flip_test(sums, flips=flips)
     return PairedResult(
         n=len(values),
@@ -166,6 +164,7 @@ def _compare_means(series: Series, wins: int, losses: int, flips: int) -> Paired
         p=p,
         wins=wins,
         losses=losses,
+        mean=mean,
     )
 
 
@@ -213,8 +212,7 @@ def sign_flip_test(sums: npt.NDArray[np.float64], *, flips: int = FLIPS) -> tupl
             totals = np.concatenate([totals + size, totals - size])
         return float((np.abs(totals) >= seen).mean()), "sign-flip exact"
     if len(moved) > MOST_CLUSTERS:
-        mean = mean_of_clusters(sums, np.ones(len(sums)))
-        return (mean.p(0.0) if mean else 0.0), "t"
+        return _student(sums), "t"
     return (_as_far(moved.astype(np.float32), np.float32(seen), flips) + 1) / (flips + 1), "sign-flip"
 
 
@@ -233,50 +231,12 @@ def _as_far(moved: npt.NDArray[np.float32], seen: np.float32, flips: int) -> int
     return count
 
 
-def detectable(measured: PairedResult, level: float) -> float | None:
-    """Return the smallest true difference that a test at ``level`` finds with a chance of 80 % (Bloom 1995).
+def _student(sums: npt.NDArray[np.float64]) -> float:
+    """Return the two-sided p-value of Student's test of "no difference"."""
+    from scipy.special import stdtr
 
-    ``(t(1 - level/2) + t(0.8)) · standard error``, with as many degrees of freedom as clusters less one. ``None`` where
-    no spread was seen to tell it from, or where so few clusters cannot give a p-value that small at all.
-
-    Args:
-        measured: Effect and standard error of the pairs.
-        level: Significance level of the two-sided test, for example 0.05.
-    """
-    if not measured.error or measured.groups < 2 or 2.0 ** (1 - measured.groups) > level:
-        return None
-    return _reach(measured.groups - 1, level) * measured.error
-
-
-def rows_needed(measured: PairedResult, distance: float, level: float) -> int | None:
-    """Return about how many pairs would tell the effect from a limit ``distance`` away, with a chance of 80 %.
-
-    ``n · (reach · standard error / distance)²``; where no spread was seen, the interval shrinks about as 1 / n.
-    ``None`` where there is no such number, or none that anybody could collect.
-
-    Args:
-        measured: Effect and standard error of the pairs.
-        distance: From the effect to the limit, in the metric's unit; its sign does not count.
-        level: Significance level of the two-sided test, for example 0.05.
-    """
-    if distance == 0 or measured.error is None or measured.interval is None or measured.effect is None:
-        return None
-    distance = abs(distance)
-    if measured.error:
-        needed = measured.n * (_reach(math.inf, level) * measured.error / distance) ** 2
-    else:
-        half = max(measured.interval.high - measured.effect, measured.effect - measured.interval.low)
-        needed = measured.n * half / distance
-        if measured.interval.method == "score":
-            needed *= (1 - distance) / (1 - half)  # exactly where nothing changed: half = z² / (n + z²)
-    return max(measured.n + 1, math.ceil(needed)) if needed < _TOO_MANY else None
-
-
-def _reach(df: float, level: float) -> float:
-    from scipy.special import ndtri, stdtrit
-
-    quantile: Callable[[float], float] = (lambda q: ndtri(q)) if math.isinf(df) else (lambda q: stdtrit(df, q))
-    return float(quantile(1 - level / 2)) + float(quantile(POWER))
+    n, error = len(sums), float(sums.std(ddof=1)) / math.sqrt(len(sums))
+    return 2 * float(stdtr(n - 1, -abs(float(sums.mean())) / error)) if error else 0.0
 
 
 def holm(p_values: list[float]) -> list[float]:

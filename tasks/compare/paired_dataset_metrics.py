@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from leadline.evaluators.core.registry import get
-from leadline.tasks.analyse.statistics import CONFIDENCE, Interval
+from leadline.tasks.analyse.bounded_mean import TAIL
+from leadline.tasks.analyse.statistics import Interval
 from leadline.tasks.compare.metric_choice import Pairing
 from leadline.tasks.compare.options import Margins
 from leadline.tasks.compare.paired import SEED, PairedResult
@@ -211,8 +212,7 @@ def _compared(found: Resampled, draws: Draws, margin: float, *, higher_is_better
     swapped = found.swapped[np.isfinite(found.swapped)]
     interval, error = None, None
     if len(drawn) > 1 and groups > 1:
-        tail = (1 - CONFIDENCE) / 2
-        low, high = (float(end) for end in np.quantile(drawn, [tail, 1 - tail]))
+        low, high = (float(end) for end in np.quantile(drawn, [TAIL, 1 - TAIL]))
         if low < high:
             interval, error = Interval(min(low, effect), max(high, effect), "bootstrap"), float(drawn.std(ddof=1))
     seen = abs(effect) - 1e-9 * max(1.0, abs(effect))

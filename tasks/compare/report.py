@@ -12,7 +12,7 @@ import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +22,7 @@ from markupsafe import Markup
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError
 from leadline.evaluators.core.jsonio import write
+from leadline.tasks.compare.headline import broken_cases, moved, names, story, worst_slices
 from leadline.tasks.compare.results import Comparison, MetricComparison
 from leadline.tasks.compare.run_flips import write_flips
 from leadline.tasks.publish.templating import render
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
 SCHEMA: Final = "leadline.comparison"
 SCHEMA_VERSION: Final = 1
 FOLDER: Final = "comparisons"
+MOST_LINES: Final = 5
+"""Metrics that each list of the first screen shows."""
+MOST_SLICES: Final = 200
+"""Slices that the page lists; ``comparison.json`` has all of them."""
+MOST_NAMES: Final = 20
+"""Metrics that are named in a sentence below these lists."""
 
 _LEAST_REACH: Final = 0.1
 """Smallest share of a metric's range that the axis shows, so that small effects do not look large."""
@@ -82,8 +89,22 @@ def publish(connection: DuckDBPyConnection, store: Store, comparison: Comparison
 def _fill(connection: DuckDBPyConnection, comparison: Comparison, folder: Path) -> None:
     write(folder / "comparison.json", record(comparison))
     _write_page(comparison, folder / "report.html")
-    (folder / "report.md").write_text(render("compare/report.md", comparison=comparison), encoding="utf-8")
+    gist = render("compare/report.md", comparison=comparison, **_sentences(comparison))
+    (folder / "report.md").write_text(gist, encoding="utf-8")
     write_flips(connection, folder / "flips.csv")
+
+
+def _sentences(comparison: Comparison) -> dict[str, object]:
+    """Return what the templates need to put a comparison into sentences."""
+    several = len({found.models for found in comparison.metrics}) > 1
+    return {
+        "story": story(comparison.metrics),
+        "several": several,
+        "moved": partial(moved, several=several),
+        "worst_slices": partial(worst_slices, several=several),
+        "broken_cases": partial(broken_cases, several=several),
+        "names": partial(names, most=MOST_NAMES),
+    }
 
 
 def record(comparison: Comparison) -> dict[str, Any]:
@@ -125,6 +146,9 @@ def _write_page(comparison: Comparison, path: Path) -> None:
     page = render(
         "compare/report.html",
         comparison=comparison,
+        most=MOST_LINES,
+        most_slices=MOST_SLICES,
+        **_sentences(comparison),
         marks=[_mark(found, reach) for found in comparison.metrics],
         reach=reach,
         style=Markup(_style()),  # noqa: S704 - our own files

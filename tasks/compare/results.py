@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
-MetricOutcome: TypeAlias = Literal["pass", "fail", "inconclusive", "incomparable", "one_sided", "not_applicable"]
+MetricOutcome: TypeAlias = Literal[
+    "pass", "fail", "inconclusive", "incomparable", "information", "one_sided", "not_applicable"
+]
 Change: TypeAlias = Literal["better", "worse", "none shown"]
 
 
@@ -42,6 +44,23 @@ class ModelPair:
     def label(self) -> str:
         """The pair in words: one key where both are equal."""
         return self.baseline if self.baseline == self.candidate else f"{self.baseline} → {self.candidate}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Counts of the answers of two models that are the same.
+
+    Attributes:
+        models: The models.
+        rows: Cases that both have a row of.
+        same: Of those, with the very same answer and context.
+        changed: Cases that both have a row of, but with another question or expectation: they are not compared.
+    """
+
+    models: ModelPair
+    rows: int
+    same: int
+    changed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +172,10 @@ class MetricComparison:
         effect: By how much the candidate is better; infinite where a value is.
         ci_low: Lower end of the effect's 95 % interval (its bad end).
         ci_high: Upper end.
-        ci_method: ``t``, ``score`` (Tango), ``rule_of_three``, ``bootstrap``, or ``""`` without an interval.
+        ci_method: ``bounded``, ``t``, ``score`` (Tango), ``bootstrap``, or ``""`` without an interval.
         test: ``mcnemar``, ``sign-flip exact``, ``sign-flip``, ``t``, ``sign``, ``label swap``, or ``""`` without one.
         p: Two-sided p-value of "no difference".
-        p_adjusted: The same after Holm's correction over all tested metrics.
+        p_adjusted: The same after Holm's correction; ``None`` where too few cases differ for a low one.
         change: Whether a difference from the baseline is more than chance, after Holm's correction.
         wins: Cases on which the candidate is better.
         ties: Cases on which both are equal.
@@ -168,9 +187,12 @@ class MetricComparison:
         if_worst: The effect if every unscored case had gone against the candidate; ``None`` if unbounded.
         if_best: The effect if every unscored case had gone for it.
         rows_needed: About how many cases would decide with a chance of 80 % if the effect is what it seems.
-        verdict: ``pass``, ``fail``, ``inconclusive``, ``incomparable``, ``one_sided`` (only one run
-            measured it: it counts neither for nor against) or ``not_applicable``.
+        verdict: ``pass``, ``fail``, ``inconclusive``, ``incomparable``, ``information`` (shown, not tested),
+            ``one_sided`` (only one run measured it: it counts neither for nor against) or ``not_applicable``.
         reason: Why, in one sentence.
+        role: ``must``, ``should`` or ``information`` by the policy.
+        untested: Why it is shown and not tested, or ``""``; what is not tested counts neither for nor against.
+        least_cases: With fewer cases not even an unchanged candidate could pass; ``None`` where that is not known.
         differences: Differences of the evaluator's two configurations, one line each.
         changed_rows: The flips, or without a threshold the largest changes; as many as are shown.
     """
@@ -201,8 +223,52 @@ class MetricComparison:
     if_worst: float | None = None
     if_best: float | None = None
     rows_needed: int | None = None
+    role: str = "should"
+    untested: str = ""
+    least_cases: int | None = None
     differences: tuple[str, ...] = ()
     changed_rows: tuple[ChangedRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SliceComparison:
+    """One metric of one pair of models on the cases that share a value of a column. No verdict depends on it.
+
+    Attributes:
+        column: Name of the column.
+        value: The value that the cases share.
+        words: The same in words.
+        metric: The metric, as ``evaluator.metric``.
+        label: Its name for people.
+        share: Whether its rows have the values 0 and 1.
+        models: Whose answers.
+        n: Cases of the slice with a value on both sides.
+        baseline: Their mean in the baseline.
+        candidate: Their mean in the candidate.
+        effect: By how much the candidate is better.
+        ci_low: Lower end of the effect's 95 % interval (its bad end).
+        ci_high: Upper end.
+        p: Two-sided p-value of "no difference".
+        q: The same after the correction of Benjamini and Hochberg over all slices of the comparison.
+        change: Whether the difference is more than chance, by ``q``.
+    """
+
+    column: str
+    value: str
+    words: str
+    metric: str
+    label: str
+    share: bool
+    models: ModelPair
+    n: int
+    baseline: float
+    candidate: float
+    effect: float | None
+    ci_low: float | None
+    ci_high: float | None
+    p: float | None
+    q: float | None = None
+    change: Change = "none shown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +282,10 @@ class Comparison:
         verdict: ``pass``, ``fail`` or ``inconclusive``, over all metrics.
         reason: Why, in one sentence.
         alpha: The declared chance that an unchanged candidate is called a failure by any metric.
-        tested: How many metrics Holm's correction counts.
+        tested: How many metrics Holm's correction counts: those of which enough cases differ for a low p-value.
         metrics: The comparisons of the metrics, worst first.
+        answers: How many answers are the same, by pair of models.
+        slices: The metrics by slice, worst first, where columns were named; they only inform.
         notes: Sentences for the reader, beside the numbers.
         created: When, as an ISO time.
         folder: Its folder.
@@ -232,6 +300,8 @@ class Comparison:
     alpha: float
     tested: int
     metrics: tuple[MetricComparison, ...]
+    answers: tuple[Answers, ...] = ()
+    slices: tuple[SliceComparison, ...] = ()
     notes: tuple[str, ...] = ()
     created: str = ""
     folder: Path = Path()

@@ -77,12 +77,10 @@ def _keep(
     metric: MetricInfo,
     models: ModelPair,
 ) -> None:
-    import pyarrow as pa
-
     if not chosen.any():
         return
     columns = {"case_no": values.cases, "baseline": values.baseline, "candidate": values.candidate}
-    connection.register("flipped", pa.table({name: column[chosen] for name, column in columns.items()}))
+    connection.register("flipped", {name: column[chosen] for name, column in columns.items()})
     connection.execute(
         sql("compare/flip_lines"),
         [metric.evaluator, metric.metric, models.baseline, models.candidate, word, metric.threshold],
@@ -97,6 +95,7 @@ def write_flips(connection: DuckDBPyConnection, path: Path) -> int:
         connection: Both runs, with the table ``all_flips``.
         path: The CSV file to write.
     """
-    connection.execute(f"COPY (FROM all_flips ORDER BY ALL) TO {literal(path)} (FORMAT csv, HEADER)")
+    lines = "SELECT * EXCLUDE (baseline_row, candidate_row) FROM all_flips ORDER BY ALL"
+    connection.execute(f"COPY ({lines}) TO {literal(path)} (FORMAT csv, HEADER)")
     (number,) = connection.execute("SELECT count(*) FROM all_flips").fetchall()[0]
     return int(number)

@@ -5,7 +5,7 @@ In memory is one metric of one pair of models at a time: three numbers per case.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.tasks.analyse.clusters import perturbation_clusters
-from leadline.tasks.compare.results import ChangedRow, Coverage
-from leadline.tasks.db.connection import DATASET_TABLES, connect, literal
+from leadline.tasks.compare.results import Answers, ChangedRow, Coverage, ModelPair
+from leadline.tasks.db.connection import DATASET_TABLES, connect, literal, release, threads_for
 from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db.tables import lines_shown, records
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 SIDES: Final = ("baseline", "candidate")
-RUN_TABLES: Final = ("evaluators", "metrics", "scores", "evidence", "aggregates")
+RUN_TABLES: Final = ("evaluators", "metrics", "rules", "scores", "evidence", "aggregates", "slice_rows")
 MOST_TEXT: Final = 4_000
 """Characters of a text that a report shows."""
 
@@ -60,11 +60,13 @@ class Counted:
         worst: Sum over the unscored cases of candidate less baseline if every unknown value were the worst for the
             candidate; ``None`` if unbounded.
         best: The same if every one were the best.
+        same: Whether every case, scored or not, has the same answer on both sides.
     """
 
     coverage: Coverage
     worst: float | None
     best: float | None
+    same: bool = False
 
 
 @contextmanager
@@ -82,7 +84,8 @@ def open_sides(store: Store, baseline: Run, candidate: Run) -> Iterator[DuckDBPy
     """
     temporary = store.root / "tmp"
     temporary.mkdir(exist_ok=True)
-    with connect() as connection:
+    threads = [threads_for(run.read_current()) for run in (baseline, candidate)]
+    with connect(threads=None if None in threads else 1) as connection:
         connection.execute(f"SET temp_directory = {literal(temporary)}")
         connection.execute("SET preserve_insertion_order = false")
         catalogs: dict[str, str] = {}
@@ -99,6 +102,7 @@ def _attach(connection: DuckDBPyConnection, store: Store, run: Run, name: str) -
     import duckdb
 
     store.fetch_database(run)
+    release(run)
     if not run.database.exists():
         raise UsageError(
             f"Run {run.id!r} has no results yet.", hint="Look at: leadline runs", code=ErrorCode.STORE_NO_RESULTS
@@ -149,8 +153,8 @@ def metrics_of(connection: DuckDBPyConnection, side: str) -> dict[tuple[str, str
     return {(line["evaluator"], line["metric"]): line for line in lines}
 
 
-def pair_rows(connection: DuckDBPyConnection, baseline_model: int, candidate_model: int) -> None:
-    """Create the table ``row_pairs`` of two models: their rows, case by case.
+def pair_rows(connection: DuckDBPyConnection, baseline_model: int, candidate_model: int) -> int:
+    """Create the table ``row_pairs`` of two models, their rows case by case, and return the number of cases.
 
     Args:
         connection: Both sides.
@@ -167,6 +171,7 @@ def pair_rows(connection: DuckDBPyConnection, baseline_model: int, candidate_mod
             same=f"NOT ({_differ(_ANSWER_FIELDS)})",
         )
     )
+    return int(connection.execute("SELECT count(*) FROM row_pairs").fetchall()[0][0])
 
 
 def _differ(fields: tuple[str, ...]) -> str:
@@ -174,35 +179,60 @@ def _differ(fields: tuple[str, ...]) -> str:
     return " OR ".join(f"ours.{field} IS DISTINCT FROM theirs.{field}" for field in fields)
 
 
-def pair_values(connection: DuckDBPyConnection, baseline_metric: int, candidate_metric: int) -> None:
-    """Create the table ``value_pairs`` of one metric over the ``row_pairs``.
+def count_answers(connection: DuckDBPyConnection, pair: ModelPair) -> Answers:
+    """Count the cases of the ``row_pairs`` by whether both sides gave the same answer.
 
     Args:
         connection: Both sides.
-        baseline_metric: Id of the metric in the baseline's run.
-        candidate_metric: Its id in the candidate's run.
+        pair: The models whose rows these are.
     """
-    statement = sql("compare/values").format(baseline_metric=baseline_metric, candidate_metric=candidate_metric)
-    connection.execute(statement)
+    return Answers(pair, **records(connection, sql("compare/answers"))[0])
 
 
-def count_cases(connection: DuckDBPyConnection, metric: Mapping[str, Any]) -> Counted:
-    """Count the outcomes of the cases of ``value_pairs``.
+def pair_values(
+    connection: DuckDBPyConnection, metrics: Sequence[tuple[tuple[int, int], Mapping[str, Any]]]
+) -> list[tuple[Counted, Values]]:
+    """Pair the values of some metrics over the ``row_pairs``: the outcomes of the cases, and the pairs, of each.
 
     Args:
         connection: Both sides.
-        metric: The metric's line: ``low``, ``high`` and ``higher_is_better``.
+        metrics: Of each metric the ids in the baseline's and the candidate's run, and its line: ``low``, ``high`` and
+            ``higher_is_better``.
     """
-    ends = sorted((metric["low"], metric["high"]), reverse=not metric["higher_is_better"])
-    bounded = abs(metric["high"] - metric["low"]) < float("inf")
-    params = dict(zip(("worst", "best"), ends if bounded else (None, None), strict=True))
+    ends = [_ends(line) for _, line in metrics]
+    columns: dict[str, list[Any]] = {
+        "place": list(range(len(metrics))),
+        "baseline_metric": [baseline for (baseline, _), _ in metrics],
+        "candidate_metric": [candidate for (_, candidate), _ in metrics],
+        "worst": [worst for worst, _ in ends],
+        "best": [best for _, best in ends],
+    }
+    found: list[list[dict[str, Any]]] = [[] for _ in metrics]
+    with lines_shown(connection, "compared", columns):
+        connection.execute(sql("compare/values"))
+        for line in records(connection, sql("compare/counts")):
+            found[line["place"]].append(line)
+    counted = [_counted(lines, bounded=worst is not None) for lines, (worst, _) in zip(found, ends, strict=True)]
+    return list(zip(counted, _read_values(connection, len(metrics)), strict=True))
+
+
+def _ends(metric: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """Return the worst and the best value of a metric, if its range has ends."""
+    if not abs(metric["high"] - metric["low"]) < float("inf"):
+        return None, None
+    return (metric["low"], metric["high"]) if metric["higher_is_better"] else (metric["high"], metric["low"])
+
+
+def _counted(lines: Sequence[Mapping[str, Any]], *, bounded: bool) -> Counted:
     found = {"pairs": 0, "unscored": 0, "not_applicable": 0, "changed": 0, "only_baseline": 0, "only_candidate": 0}
     reasons: dict[str, int] = {}
-    worst, best, same = 0.0, 0.0, 0
-    for line in records(connection, sql("compare/counts"), params):
+    worst, best, same, others = 0.0, 0.0, 0, 0
+    for line in lines:
         found[line["state"]] += line["n"]
         if line["state"] == "pairs":
             same += line["same_answers"]
+        if line["state"] in ("pairs", "unscored"):
+            others += line["n"] - line["same_answers"]
         if line["state"] != "unscored":
             continue
         worst += line["if_worst"] or 0.0
@@ -212,21 +242,25 @@ def count_cases(connection: DuckDBPyConnection, metric: Mapping[str, Any]) -> Co
                 reason = f"{side}: {line[f'{side}_reason']}"
                 reasons[reason] = reasons.get(reason, 0) + line["n"]
     coverage = Coverage(**found, same_answers=same, reasons=reasons)
-    return Counted(coverage, worst if bounded else None, best if bounded else None)
+    return Counted(coverage, worst if bounded else None, best if bounded else None, same=not others)
 
 
-def read_values(connection: DuckDBPyConnection) -> Values:
-    """Read the pairs of ``value_pairs``."""
+def _read_values(connection: DuckDBPyConnection, metrics: int) -> list[Values]:
+    """Read the pairs of ``value_pairs`` by metric."""
     import numpy as np
 
     columns = connection.execute(sql("compare/pairs")).fetchnumpy()
-    family = np.asarray(columns["family"], dtype=np.int64)
-    return Values(
-        cases=np.asarray(columns["case_no"], dtype=np.int64),
-        baseline=np.asarray(columns["baseline"], dtype=np.float64),
-        candidate=np.asarray(columns["candidate"], dtype=np.float64),
-        clusters=number_clusters(family),
-    )
+    ends = np.searchsorted(columns.pop("place"), np.arange(metrics), side="right")
+    return [
+        Values(
+            cases=np.asarray(part["case_no"], dtype=np.int64),
+            baseline=np.asarray(part["baseline"], dtype=np.float64),
+            candidate=np.asarray(part["candidate"], dtype=np.float64),
+            clusters=number_clusters(np.asarray(part["family"], dtype=np.int64)),
+        )
+        for first, end in zip((0, *ends[:-1]), ends, strict=True)
+        for part in [{name: values[first:end] for name, values in columns.items()}]
+    ]
 
 
 def number_clusters(family: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
@@ -248,11 +282,8 @@ def fill_texts(connection: DuckDBPyConnection, rows: Mapping[int, ChangedRow]) -
     """
     import dataclasses
 
-    import pyarrow as pa
-
     if not rows:
         return []
-    connection.register("wanted", pa.table({"case_no": list(rows)}))
-    lines = {line.pop("case_no"): line for line in records(connection, sql("compare/texts").format(most=MOST_TEXT))}
-    connection.unregister("wanted")
+    with lines_shown(connection, "wanted", {"case_no": list(rows)}):
+        lines = {line.pop("case_no"): line for line in records(connection, sql("compare/texts").format(most=MOST_TEXT))}
     return [dataclasses.replace(row, **lines[case]) for case, row in rows.items()]

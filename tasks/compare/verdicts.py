@@ -6,11 +6,13 @@ With the margin m >= 0, the largest tolerated worsening, a metric
   the candidate. This is non-inferiority; since all metrics must pass together it needs no correction (Berger 1982);
 * fails when its whole interval is worse than -m, the effect still is if all unscored cases had gone for the candidate,
   and the exact test of "no difference" says at the declared level that it is worse, after Holm's correction over all
-  tested metrics: a candidate that is as good as the baseline fails on any metric no more often than declared;
+  tested metrics that could fail at all: a candidate that is as good as the baseline fails on any metric no more often
+  than declared;
 * is inconclusive otherwise.
 
 Source: Berger, "Multiparameter hypothesis testing and acceptance sampling", Technometrics 24 (1982); Holm, "A simple
-sequentially rejective multiple test procedure", Scand. J. Statist. 6 (1979).
+sequentially rejective multiple test procedure", Scand. J. Statist. 6 (1979); Tarone, "A modified Bonferroni method for
+discrete data", Biometrics 46 (1990).
 """
 
 from __future__ import annotations
@@ -21,15 +23,19 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from leadline.evaluators.core.text import count
-from leadline.tasks.analyse.statistics import CONFIDENCE, Judged, verdict
-from leadline.tasks.compare.paired import PairedResult, detectable, holm, rows_needed
-from leadline.tasks.compare.results import Change, MetricComparison, Outcome
-from leadline.tasks.publish.numbers import bound, figure
+from leadline.tasks.analyse.statistics import Judged, verdict
+from leadline.tasks.compare.paired import PairedResult, holm
+from leadline.tasks.compare.results import Change, Outcome
+from leadline.tasks.compare.sample_size import cases_to_decide, detectable
+from leadline.tasks.numbers import bound, figure
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One metric before it is judged: its measurement and the other values that its verdict depends on."""
+    """One metric before it is judged: its measurement and the other values that its verdict depends on.
+
+    With fewer than ``least`` cases not even a candidate that changed nothing could pass.
+    """
 
     measured: PairedResult
     margin: float
@@ -37,6 +43,7 @@ class Question:
     if_worst: float | None
     if_best: float | None
     same_answers: bool = False
+    least: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +65,22 @@ def judge(questions: Sequence[Question], alpha: float) -> list[Answer]:
         questions: All metrics that are tested.
         alpha: The declared chance that any metric fails although the candidate is as good as the baseline.
     """
-    p_values = [question.measured.p for question in questions]
+    p_values = [question.measured.p if _can_reject(question.measured, alpha) else None for question in questions]
     adjusted = iter(holm([p for p in p_values if p is not None]))
     level = alpha / max(1, sum(p is not None for p in p_values))
     return [
         _answer(question, None if p is None else next(adjusted), alpha, level)
         for question, p in zip(questions, p_values, strict=True)
     ]
+
+
+def _can_reject(measured: PairedResult, alpha: float) -> bool:
+    """Return whether so few cases that differ could give a p-value at the level at all.
+
+    Metrics that cannot do not count in the correction (Tarone 1990): the exact tests are conditional on which cases
+    differ, and k of them give a p-value of 2^(1 - k) at least.
+    """
+    return measured.test == "label swap" or 2.0 ** (1 - min(measured.wins + measured.losses, 100)) <= alpha
 
 
 def _answer(question: Question, p: float | None, alpha: float, level: float) -> Answer:
@@ -84,9 +100,7 @@ def _answer(question: Question, p: float | None, alpha: float, level: float) -> 
         return replace(answer, verdict=side) if sure else replace(answer, why="missing")
     if measured.interval is None:
         return replace(answer, why="untested")
-    distance = measured.effect + question.margin
-    needed = rows_needed(measured, distance, 1 - CONFIDENCE if distance > 0 else min(level, 1 - CONFIDENCE))
-    return replace(answer, why="interval", rows_needed=needed)
+    return replace(answer, why="interval", rows_needed=cases_to_decide(measured, question.margin, level))
 
 
 def _side(question: Question, *, complete: bool) -> Outcome:
@@ -108,39 +122,6 @@ def _change(measured: PairedResult, p: float | None, alpha: float) -> Change:
     return "better" if measured.effect > 0 else "worse"
 
 
-def overall(metrics: Sequence[MetricComparison]) -> tuple[Outcome, str]:
-    """Return the verdict over all metrics, and its reason in one sentence.
-
-    One failed metric fails the candidate. What is inconclusive or incomparable leaves the verdict open. A metric that
-    only one side measured counts neither for nor against, and the sentence says how many those are.
-    """
-    outcome, reason = _overall(metrics)
-    alone = len({metric.metric.key for metric in metrics if metric.verdict == "one_sided"})
-    if not alone:
-        return outcome, reason
-    them = "it" if alone == 1 else "them"
-    return outcome, f"{reason.rstrip('.')}. Not counted, since only one side measured {them}: {count(alone, 'metric')}."
-
-
-def _overall(metrics: Sequence[MetricComparison]) -> tuple[Outcome, str]:
-    by = {
-        word: [metric for metric in metrics if metric.verdict == word]
-        for word in ("fail", "inconclusive", "incomparable", "pass")
-    }
-    if by["fail"]:
-        first = by["fail"][0]
-        more = f" ({count(len(by['fail']), 'metric')} failed)" if len(by["fail"]) > 1 else ""
-        return "fail", f"{first.metric.key}: {first.reason}{more}"
-    open_ = by["incomparable"] + by["inconclusive"]
-    if open_:
-        first = open_[0]
-        more = f" ({len(open_)} of {count(len(open_) + len(by['pass']), 'metric')} undecided)" if len(open_) > 1 else ""
-        return "inconclusive", f"{first.metric.key}: {first.reason}{more}"
-    if by["pass"]:
-        return "pass", f"No worsening beyond the margins: {count(len(by['pass']), 'metric')} shown."
-    return "inconclusive", "Nothing could be compared."
-
-
 def sentence(question: Question, answer: Answer, *, share: bool) -> str:
     """Return the reason of a metric's verdict.
 
@@ -150,7 +131,7 @@ def sentence(question: Question, answer: Answer, *, share: bool) -> str:
         share: Whether its rows have the values 0 and 1, so that it is shown in points of a hundred.
     """
     measured, margin = question.measured, question.margin
-    seen = _seen(measured, share)
+    seen = effect_in_words(measured, share)
     limit = f"by more than {_amount(margin, share)}" if margin else "at all"
     if answer.why == "same answers":
         return f"Both sides gave the same answers to all {count(measured.n, 'case')}."
@@ -167,10 +148,19 @@ def sentence(question: Question, answer: Answer, *, share: bool) -> str:
     if answer.why == "untested":
         return f"{seen}; {count(measured.n, 'case')} cannot tell."
     edge = f"the margin of {_signed(-margin, share)}" if margin else "no difference"
+    if question.least and measured.groups < question.least:
+        alone = " apart from perturbed copies" if measured.groups < measured.n else ""
+        return f"{seen}. Too few cases ({measured.groups:,}{alone}; at least {question.least:,} needed)."
     return f"{seen}, which reaches across {edge}. {_more(measured, answer)}"
 
 
-def _seen(measured: PairedResult, share: bool) -> str:
+def effect_in_words(measured: PairedResult, share: bool) -> str:
+    """Return an effect with its interval: "Better by 0.2 (95 % +0.1 to +0.3)".
+
+    Args:
+        measured: The measurement.
+        share: Whether it is shown in points of a hundred.
+    """
     effect = measured.effect or 0.0
     word = "Better by" if effect > 0 else "Worse by"
     seen = f"{word} {_amount(abs(effect), share)}" if effect else "No difference"
@@ -183,7 +173,7 @@ def _seen(measured: PairedResult, share: bool) -> str:
 def _more(measured: PairedResult, answer: Answer) -> str:
     if answer.rows_needed is None:
         return "More cases alone will hardly decide it."
-    return f"About {answer.rows_needed - measured.n:,} more cases would decide it if this is the true effect."
+    return f"About {answer.rows_needed - measured.n:,} more cases would decide it."
 
 
 def _amount(value: float, share: bool) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from leadline.tasks.db.statements import sql
@@ -52,18 +53,38 @@ def replace_lines(connection: DuckDBPyConnection, table: str, lines: Iterable[Ma
         table: The table.
         lines: Its new lines.
     """
-    import pyarrow as pa
-
     found = list(lines)
     connection.execute("BEGIN")
     try:
         connection.execute(f"DELETE FROM {table}")
         if found:
-            connection.register("incoming", pa.Table.from_pylist(found))
-            connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM incoming")
-            connection.unregister("incoming")
+            columns = {name: [line[name] for line in found] for name in found[0]}
+            connection.execute(f"INSERT INTO {table} BY NAME {_selected(columns)}", list(columns.values()))
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
         raise
     return len(found)
+
+
+@contextmanager
+def lines_shown(connection: DuckDBPyConnection, table: str, columns: Mapping[str, Sequence[object]]) -> Iterator[None]:
+    """Show columns of plain values, at least one of each, as a temporary table within the block.
+
+    They go as parameters and not as Arrow's tables, because Arrow imports pandas for its first array: 0.2 s of a
+    command. Arrays of numbers are registered as they are, which costs nothing at all.
+
+    Args:
+        connection: The database.
+        table: The table's name.
+        columns: Its columns, all of the same length.
+    """
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS {_selected(columns)}", list(columns.values()))
+    try:
+        yield
+    finally:
+        connection.execute(f"DROP TABLE {table}")
+
+
+def _selected(columns: Mapping[str, Sequence[object]]) -> str:
+    return f"SELECT {', '.join(f'unnest(${place}) AS {name}' for place, name in enumerate(columns, start=1))}"

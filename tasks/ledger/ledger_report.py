@@ -122,6 +122,15 @@ class LedgerReader:
         """Return how many calls a run made again because they were lost with an earlier process."""
         return sum(map(_is_lost, self._read("open_before", run=run)))
 
+    def call_times(self, run: str, most: int) -> list[dict[str, Any]]:
+        """Return when the first calls of a run began and ended, by time.
+
+        Args:
+            run: The run.
+            most: How many at most.
+        """
+        return self._read("call_times", run=run, most=most)
+
     def _read(self, statement: str, **values: Any) -> list[dict[str, Any]]:
         if isinstance(self._place, Path):
             return sqlite.read(self._place, sql(f"ledger/{statement}"), values)

@@ -1,35 +1,35 @@
 """The ledger in an SQLite file: the default, for any number of processes on one host; many writes per transaction.
 
-In WAL mode with ``synchronous=NORMAL`` a transaction is a write into the system's page cache, some 50 microseconds; it
-survives ``kill -9`` of this process as soon as it returns, and only a power cut can take the last moments. That is less
-than handing it to a thread costs, which has to wait for the interpreter's lock after every statement while the loop is
-busy. So writes are done in the loop: those of one of its rounds together, or at once where a call waits for its place
-in flight. Only when another process holds the database longer than ``QUICK_S`` does a thread wait for it, so that the
-loop never does.
+In WAL mode with ``synchronous=NORMAL`` a transaction is a write into the system's page cache; it survives ``kill -9``
+of this process as soon as it returns, and only a power cut can take the last moments. A thread does the writing: what
+comes while a transaction is under way, and for :data:`GATHER_S` after, is done in the next one, so that the event loop
+waits neither for a disk nor for other processes that write.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError
 from leadline.tasks.db.statements import sql
-from leadline.tasks.ledger.operations import Find, Intend, Operation, Query, described, perform
+from leadline.tasks.ledger.operations import Find, Operation, Query, described, perform
 
 O = TypeVar("O", bound=Operation)  # noqa: E741
 
-QUICK_S: Final = 0.02
-"""Seconds for which the event loop waits for another process's transaction; one takes a fraction of this."""
+GATHER_S: Final = 0.003
+"""Seconds for which operations gather; each transaction has statements of its own, which a few share."""
 
 PATIENT_S: Final = 60.0
-"""Seconds for which a thread waits for it."""
+"""Seconds for which it is waited for another process's transaction; one takes a fraction of a millisecond."""
 
 CHECKPOINT_PAGES: Final = 8_000
 """Pages of 4 KiB in the log that make SQLite bring them into the database, which takes a moment of disk time."""
@@ -59,9 +59,9 @@ class SqliteAccess:
         self._writing = connect(path, sql("ledger/schema"))
         self._reading = connect(path)
         self._writing.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        self._waiting: list[_Work] = []
-        self._scheduled = False
-        self._thread_at_it = False
+        self._waiting: deque[_Work] = deque()
+        self._arrived = threading.Event()
+        self._writer: threading.Thread | None = None
 
     async def do(self, operation: O) -> O:
         """See :class:`leadline.tasks.ledger.ledger.Access`; readers do not wait."""
@@ -71,68 +71,49 @@ class SqliteAccess:
             except sqlite3.Error as error:
                 raise unusable(self._path, error) from error
             return operation
-        loop = asyncio.get_running_loop()
-        work = _Work(operation, loop.create_future())
+        work = _Work(operation, asyncio.get_running_loop().create_future())
         self._waiting.append(work)
-        if isinstance(operation, Intend):
-            self._flush()
-        elif not self._scheduled:
-            self._scheduled = True
-            loop.call_soon(self._end_of_round)
+        if self._writer is None:
+            self._writer = threading.Thread(target=self._write, name="leadline-ledger", daemon=True)
+            self._writer.start()
+        self._arrived.set()
         await work.future
         return operation
 
-    def _end_of_round(self) -> None:
-        self._scheduled = False
-        self._flush()
+    def _write(self) -> None:
+        """Write what waits, batch by batch; whoever waits for a batch is told when it is durable."""
+        while True:
+            self._arrived.wait()
+            time.sleep(GATHER_S)
+            self._arrived.clear()
+            batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            if batch:
+                outcomes = self._run([work.operation for work in batch])
+                for loop, done in _by_loop(batch, outcomes).items():
+                    with suppress(RuntimeError):  # it was closed: nobody waits
+                        loop.call_soon_threadsafe(_deliver, done)
 
-    def _flush(self) -> None:
-        """Write what waits, unless a thread is at it, which will see to it afterwards."""
-        if self._thread_at_it or not self._waiting:
-            return
-        batch, self._waiting = self._waiting, []
+    def _run(self, operations: list[Operation]) -> _Outcomes:
+        """Do operations; never raises, since callers wait."""
         try:
-            _deliver(batch, self._run(batch, QUICK_S))
-        except _Locked:
-            self._thread_at_it = True
-            waiting = asyncio.get_running_loop().run_in_executor(None, self._run_patiently, batch)
-            waiting.add_done_callback(lambda done: self._thread_is_done(batch, done))
-
-    def _thread_is_done(self, batch: list[_Work], done: asyncio.Future[_Outcomes]) -> None:
-        self._thread_at_it = False
-        _deliver(batch, done.result())
-        self._flush()
-
-    def _run_patiently(self, batch: list[_Work]) -> _Outcomes:
-        try:
-            return self._run(batch, PATIENT_S)
-        except _Locked as error:
-            return [unusable(self._path, error)] * len(batch)
-
-    def _run(self, batch: list[_Work], patience: float) -> _Outcomes:
-        """Run a batch; raises :class:`_Locked` when another process does not let go, and nothing else: callers wait."""
-        operations = [work.operation for work in batch]
-        try:
-            return self._in_one_transaction(operations, patience) or self._one_by_one(operations, patience)
-        except _Locked:
-            raise
+            return self._in_one_transaction(operations) or self._one_by_one(operations)
         except Exception as error:
-            return [unusable(self._path, error)] * len(batch)
+            return [unusable(self._path, error)] * len(operations)
 
-    def _in_one_transaction(self, operations: list[Operation], patience: float) -> _Outcomes | None:
+    def _in_one_transaction(self, operations: list[Operation]) -> _Outcomes | None:
         """Do operations in one transaction; ``None`` where nothing was done, as one of them cannot be."""
         try:
-            with self._transaction(patience) as connection:
+            with self._transaction() as connection:
                 _drive(connection, operations)
-        except (_Locked, sqlite3.OperationalError):
+        except sqlite3.OperationalError:
             raise  # it is the database, not a value: a full disk, for example
         except Exception:
             return None
         return [None] * len(operations)
 
-    def _one_by_one(self, operations: list[Operation], patience: float) -> _Outcomes:
+    def _one_by_one(self, operations: list[Operation]) -> _Outcomes:
         """Do operations so that one that cannot be done costs no other."""
-        with self._transaction(patience) as connection:
+        with self._transaction() as connection:
             return [self._alone(connection, operation) for operation in operations]
 
     def _alone(self, connection: sqlite3.Connection, operation: Operation) -> StoreError | None:
@@ -148,30 +129,16 @@ class SqliteAccess:
         return None
 
     @contextmanager
-    def _transaction(self, patience: float) -> Iterator[sqlite3.Connection]:
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Hold the database for a block; nothing is left open however it ends."""
         connection = self._writing
-        connection.execute(f"PRAGMA busy_timeout = {patience * 1000:.0f}")
-        _begin(connection)
+        connection.execute("BEGIN IMMEDIATE")
         try:
             yield connection
             connection.execute("COMMIT")
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-
-
-class _Locked(Exception):
-    """Another process is writing."""
-
-
-def _begin(connection: sqlite3.Connection) -> None:
-    try:
-        connection.execute("BEGIN IMMEDIATE")
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
-            raise _Locked("another process holds it") from None
-        raise
 
 
 def _drive(connection: sqlite3.Connection, operations: list[Operation]) -> None:
@@ -192,14 +159,24 @@ def _drive(connection: sqlite3.Connection, operations: list[Operation]) -> None:
             connection.executemany(statement.sql, statement.lines)
 
 
-def _deliver(batch: list[_Work], outcomes: _Outcomes) -> None:
+_Done: TypeAlias = list[tuple[asyncio.Future[None], StoreError | None]]
+
+
+def _by_loop(batch: list[_Work], outcomes: _Outcomes) -> dict[asyncio.AbstractEventLoop, _Done]:
+    loops: dict[asyncio.AbstractEventLoop, _Done] = {}
     for work, error in zip(batch, outcomes, strict=True):
-        if work.future.done():
+        loops.setdefault(work.future.get_loop(), []).append((work.future, error))
+    return loops
+
+
+def _deliver(done: _Done) -> None:
+    for future, error in done:
+        if future.done():
             continue
         if error is None:
-            work.future.set_result(None)
+            future.set_result(None)
         else:
-            work.future.set_exception(error)
+            future.set_exception(error)
 
 
 def read(path: Path, statement: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:

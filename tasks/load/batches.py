@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from leadline.tasks.db.statements import sql
+from leadline.tasks.load.column_values import ARRAYS, array_of
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import BATCH_BYTES, BATCH_ROWS, FREE_EXPANSION, MAX_EXPANSION, MAX_ROWS
 from leadline.tasks.load.values import Chunks
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
 CASE_FIELDS: Final = (
@@ -51,6 +55,9 @@ class Batches:
         self._mentions = 0
         self._pending = 0
         self._staged = 0
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="leadline-staging")
+        self._writing: Future[None] | None = None
+        self._tables: list[tuple[pa.Table, pa.Table]] = []
         self.rows = 0
         self.answered = 0
 
@@ -110,6 +117,67 @@ class Batches:
         self.rows += 1
         self.answered += answer is not None or error is not None or annotations is not None
 
+    def records(
+        self,
+        rows: Sequence[int],
+        both: Mapping[str, pa.Array],
+        case: Mapping[str, pa.Array],
+        answer: Mapping[str, pa.Array],
+        *,
+        size: int,
+    ) -> None:
+        """Stage many records, each a mention of a case with an answer; columns that are left out are empty.
+
+        The database takes them while the next ones are read.
+
+        Args:
+            rows: Their rows in the file.
+            both: Columns of the cases and of the answers: the cases' keys, and which of them were derived.
+            case: Columns of the cases.
+            answer: Columns of the answers.
+            size: Size of the records in bytes.
+        """
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if self._cases:  # rows are staged in their order
+            self.flush()
+        seq = np.arange(self._mentions, self._mentions + len(rows), dtype=np.uint32)
+        row_id = np.arange(self.rows, self.rows + len(rows), dtype=np.uint32)
+        shared = {"record": pa.array(rows, pa.uint32())} | dict(both)
+        cases = pa.table({"seq": pa.array(seq)} | shared | dict(case))
+        answers = pa.table({"row_id": pa.array(row_id), "case_seq": pa.array(seq)} | shared | dict(answer))
+        if self._tables and self._tables[-1][1].column_names != answers.column_names:
+            self._write_tables()
+        self._tables.append((cases, answers))
+        self._mentions += len(rows)
+        self.rows += len(rows)
+        given = [answer[name].is_valid() for name in ("actual_answer", "error") if name in answer]
+        if given:
+            self.answered += pc.sum(pc.or_(given[0], given[-1])).as_py()
+        self._pending += size
+        if self._pending >= BATCH_BYTES:
+            self._write_tables()
+
+    def _write_tables(self) -> None:
+        """Have the database take the tables that have gathered; those before them it has taken."""
+        import pyarrow as pa
+
+        self._check_size()
+        self._wait()
+        if self._tables:
+            cases, answers = (
+                pa.concat_tables(parts, promote_options="default") for parts in zip(*self._tables, strict=True)
+            )
+            self._tables = []
+            self._writing = self._thread.submit(self._append, {"staged_cases": cases, "staged_rows": answers})
+
+    def _wait(self) -> None:
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
     def end_of_record(self, size: int) -> None:
         """Stage what has gathered if it is enough; ``size`` is the record's size in bytes."""
         self._pending += size
@@ -118,68 +186,61 @@ class Batches:
 
     def flush(self) -> None:
         """Stage what has gathered."""
+        self._write_tables()
+        self._wait()
+        self._insert("staged_cases", _CASES, self._cases)
+        self._insert("staged_links", _LINKS, self._links)
+        self._insert("staged_rows", _ROWS, self._rows)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.shutdown()  # or the connection would be closed below it
+
+    def _check_size(self) -> None:
+        """Refuse a file that unpacks to too much."""
         self._staged += self._pending
+        self._pending = 0
         if self._staged > self._limit:
             self._faults.stop(None, "", "the file unpacks to more than a thousand times its size: a decompression bomb")
         if self.rows > MAX_ROWS:
             self._faults.stop(None, "", f"the file has more than {MAX_ROWS:,} answers")
-        self._insert("staged_cases", _CASES, self._cases)
-        self._insert("staged_links", _LINKS, self._links)
-        self._insert("staged_rows", _ROWS, self._rows)
-        self._pending = 0
 
     def _insert(self, table: str, names: tuple[str, ...], values: list[Any]) -> None:
         if not values:
             return
         import pyarrow as pa
 
-        columns = [_READINGS[name](values[index :: len(names)]) for index, name in enumerate(names)]
-        self.connection.register("batch", pa.table(columns, names=list(names)))
-        self.connection.execute(f"INSERT INTO {table} SELECT * FROM batch")
-        self.connection.unregister("batch")
+        columns = [_ARRAYS[name](values[index :: len(names)]) for index, name in enumerate(names)]
+        self._append({table: pa.table(columns, names=list(names))})
         values.clear()
 
-
-def _array(kind: str) -> Callable[[list[Any]], Any]:
-    def build(values: list[Any]) -> Any:
-        import pyarrow as pa
-
-        return pa.array(values, type=getattr(pa, kind)())
-
-    return build
-
-
-def _texts(values: list[list[str] | None]) -> Any:
-    import pyarrow as pa
-
-    return pa.array(values, type=pa.large_list(pa.large_string()))
+    def _append(self, tables: Mapping[str, pa.Table]) -> None:
+        for table, batch in tables.items():
+            empty = "".join(
+                f", {value} AS {name}" for name, value in _EMPTY[table].items() if name not in batch.schema.names
+            )
+            self.connection.register("batch", batch)
+            self.connection.execute(f"INSERT INTO {table} BY NAME SELECT *{empty} FROM batch")
+            self.connection.unregister("batch")
+        if "staged_rows" in tables:
+            first = tables["staged_rows"]["row_id"][0].as_py()
+            self.connection.execute(sql("load/digests"), {"first": first})
 
 
-def _chunks(values: list[Chunks]) -> Any:
-    """Return the lists of chunks as an Arrow list of structs, built column by column."""
-    import numpy as np
-    import pyarrow as pa
-
-    offsets = np.zeros(len(values) + 1, dtype=np.int64)
-    np.cumsum([len(chunks) for chunks in values], out=offsets[1:])
-    flat = [chunk for chunks in values for chunk in chunks]
-    structs = pa.StructArray.from_arrays(
-        [
-            pa.array([content for content, _ in flat], type=pa.large_string()),
-            pa.array([uri for _, uri in flat], type=pa.large_string()),
-        ],
-        names=["content", "doc_uri"],
-    )
-    return pa.LargeListArray.from_arrays(pa.array(offsets), structs)
-
-
-_TEXT: Final = _array("large_string")
-_READINGS: Final[dict[str, Callable[[list[Any]], Any]]] = (
-    dict.fromkeys((*_CASES, *_LINKS, *_ROWS), _TEXT)
-    | dict.fromkeys(("seq", "record", "row_id", "case_seq"), _array("uint32"))
-    | dict.fromkeys(("derived", "bare"), _array("bool_"))
-    | dict.fromkeys(("expected_answers", "expected_documents", "categories"), _texts)
-    | dict.fromkeys(("duration_s", "cost_usd"), _array("float64"))
-    | dict.fromkeys(("input_tokens", "output_tokens"), _array("uint64"))
-    | {"model_id": _array("uint16"), "retrieved_context": _chunks}
+_EMPTY: Final[Mapping[str, Mapping[str, str]]] = {
+    "staged_cases": {"part": "''"},
+    "staged_links": {},
+    "staged_rows": {"part": "''", "retrieved_context": "[]", "metadata": "'{}'"},
+}
+"""What stands in columns that may not be null where they are left out."""
+_ARRAYS: Final[Mapping[str, Callable[[list[Any]], Any]]] = (
+    dict.fromkeys((*_CASES, *_LINKS, *_ROWS), ARRAYS["text"])
+    | dict.fromkeys(("seq", "record", "row_id", "case_seq"), array_of("uint32"))
+    | dict.fromkeys(("derived", "bare"), array_of("bool_"))
+    | dict.fromkeys(("expected_answers", "expected_documents", "categories"), ARRAYS["texts"])
+    | dict.fromkeys(("duration_s", "cost_usd"), ARRAYS["number"])
+    | dict.fromkeys(("input_tokens", "output_tokens"), ARRAYS["count"])
+    | {"model_id": array_of("uint16"), "retrieved_context": ARRAYS["chunks"]}
 )

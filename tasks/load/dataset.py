@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,21 +14,26 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.text import count, nouns
 from leadline.tasks.load.faults import Faults
-from leadline.tasks.load.readers import read_items
+from leadline.tasks.load.limits import COLUMNS_FROM
+from leadline.tasks.load.readers import read_blocks
 from leadline.tasks.load.readers.item import Container, Layout
-from leadline.tasks.load.source import Source
+from leadline.tasks.load.source import Source, undated
 from leadline.tasks.store.files import digest, publish_folder, write_json
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from leadline.tasks.load.batches import Batches
+    from leadline.tasks.load.column_map import ColumnMap, ColumnNames
     from leadline.tasks.load.dataset_models import Model, Models
     from leadline.tasks.load.formats.base import DatasetFormat
     from leadline.tasks.store.store import Store
 
-IMPORT_VERSION: Final = 3
+IMPORT_VERSION: Final = 4
 """Raised whenever the same file could be loaded into other tables."""
+
+_LISTED: Final = 100
+"""Columns without a field that are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +48,13 @@ class LoadedDataset:
         rows: Number of answers.
         cases: Number of cases.
         models: Keys of the models.
-        name: Name of the dataset: what the document says, or the file's name without its suffix.
+        name: Name of the dataset: what the document says, or the file's name without suffix and date.
         source: The file as the user named it.
-        warnings: What the user should know, one sentence each.
+        warnings: What the user should know, one sentence each, what concerns columns first.
         reused: Whether it had been loaded before, so that nothing was read.
+        columns: The columns that fill a field, each with the field's name.
+        metadata_columns: The columns that are kept as metadata; the first of them.
+        column_warnings: Those of the warnings that concern columns.
     """
 
     digest: str
@@ -58,6 +68,9 @@ class LoadedDataset:
     source: str
     warnings: tuple[str, ...]
     reused: bool
+    columns: Mapping[str, str] = field(default_factory=dict)
+    metadata_columns: tuple[str, ...] = ()
+    column_warnings: tuple[str, ...] = ()
 
     def require_models(self, keys: Sequence[str]) -> None:
         """Refuse models that the dataset does not have.
@@ -80,6 +93,9 @@ def load_dataset(
     *,
     format: str = "auto",  # noqa: A002
     cases_only: bool = False,
+    columns: ColumnMap | None = None,
+    default_columns: ColumnMap | None = None,
+    model_name: str = "",
 ) -> LoadedDataset:
     """Load a file of cases and answers into the store; a file that was loaded before is not read again.
 
@@ -89,33 +105,42 @@ def load_dataset(
         format: Name of its format; ``auto`` recognises it.
         cases_only: Take the questions alone, to put them to models: answers need not be there and are ignored, and the
             dataset has no rows.
+        columns: The column of a field, for fields whose column has another name.
+        default_columns: The same for any file; columns that this one does not have are a warning.
+        model_name: The model whose answers name none; by default it is called after the file.
 
     Raises:
         DatasetError: The file cannot be evaluated; the error lists every fault found, and nothing was written.
         UsageError: The format is none that is known.
     """
     from leadline.tasks.load.coco_source import source_at
+    from leadline.tasks.load.column_map import map_columns
     from leadline.tasks.load.formats.registry import AUTO, get_format
-    from leadline.tasks.load.sniff import format_of, layout_of
+    from leadline.tasks.load.sniff import format_of, layout_of, peek
 
     asked = None if format == AUTO else get_format(format)
     source = source_at(path)
     layout = layout_of(source)
-    recognised = asked or format_of(source, layout)
+    peeked = peek(source, layout)
+    named = map_columns(peeked.columns, columns or {}, default_columns, file=source.name)
+    recognised = asked or format_of(source, replace(peeked, columns=named))
     identity = digest(
         {
             "bytes": source.fingerprint(),
             "import": IMPORT_VERSION,
             "format": recognised.name,
             "container": layout.container.value,
-            "name": source.path.stem,
+            "name": undated(source.path.stem),
         }
         | ({"cases_only": True} if cases_only else {})
+        | ({"columns": dict(named.asked)} if recognised.is_changed_by(named) else {})
+        | ({"warnings": named.warnings} if named.warnings else {})
+        | ({"model": model_name} if model_name else {})
     )
     folder = store.dataset(identity)
     reused = store.has_dataset(identity)
     if not reused:
-        _import(store, source, layout, recognised, folder, cases_only=cases_only)
+        _import(store, _Request(source, layout, recognised, named, model_name, cases_only), folder)
     store.share_dataset(identity)
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     return LoadedDataset(
@@ -128,9 +153,24 @@ def load_dataset(
         models=tuple(manifest["models"]),
         name=manifest["name"],
         source=source.name,
+        columns=manifest["columns"],
+        metadata_columns=tuple(manifest["metadata_columns"]),
+        column_warnings=tuple(manifest["column_warnings"]),
         warnings=tuple(manifest["warnings"]),
         reused=reused,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A file and how it is to be read."""
+
+    source: Source
+    layout: Layout
+    format: type[DatasetFormat]
+    columns: ColumnNames
+    model_name: str
+    cases_only: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,28 +182,21 @@ class _Read:
     reader: DatasetFormat
 
 
-def _import(
-    store: Store,
-    source: Source,
-    layout: Layout,
-    recognised: type[DatasetFormat],
-    folder: Path,
-    *,
-    cases_only: bool,
-) -> None:
+def _import(store: Store, request: _Request, folder: Path) -> None:
     from leadline.tasks.load.staging import staging, write_tables
 
+    source = request.source
     faults = Faults(source.name)
     with staging(store) as connection:
-        read = _read(connection, source, layout, recognised, faults, cases_only=cases_only)
+        read = _read(connection, request, faults)
         known, repeats = _checked(connection, read, faults)
         source.ensure_unchanged()
         manifest = {
-            "format": recognised.name,
-            "container": layout.container.value,
+            "format": request.format.name,
+            "container": request.layout.container.value,
             "import": IMPORT_VERSION,
-            "name": read.reader.dataset_name or source.path.stem,
-        } | _counted(connection, read, known, repeats, faults, cases_only=cases_only)
+            "name": read.reader.dataset_name or undated(source.path.stem) or "dataset",
+        } | _counted(connection, read, known, repeats, faults, cases_only=request.cases_only)
 
         def fill(target: Path) -> None:
             write_tables(connection, known, target)
@@ -172,29 +205,48 @@ def _import(
         publish_folder(folder, fill)
 
 
-def _read(
-    connection: DuckDBPyConnection,
-    source: Source,
-    layout: Layout,
-    recognised: type[DatasetFormat],
-    faults: Faults,
-    *,
-    cases_only: bool,
-) -> _Read:
+def _read(connection: DuckDBPyConnection, request: _Request, faults: Faults) -> _Read:
     """Stage all records of a file; what is wrong with one is noted, and the next is read."""
     from leadline.tasks.load.batches import Batches
+    from leadline.tasks.load.columnwise import can_stage_records, stage_records
     from leadline.tasks.load.dataset_models import Models
 
-    batches = Batches(connection, faults, file_size=source.total_size)
-    models = Models(faults, source.path.stem)
-    reader = recognised(source, batches, models, faults, cells=layout.container is Container.CSV, cases_only=cases_only)
-    for item in read_items(source, layout, faults):
-        reader.convert(item)
-    batches.flush()
+    source, layout = request.source, request.layout
+    models = Models(faults, undated(source.path.stem) or "model", named=request.model_name)
+    with Batches(connection, faults, file_size=source.total_size) as batches:
+        reader = request.format(
+            source,
+            batches,
+            models,
+            faults,
+            cells=layout.container is Container.CSV,
+            cases_only=request.cases_only,
+            named=request.columns,
+        )
+        by_columns = source.size >= COLUMNS_FROM and can_stage_records(reader)
+        with _no_collection():
+            for block in read_blocks(source, layout, faults):
+                records = block.records() if by_columns else None
+                if records is None or not stage_records(reader, records):
+                    for item in block.items():
+                        reader.convert(item)
+        batches.flush()
     reader.finish()
-    if not cases_only:
-        _require_answers(batches.rows, batches.answered, reader.answer_column, faults)
+    if not request.cases_only:
+        _require_answers(batches.rows, batches.answered, reader, faults)
     return _Read(batches, models, reader)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the cyclic collector from going through the many objects that are read, none of which is in a cycle."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _checked(connection: DuckDBPyConnection, read: _Read, faults: Faults) -> tuple[list[Model], int]:
@@ -233,20 +285,26 @@ def _counted(
     of_answers = (
         _answer_warnings(read.models, batches.rows, cases * len(known), batches.answered) if not cases_only else []
     )
+    columns, others = read.reader.column_uses()
+    of_columns = read.reader.column_notes()
     return {
+        "columns": columns,
+        "metadata_columns": others[:_LISTED],
+        "column_warnings": of_columns,
         "rows": batches.rows,
         "cases": cases,
         "models": [model.key for model in known],
-        "warnings": [*_record_warnings(read.reader, repeats), *of_answers],
+        "warnings": [*of_columns, *_record_warnings(read.reader, repeats), *of_answers],
     }
 
 
-def _require_answers(rows: int, answered: int, column: str, faults: Faults) -> None:
+def _require_answers(rows: int, answered: int, reader: DatasetFormat, faults: Faults) -> None:
     """Refuse a dataset that asks but does not answer."""
     if faults or answered:
         return
     if rows:
-        faults.stop(None, column, "no record has an answer; collect the models' answers first")
+        message = f"no record has an answer; collect the models' answers first{reader.missing_answer()}"
+        faults.stop(None, reader.answer_column, message)
     faults.stop(None, "", "the file holds no answers of a model; collect the models' answers first")
 
 
@@ -261,7 +319,7 @@ def _record_warnings(reader: DatasetFormat, repeats: int) -> list[str]:
 
 def _answer_warnings(models: Models, rows: int, pairs: int, answered: int) -> list[str]:
     """Return what the user should know of its answers."""
-    found = [f"model {key!r} is listed but answers nothing" for key in models.without_answers()]
+    found = [*models.notes(), *(f"model {key!r} is listed but answers nothing" for key in models.without_answers())]
     if pairs > rows:
         have = nouns(pairs - rows, "has", "have")
         found.append(f"{pairs - rows:,} of {pairs:,} pairs of a case and a model {have} no answer in the file")

@@ -34,12 +34,14 @@ class Models:
 
     Args:
         faults: Where contradictions are noted.
-        default: Key for answers that name no model: usually the file's name without its suffix.
+        default: Key for answers that name no model, where the dataset does not list a single one.
+        named: Key that the user gave to the model of such answers, ``""`` if none.
     """
 
-    def __init__(self, faults: Faults, default: str) -> None:
+    def __init__(self, faults: Faults, default: str, *, named: str = "") -> None:
         self._faults = faults
         self._default = default
+        self._named = named
         self._unnamed: Model | None = None
         self._unnamed_at: Place | None = None
         self._by_key: dict[str, Model] = {}
@@ -51,6 +53,7 @@ class Models:
             key: The model's key; ``None`` where the answer names none.
             place: Where the answer is.
         """
+        key = key or self._named or None
         if key is None:
             if self._unnamed is None:
                 self._unnamed, self._unnamed_at = Model(self._next_id(place), self._default, answers=True), place
@@ -79,6 +82,20 @@ class Models:
         model.name = model.name or name
         model.version = model.version or version
 
+    def contradicts(self, key: str, name: str | None, version: str | None) -> bool:
+        """Return whether a description of a model says anything else than what is known of it.
+
+        Args:
+            key: The model's key.
+            name: Its name; ``None`` where none is given.
+            version: Its version; ``None`` where none is given.
+        """
+        model = self._by_key.get(key)
+        if model is None:
+            return False
+        pairs = ((model.name, name), (model.version, version))
+        return any(old is not None and new is not None and old != new for old, new in pairs)
+
     def with_answers(self) -> list[Model]:
         """Return the models that answered something; the unnamed one takes the place of the only listed one."""
         models = [model for model in self._by_key.values() if model.answers]
@@ -91,6 +108,12 @@ class Models:
         if len(others) == 1 and not models:
             return [Model(self._unnamed.id, others[0].key, others[0].name, others[0].version, answers=True)]
         return [*models, self._unnamed]
+
+    def notes(self) -> list[str]:
+        """Return what the user should know of the name that was given."""
+        if not self._named or self._named in self._by_key:
+            return []
+        return [f"every answer names its model, so none is called {self._named!r}"]
 
     def without_answers(self) -> list[str]:
         """Return the keys of the listed models that answered nothing."""

@@ -45,5 +45,14 @@ FREE_EXPANSION: Final = 4096 * MIB
 BATCH_ROWS: Final = 16_384
 """Records that are staged together."""
 
-BATCH_BYTES: Final = 32 * MIB
+BATCH_BYTES: Final = 16 * MIB
 """Text that is staged together."""
+
+MAX_UNSHARED: Final = 64 * MIB
+"""Bytes of texts that a table has once and refers to many times, when each reference becomes a text."""
+
+COLUMNS_FROM: Final = MIB
+"""Bytes of a file from which on its records are read column by column: what that needs takes longer to import."""
+
+BLOCK_BYTES: Final = MIB // 2
+"""Bytes of a file that are decoded together, to the end of a line: few enough to stay in the processor's cache."""

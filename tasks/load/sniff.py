@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import DatasetError, Fault
+from leadline.tasks.load.column_map import ColumnNames
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.formats.registry import all_formats, get_format, recognised_format, unknown_format
 from leadline.tasks.load.readers import read_items
@@ -77,35 +79,65 @@ def _is_lines(head: bytes) -> bool:
     return True
 
 
-def format_of(source: Source, layout: Layout) -> type[DatasetFormat]:
-    """Recognise the format by the first records.
+@dataclass(frozen=True, slots=True)
+class Peeked:
+    """The first records of a file.
+
+    Attributes:
+        columns: Names of their fields.
+        sections: Lists of a document that contain them.
+        faults: What of them cannot be read.
+        empty: Whether there are none, as far as the file could be read.
+        broken: Whether reading the file will report faults.
+    """
+
+    columns: ColumnNames
+    sections: frozenset[str]
+    faults: Faults
+    empty: bool
+    broken: bool
+
+
+def peek(source: Source, layout: Layout) -> Peeked:
+    """Look at the header of a table, or at the first records of another file.
 
     Args:
         source: The file.
         layout: Where its records are.
+    """
+    faults = Faults(source.name)
+    if layout.container in (Container.CSV, Container.PARQUET):
+        names = tuple(_column_names(source, layout.container))
+        return Peeked(ColumnNames(names, complete=bool(names)), frozenset(), faults, empty=False, broken=not names)
+    items = (item for item in read_items(source, layout, faults) if item.section not in (MODELS, TITLE))
+    peeked = list(islice(items, _PEEKED))
+    found = dict.fromkeys(name for item in peeked if isinstance(item.value, dict) for name in item.value)
+    sections = frozenset(item.section for item in peeked if item.section)
+    return Peeked(ColumnNames(tuple(found)), sections, faults, empty=not peeked, broken=bool(faults))
+
+
+def format_of(source: Source, peeked: Peeked) -> type[DatasetFormat]:
+    """Recognise the format by the first records, those columns aside that the user mapped to a field.
+
+    Args:
+        source: The file.
+        peeked: Its first records.
 
     Raises:
         DatasetError: No format has such fields, or there are no records.
     """
-    sections: set[str] = set()
-    if layout.container in (Container.CSV, Container.PARQUET):
-        names = set(_column_names(source, layout.container))
-        broken = not names
-    else:
-        faults = Faults(source.name)
-        items = (item for item in read_items(source, layout, faults) if item.section not in (MODELS, TITLE))
-        peeked = list(islice(items, _PEEKED))
-        sections = {item.section for item in peeked if item.section}
-        names = {name for item in peeked if isinstance(item.value, dict) for name in item.value}
-        if faults and not peeked:
-            faults.refuse()  # the file was read to its end, as far as possible
-        broken = bool(faults)
-    found = recognised_format(names, sections)
+    columns = peeked.columns
+    if peeked.faults and peeked.empty:
+        peeked.faults.refuse()  # the file was read to its end, as far as possible
+    names = set(columns.names) - set(columns.asked)
+    found = recognised_format(names, peeked.sections) or recognised_format(
+        names | set(columns.asked.values()), peeked.sections
+    )
     if found:
         return found
-    if broken:
+    if peeked.broken:
         return get_format("leadline")  # reading the file will report all that is broken
-    if not names:
+    if not columns.names:
         raise DatasetError([Fault(source.name, None, "", "the file holds no records")], code=ErrorCode.DATA_UNREADABLE)
     raise DatasetError([Fault(source.name, None, "", unknown_format(names))], code=ErrorCode.DATA_FORMAT)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,15 @@ from leadline.tasks.load.limits import MIB
 
 BOM: Final = b"\xef\xbb\xbf"
 _HEAD: Final = MIB
+_DATE: Final = r"(?:19|20)\d\d(?:[-_.]?(?:0[1-9]|1[0-2])(?:[-_.]?(?:0[1-9]|[12]\d|3[01]))?|-?W[0-5]\d(?:-?[1-7])?)"
+_DAY_FIRST: Final = r"(?:0[1-9]|[12]\d|3[01])[-_.](?:0[1-9]|[12]\d|3[01])[-_.](?:19|20)\d\d"
+_TIME: Final = r"(?:[T_\s-]?(?:[01]\d|2[0-3])[-_.:]?[0-5]\d(?:[-_.:]?[0-5]\d(?:[.,_]?\d{3,6})?)?(?:Z|[+-]\d\d:?\d\d)?)"
+_STAMP: Final = re.compile(
+    rf"[-_.\s]*(?<![0-9A-Za-z])(?:(?:{_DATE}|{_DAY_FIRST}){_TIME}?|1\d{{9}}(?:\d{{3}})?)(?![0-9A-Za-z])"
+)
+"""A date with or without a time, or seconds or milliseconds since 1970."""
+_COPY: Final = re.compile(r"\s*\(\d+\)$")
+"""What systems add to the name of a second download."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +114,15 @@ class Source:
             same = False
         if not same:
             raise _refused(self.name, "the file changed while it was read; load it again when it is complete")
+
+
+def undated(stem: str) -> str:
+    """Return a file's name without date and time, so that the files of all nights have one; ``""`` if nothing is left.
+
+    ``answers-2026-11-22`` is ``answers``.
+    """
+    name = _COPY.sub("", _STAMP.sub("", stem)).strip(" -_.")
+    return name if any(letter.isalpha() for letter in name) else ""
 
 
 def located(path: str | os.PathLike[str]) -> Path:

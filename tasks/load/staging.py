@@ -1,4 +1,4 @@
-"""A scratch database on disk for a dataset that is being read, so that memory stays bounded, and its Parquet files.
+"""A scratch database for a dataset that is being read, which moves to disk what does not fit, and its Parquet files.
 
 Every batch is a transaction of its own, for DuckDB keeps the rows of an open one in memory.
 """
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from leadline.tasks.load.dataset_models import Model
     from leadline.tasks.store.store import Store
 
-MEMORY: Final = "800MB"
-"""Memory of the staging database; the rest goes to disk."""
+MEMORY: Final = "500MB"
+"""Memory of the staging database; what does not fit goes to disk."""
 
 ROW_GROUP: Final = 20_480
 """Rows of a Parquet row group: what is skipped or read as a whole."""
@@ -50,6 +50,7 @@ def staging(store: Store) -> Iterator[DuckDBPyConnection]:
             # Tables that are read once or twice are not worth compressing, nor a checkpoint every 16 MB.
             connection.execute("SET force_compression = 'uncompressed'; SET wal_autocheckpoint = '256MB'")
             connection.execute("SET enable_progress_bar = false")  # DuckDB would draw one on standard output
+            connection.execute(sql("load/macros"))
             connection.execute(sql("load/staging"))
             try:
                 yield connection
@@ -75,7 +76,7 @@ def write_tables(connection: DuckDBPyConnection, models: list[Model], folder: Pa
     for model in models:
         line = [model.id, model.key, model.name, model.version]
         connection.execute("INSERT INTO staged_models VALUES (?, ?, ?, ?)", line)
-    connection.execute(sql("load/macros"))
+    connection.execute(sql("load/row_cases"))
     queries = {table: sql(f"load/write_{table}") for table in DATASET_TABLES}
     queries["digests"] = queries["digests"].format(cases=literal(folder / "cases.parquet"))
     for table in DATASET_TABLES:

@@ -6,6 +6,7 @@ field. In a table of texts (CSV) every value is a text; :func:`in_cells` gives t
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
@@ -102,6 +103,11 @@ def key(value: Any) -> str | None:
     return value if value and not value.isspace() else None
 
 
+def derived_key(fields: tuple[Any, ...]) -> str:
+    """Return the key of a case that has none of its own, made from its content."""
+    return "c-" + hashlib.sha256(orjson.dumps(fields)).hexdigest()[:16]
+
+
 def listed(value: Any) -> list[Any]:
     """Read a list of bounded length; a single value is a list of one."""
     if type(value) is not list:
@@ -132,7 +138,10 @@ def texts(value: Any) -> list[str]:
 
 
 def chunks(value: Any) -> Chunks:
-    """Read retrieved chunks in rank order: texts, or objects with ``content`` and ``doc_uri``."""
+    """Read retrieved chunks in rank order: texts, or objects with ``content`` and ``doc_uri``.
+
+    LangChain's ``page_content`` and others' ``text`` are content too.
+    """
     if type(value) is not str and type(value) is not list:
         raise expected("a list of chunks", value)
     out: Chunks = []
@@ -148,7 +157,8 @@ def chunks(value: Any) -> Chunks:
 
 
 def _chunk(element: dict[str, Any]) -> tuple[str, str | None]:
-    content, uri = element.get("content"), element.get("doc_uri")
+    contents = (element.get(name) for name in ("content", "page_content", "text"))
+    content, uri = next((text for text in contents if text is not None), None), element.get("doc_uri")
     if content is None and uri is None:
         raise ValueFault("a chunk needs content or doc_uri")
     return "" if content is None else text(content), None if uri is None else filled(uri)
@@ -182,6 +192,11 @@ def number(value: Any) -> float:
     if result < 0:
         raise ValueFault(f"{value} is negative")
     return result
+
+
+def milliseconds(value: Any) -> float:
+    """Read milliseconds; return seconds."""
+    return number(value) / 1000
 
 
 def count(value: Any) -> int:
@@ -231,16 +246,27 @@ def _numeric(cell: str) -> float | int:
         raise ValueFault(f"expected a number, found {shown(cell)}") from None
 
 
-def in_cells(reading: Reading) -> Reading:
-    """Return how the same thing is read where every value is a text, as in CSV.
+class InCells:
+    """Reads the same thing where every value is a text, as in CSV.
 
     Numbers are parsed. Lists and objects are JSON; a text that is no JSON list is a list of one.
+
+    Args:
+        reading: How a value is read that has its type.
     """
-    if reading in (text, filled, key):
-        return reading
-    if reading in (money, number, count):
-        return lambda cell: reading(_numeric(cell))
-    return lambda cell: reading(_decoded(cell))
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self._decode = _numeric if reading in (money, number, milliseconds, count) else _decoded
+
+    def __call__(self, cell: str) -> Any:
+        """Read a cell."""
+        return self.reading(self._decode(cell))
+
+
+def in_cells(reading: Reading) -> Reading:
+    """Return how the same thing is read where every value is a text, as in CSV."""
+    return reading if reading in (text, filled, key) else InCells(reading)
 
 
 def canonical(value: dict[str, Any]) -> str:

@@ -1,17 +1,19 @@
 """Perturbations of characters: what fingers, scanners and broken copies do to a text.
 
-Each takes a text, a random generator and the share of characters to change, and returns the changed text, or the text
-itself where there is nothing to change.
+Each takes a text, a random generator and how many of the possible places to change, and returns the changed text, or
+the text itself where there is nothing to change. Digits are left alone unless the caller wants them changed: another
+number asks for something else.
 """
 
 from __future__ import annotations
 
+import re
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Final
 
-from leadline.tasks.perturb.intensity import how_many
+from leadline.tasks.perturb.intensity import Amount
 
 _ANY: Final = string.ascii_letters + string.digits + string.punctuation
 _ROWS: Final = ("1234567890", "qwertyuiop", "asdfghjkl", "zxcvbnm")
@@ -39,74 +41,153 @@ def _neighbours() -> dict[str, str]:
 _KEYS: Final = _neighbours()
 
 
-def _replaced(text: str, random: Random, share: float, other: Callable[[str], str]) -> str:
-    """Replace a share of the characters for which ``other`` returns something else."""
-    places = [place for place, character in enumerate(text) if not character.isspace() and other(character)]
+_TOKEN: Final = re.compile(r"\S+")
+_NO_WORD: Final = re.compile(r"[\d@/\\_.:#&=+%<>|{}\[\]$~^*]")
+"""Characters of addresses, numbers, names of files and code, which people copy rather than type."""
+_AROUND: Final = string.punctuation + "“”„«»…¿¡"
+_SHORTEST: Final = 3
+"""Letters of a word in which a slip leaves something to recognise."""
+
+
+def _replaced(text: str, random: Random, amount: Amount, other: Callable[[str], str], *, numbers: bool = False) -> str:
+    """Replace some of the characters for which ``other`` returns something else."""
+    places = [place for place, character in enumerate(text) if _may_change(character, numbers) and other(character)]
     letters = list(text)
-    for place in random.sample(places, how_many(len(places), share)):
+    for place in random.sample(places, amount(len(places))):
         letters[place] = other(letters[place])
     return "".join(letters)
 
 
-def replacement(text: str, random: Random, share: float) -> str:
+def _may_change(character: str, numbers: bool) -> bool:
+    return not character.isspace() and (numbers or not character.isdigit())
+
+
+def replacement(text: str, random: Random, amount: Amount, *, numbers: bool = False) -> str:
     """Replace characters by random letters, digits and punctuation.
 
     Args:
         text: The text.
         random: Source of chance; the same state gives the same result.
-        share: Share of the characters to change, 0 to 1.
+        amount: How many of the characters to change.
+        numbers: Whether digits change too.
     """
-    return _replaced(text, random, share, lambda old: random.choice(_ANY.replace(old, "")))
+    return _replaced(text, random, amount, lambda old: random.choice(_ANY.replace(old, "")), numbers=numbers)
 
 
-def typo(text: str, random: Random, share: float) -> str:
-    """Hit neighbouring keys of a US keyboard; upper case stays upper case.
+def neighbouring_keys(text: str, random: Random, amount: Amount) -> str:
+    """Hit neighbouring keys of a US keyboard, for digits too; upper case stays upper case.
 
     Args:
         text: The text.
         random: Source of chance; the same state gives the same result.
-        share: Share of the characters to change, 0 to 1.
+        amount: How many of the characters to change.
     """
-
-    def slipped(key: str) -> str:
-        near = _KEYS.get(key.lower(), "")
-        hit = random.choice(near) if near else ""
-        return hit.upper() if key.isupper() else hit
-
-    return _replaced(text, random, share, slipped)
+    return _replaced(text, random, amount, lambda old: _beside(old, random), numbers=True)
 
 
-def ocr(text: str, random: Random, share: float) -> str:
+def _beside(key: str, random: Random) -> str:
+    near = _KEYS.get(key.lower(), "")
+    hit = random.choice(near) if near else ""
+    return hit.upper() if key.isupper() else hit
+
+
+def ocr(text: str, random: Random, amount: Amount, *, numbers: bool = False) -> str:
     """Confuse characters as a scanner does.
 
     Args:
         text: The text.
         random: Source of chance; the same state gives the same result.
-        share: Share of the characters to change, 0 to 1.
+        amount: How many of the characters to change.
+        numbers: Whether digits change too.
     """
-    return _replaced(text, random, share, lambda old: random.choice(_OCR[old]) if old in _OCR else "")
+    return _replaced(text, random, amount, lambda old: random.choice(_OCR[old]) if old in _OCR else "", numbers=numbers)
 
 
-def insertion(text: str, random: Random, share: float) -> str:
+def insertion(text: str, random: Random, amount: Amount, *, numbers: bool = False) -> str:
     """Put random characters before some.
 
     Args:
         text: The text.
         random: Source of chance; the same state gives the same result.
-        share: Share of the characters to change, 0 to 1.
+        amount: How many of the characters to put one before.
+        numbers: Whether one may stand before a digit or blank.
     """
-    chosen = set(random.sample(range(len(text)), how_many(len(text), share)))
+    places = [place for place, character in enumerate(text) if numbers or _may_change(character, numbers)]
+    chosen = set(random.sample(places, amount(len(places))))
     return "".join((random.choice(_ANY) if place in chosen else "") + character for place, character in enumerate(text))
 
 
-def deletion(text: str, random: Random, share: float) -> str:
+def deletion(text: str, random: Random, amount: Amount, *, numbers: bool = False) -> str:
     """Leave characters out; at least one that is no white space stays.
 
     Args:
         text: The text.
         random: Source of chance; the same state gives the same result.
-        share: Share of the characters to change, 0 to 1.
+        amount: How many of the characters to leave out.
+        numbers: Whether digits are left out too.
     """
-    places = [place for place, character in enumerate(text) if not character.isspace()]
-    chosen = set(random.sample(places, min(how_many(len(places), share), max(0, len(places) - 1))))
+    places = [place for place, character in enumerate(text) if _may_change(character, numbers)]
+    there = sum(not character.isspace() for character in text)
+    chosen = set(random.sample(places, min(amount(len(places)), max(0, there - 1))))
     return "".join(character for place, character in enumerate(text) if place not in chosen)
+
+
+def typo(text: str, random: Random, amount: Amount) -> str:
+    """Slip as people do who type: hit a neighbouring key, or double, drop or swap letters.
+
+    Long words are hit more often than short ones, no word is hit twice before each was hit once, and the first letter
+    of a word is right. Numbers, addresses, abbreviations and words of one or two letters are left alone.
+
+    Args:
+        text: The text.
+        random: Source of chance; the same state gives the same result.
+        amount: How many slips.
+    """
+    tokens = list(_TOKEN.finditer(text))
+    words = _typed([token[0] for token in tokens])
+    order = sorted(words, key=lambda place: random.random() ** (1 / len(tokens[place][0])), reverse=True)
+    changed = {place: tokens[place][0] for place in order}
+    for slip in range(amount(sum(map(len, changed.values()))) if order else 0):
+        place = order[slip % len(order)]
+        changed[place] = _slip(changed[place], random)
+    out, end = [], 0
+    for place in sorted(changed):
+        out += [text[end : tokens[place].start()], changed[place]]
+        end = tokens[place].end()
+    return "".join([*out, text[end:]])
+
+
+def _typed(tokens: Sequence[str]) -> list[int]:
+    """Return the places of the words that people type letter by letter."""
+    shouted = not any(token.islower() for token in tokens)
+    found = []
+    for place, token in enumerate(tokens):
+        core = token.strip(_AROUND)
+        letters = sum(map(str.isalpha, core))
+        if letters >= _SHORTEST and not _NO_WORD.search(core) and (shouted or not core.isupper()):
+            found.append(place)
+    return found
+
+
+def _slip(word: str, random: Random) -> str:
+    """Return a word with one slip behind its first letter, the word itself if there is none to make."""
+    letters = [place for place, letter in enumerate(word) if letter.isalpha()][1:]
+    if not letters:
+        return word
+    near = {at: _beside(word[at], random) for at in letters}
+    made = {
+        "neighbour": [word[:at] + hit + word[at + 1 :] for at, hit in near.items() if hit.isalpha()],
+        "dropped": [word[:at] + word[at + 1 :] for at in letters],
+        "swapped": [word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in letters if at + 1 in letters],
+        "doubled": [word[:at] + word[at] + word[at:] for at in letters],
+    }
+    kinds = {kind: [other for other in words if other != word] for kind, words in made.items()}
+    possible = [kind for kind, words in kinds.items() if words]
+    if not possible:
+        return word
+    kind = random.choices(possible, [_KINDS_OF_SLIPS[kind] for kind in possible])[0]
+    return random.choice(kinds[kind])
+
+
+_KINDS_OF_SLIPS: Final[Mapping[str, int]] = {"neighbour": 35, "dropped": 30, "swapped": 20, "doubled": 15}
+"""How often each kind of slip is made, in percent."""

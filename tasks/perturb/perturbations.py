@@ -1,13 +1,15 @@
 """The perturbations by name, and how a user asks for them.
 
-``typo:high`` names an intensity, ``base64:answer_decoded`` a variant, ``comma+typo:low`` two steps for one copy.
+``typo:high`` names an intensity, ``base64:answer_decoded`` a variant, ``comma+typo:low`` two steps for one copy, and
+``sonar:typo:high`` the same at the rates of H2O Sonar.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Final, TypeAlias
 
@@ -21,46 +23,70 @@ from leadline.tasks.perturb.intensity import (
     OF_LETTERS,
     OF_SYNONYMS,
     OF_WORDS,
+    Amount,
     Intensity,
-    Shares,
-    draw,
+    Scale,
+    drawn,
+    slips,
 )
 
-Change: TypeAlias = Callable[[str, Random, float], str]
+Change: TypeAlias = Callable[[str, Random, Amount], str]
 
 COPY: Final = "copy"
 MISINFORMATION: Final = "misinformation"
+SONAR: Final = "sonar:"
+"""Before the name of a perturbation at the rates of H2O Sonar."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A perturbation that a share of the text is changed by.
+    """A perturbation that has intensities.
 
     Attributes:
         change: What it does; returns the text itself where there is nothing to change.
-        shares: How much, for each intensity.
+        scale: How much, for each intensity.
         about: What it does, for people.
         keeps_meaning: Whether the expected answer is still the right one.
     """
 
     change: Change
-    shares: Shares
+    scale: Scale
     about: str
     keeps_meaning: bool = True
 
 
-KINDS: Final[Mapping[str, Kind]] = {
-    "comma": Kind(words.comma, OF_WORDS, "commas behind words"),
-    "word_swap": Kind(words.word_swap, OF_WORDS, "neighbouring words swapped"),
-    "qwerty": Kind(words.qwerty, OF_LETTERS, "y and z exchanged"),
-    "synonym": Kind(thesaurus.synonym, OF_SYNONYMS, "words replaced by synonyms (WordNet)"),
-    "antonym": Kind(thesaurus.antonym, OF_ANTONYMS, "words replaced by their opposite (WordNet)", keeps_meaning=False),
-    "character_replacement": Kind(characters.replacement, OF_CHARACTERS, "characters replaced by random ones"),
-    "character_insertion": Kind(characters.insertion, OF_CHARACTERS, "random characters put in"),
-    "character_deletion": Kind(characters.deletion, OF_CHARACTERS, "characters left out"),
-    "typo": Kind(characters.typo, OF_CHARACTERS, "neighbouring keys hit"),
-    "ocr": Kind(characters.ocr, OF_CHARACTERS, "characters confused as by a scanner"),
+_HUMAN: Final[dict[str, Kind]] = {
+    "comma": Kind(words.comma, slips(), "commas behind words"),
+    "word_swap": Kind(words.word_swap, slips(words=2), "neighbouring words swapped"),
+    "qwerty": Kind(words.qwerty, drawn(OF_LETTERS), "y and z exchanged"),
+    "synonym": Kind(thesaurus.synonym, drawn(OF_SYNONYMS), "words replaced by synonyms (WordNet)"),
+    "antonym": Kind(
+        thesaurus.antonym, drawn(OF_ANTONYMS), "words replaced by their opposite (WordNet)", keeps_meaning=False
+    ),
+    "character_replacement": Kind(characters.replacement, slips(), "characters replaced by random ones"),
+    "character_insertion": Kind(characters.insertion, slips(), "random characters put in"),
+    "character_deletion": Kind(characters.deletion, slips(), "characters left out"),
+    "typo": Kind(characters.typo, slips(), "slips in typing: a neighbouring key, a letter doubled, dropped or swapped"),
+    "ocr": Kind(characters.ocr, slips(), "characters confused as by a scanner"),
 }
+_OF_SONAR: Final[Mapping[str, tuple[Change, Scale]]] = {
+    "comma": (words.comma, drawn(OF_WORDS)),
+    "word_swap": (words.word_swap, drawn(OF_WORDS)),
+    "character_replacement": (partial(characters.replacement, numbers=True), drawn(OF_CHARACTERS)),
+    "character_insertion": (partial(characters.insertion, numbers=True), drawn(OF_CHARACTERS)),
+    "character_deletion": (partial(characters.deletion, numbers=True), drawn(OF_CHARACTERS)),
+    "typo": (characters.neighbouring_keys, drawn(OF_CHARACTERS)),
+    "ocr": (partial(characters.ocr, numbers=True), drawn(OF_CHARACTERS)),
+}
+"""Perturbations that H2O Sonar makes otherwise: of characters so many that hardly a word can be read."""
+
+
+def _of_sonar(name: str, kind: Kind) -> Kind:
+    change, scale = _OF_SONAR.get(name, (kind.change, kind.scale))
+    return replace(kind, change=change, scale=scale, about=f"{name} at the rates of H2O Sonar")
+
+
+KINDS: Final[Mapping[str, Kind]] = _HUMAN | {f"{SONAR}{name}": _of_sonar(name, kind) for name, kind in _HUMAN.items()}
 
 
 def described() -> dict[str, str]:
@@ -115,7 +141,7 @@ class PerturbationStep:
         if self.name in ENCODERS:
             return encoded(text, self.name, VARIANTS[self.variant])
         kind = KINDS[self.name]
-        return kind.change(text, random, draw(kind.shares, self.intensity, random))
+        return kind.change(text, random, kind.scale(text, self.intensity, random))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +169,14 @@ def recipe(text: str) -> Recipe:
 
 
 def _step(text: str) -> PerturbationStep:
-    name, _, choice = text.partition(":")
+    prefix = SONAR if text.startswith(SONAR) else ""
+    name, _, choice = text.removeprefix(prefix).partition(":")
+    name = prefix + name
     known = described()
     if name not in known:
         near = difflib.get_close_matches(name, known, n=2)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(known)}."
+        hint = f"Write just: {name.removeprefix(SONAR)}" if name.removeprefix(SONAR) in known else hint
         raise UsageError(f"There is no perturbation called {name!r}.", hint=hint, code=ErrorCode.PERTURB_UNKNOWN)
     if name in KINDS:
         try:

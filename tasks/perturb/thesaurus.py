@@ -20,7 +20,7 @@ from typing import Final, Literal, TypeAlias
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.paths import from_home
-from leadline.tasks.perturb.intensity import how_many
+from leadline.tasks.perturb.intensity import Amount
 
 VARIABLE: Final = "LEADLINE_WORDNET"
 Relation: TypeAlias = Literal["synonym", "antonym"]
@@ -37,33 +37,33 @@ _FUNCTION_WORDS: Final = frozenset(
 )
 
 
-def synonym(text: str, random: Random, share: float) -> str:
+def synonym(text: str, random: Random, amount: Amount) -> str:
     """Replace words by a synonym; raises :class:`UsageError` without WordNet.
 
     Args:
         text: The text.
         random: Source of chance; the same state gives the same result.
-        share: Share of the words that have one to change, 0 to 1.
+        amount: How many of the words that have one to change.
     """
-    return _replaced(text, random, share, "synonym")
+    return _replaced(text, random, amount, "synonym")
 
 
-def antonym(text: str, random: Random, share: float) -> str:
+def antonym(text: str, random: Random, amount: Amount) -> str:
     """Replace words by their opposite; raises :class:`UsageError` without WordNet.
 
     Args:
         text: The text.
         random: Source of chance; the same state gives the same result.
-        share: Share of the WORDS to change, 0 to 1.
+        amount: How many of the words that have one to change.
     """
-    return _replaced(text, random, share, "antonym")
+    return _replaced(text, random, amount, "antonym")
 
 
-def _replaced(text: str, random: Random, share: float, relation: Relation) -> str:
+def _replaced(text: str, random: Random, amount: Amount, relation: Relation) -> str:
     words = wordnet()
     found = [(match, others) for match in _WORD.finditer(text) if (others := words.related(match[0].lower(), relation))]
     for match, others in sorted(
-        random.sample(found, how_many(len(found), share)), key=lambda each: each[0].start(), reverse=True
+        random.sample(found, amount(len(found))), key=lambda each: each[0].start(), reverse=True
     ):
         text = text[: match.start()] + _cased(random.choice(others), match[0]) + text[match.end() :]
     return text

@@ -20,15 +20,15 @@ LANES: Final[tuple[Lane, ...]] = ("gpu", "judge", "cpu")
 MAX_CHUNKS: Final = 250
 """Chunks per lane at most, whatever the dataset's size: Prefect's cost is per task run."""
 
-MAX_SHARDS: Final = 100
-"""The same for chunks that go to workers, each of which is a flow run and takes two task runs."""
+MAX_SHARDS: Final = 80
+"""The same for chunks that go to Prefect workers: all wait at the same time, to be shared out among them."""
 
 CHUNK_ROWS: Final[dict[Lane, tuple[int, int]]] = {"cpu": (500, 20_000), "gpu": (100, 500), "judge": (50, 250)}
 """Least and greatest number of rows per chunk on this machine, as long as :data:`MAX_CHUNKS` allows it."""
 
 
 class Trip(NamedTuple):
-    """Row scores worth a trip to a worker, which takes 5 to 10 s for a new process and loads the model on gpu workers.
+    """Row scores in a chunk for Prefect workers, each of which takes several in a process of 5 to 10 s to start.
 
     Attributes:
         least: Row scores below which a chunk is not split (some 10 s of work).
@@ -88,6 +88,7 @@ def cut(
     *,
     processes: int,
     workers: Mapping[Lane, int] | None = None,
+    lasting: bool = False,
 ) -> tuple[Chunk, ...]:
     """Write what is to compute, one Parquet file per lane ordered by row, and return its chunks.
 
@@ -98,6 +99,7 @@ def cut(
         run: The run; its plan folder gets the files, and its record names the dataset.
         processes: Processes of the cpu lane; it gets about four chunks for each, if they are worth it.
         workers: Workers online by lane; the chunks of these lanes are larger.
+        lasting: The workers stay, so that a chunk pays no start: they are places for chunks of the usual size.
     """
     run.plan.mkdir(parents=True, exist_ok=True)
     dataset = run.read()["dataset"]
@@ -110,23 +112,25 @@ def cut(
             continue
         connection.execute(sql("plan/write_lane").format(file=literal(run.plan / f"{lane}.parquet")))
         served = (workers or {}).get(lane, 0)
-        size = shard_size(lane, rows, scores, served) if served else local_chunk_size(lane, rows, processes)
+        if served and not lasting:
+            size = shard_size(lane, rows, scores, served)
+        else:
+            size = local_chunk_size(lane, rows, served or {"cpu": processes}.get(lane, 1))
         windows = connection.execute(sql("plan/windows").format(size=size)).fetchall()
         chunks += [Chunk(store.location, run.id, dataset, lane, *window) for window in windows]
     return tuple(chunks)
 
 
-def local_chunk_size(lane: Lane, rows: int, processes: int) -> int:
-    """Return the number of rows in a chunk that is scored on this machine.
+def local_chunk_size(lane: Lane, rows: int, places: int) -> int:
+    """Return the number of rows in a chunk that is scored on this machine, or by a worker that stays.
 
     Args:
         lane: The lane.
         rows: Rows with something to compute.
-        processes: Processes of the cpu lane.
+        places: Places at which chunks are scored at a time, such as processes of the cpu lane.
     """
     least, most = CHUNK_ROWS[lane]
-    shares = 4 * processes if lane == "cpu" else 4
-    size = min(max(-(-rows // shares), least), most)
+    size = min(max(-(-rows // (4 * places)), least), most)
     return max(size, -(-rows // MAX_CHUNKS))
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.row import RowField
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.client import CHARACTERS_PER_TOKEN
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.litellm_library import cost
+from leadline.evaluators.judge.engine.litellm_library import cost, price
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.tasks.db.statements import sql
 from leadline.tasks.plan.chunks import local_chunk_size
@@ -74,6 +77,27 @@ def estimate(connection: DuckDBPyConnection, job: EvaluatorJob, settings: Settin
     return Estimate(calls, None if each is None else calls * each)
 
 
+def require_prices(evaluators: Iterable[Evaluator], settings: Settings) -> None:
+    """Refuse judges whose price is unknown: no call to them could be admitted under a limit of cost.
+
+    Args:
+        evaluators: The evaluators of the run.
+        settings: The run's settings, which name the judges.
+
+    Raises:
+        UsageError: The price of a judge is unknown.
+    """
+    judges = [_judge(evaluator, settings) for evaluator in evaluators if evaluator.spec.judge]
+    for judge in judges:
+        if judge is not None and price(judge) is None:
+            raise UsageError(
+                f"--max-cost: the price of the judge {judge.model!r} is unknown, so no call would be allowed.",
+                hint="Give its input_cost_per_token and output_cost_per_token in leadline.toml, or limit the number "
+                "of calls instead: --max-calls N.",
+                code=ErrorCode.JUDGE_PRICE,
+            )
+
+
 def with_canaries(
     connection: DuckDBPyConnection,
     jobs: Sequence[EvaluatorJob],
@@ -99,8 +123,8 @@ def with_canaries(
             continue
         asked = sum(job.evaluator in canary.expected for canary in canaries)
         calls = known.calls + math.ceil(asked * evaluator.calls_per_row() * chunks)
-        price = None if known.cost_usd is None else known.cost_usd * calls / known.calls
-        out[job.evaluator] = Estimate(calls, price)
+        usd = None if known.cost_usd is None else known.cost_usd * calls / known.calls
+        out[job.evaluator] = Estimate(calls, usd)
     return out
 
 

@@ -139,9 +139,9 @@ def read_jobs(path: Path) -> tuple[Settings, tuple[EvaluatorJob, ...]]:
     """Read the settings and the jobs from the file of :func:`write_jobs`."""
     document = json.loads(path.read_text(encoding="utf-8"))
     values = document["settings"]
-    judges = tuple(JudgeConfig(**judge) for judge in values.pop("judges", ()))
-    files = tuple(values.pop("evaluator_files", ()))
-    settings = Settings(**values, judges=judges, evaluator_files=files)
+    judges = tuple(JudgeConfig(**judge) for judge in values.get("judges", ()))
+    lists = {name: tuple(values.get(name, ())) for name in ("evaluator_files", "offline_for")}
+    settings = Settings(**values | lists | {"judges": judges})
     load_own_evaluators(settings)
     return settings, tuple(EvaluatorJob(**job) for job in document["jobs"])
 

@@ -1,12 +1,14 @@
-"""Selecting the evaluators of a run: by name or suite, by the weights on this machine, and by the dataset's kind.
+"""Selecting the evaluators of a run: by name or suite, by the dataset, and by what is on this machine.
 
-An evaluator named by id always runs. One that was not named (it came by default or with a suite) runs only where the
-dataset is of its kind: questions and answers, or data items with annotations.
+An evaluator named by id, or by a parameter, always runs. One that came with a suite runs only where the dataset is of
+its kind: questions and answers, or data items with annotations. A suite of a purpose, and a run that names nothing,
+take less: what suits the data (see :mod:`leadline.tasks.plan.dataset_profile`), what can run here, and of evaluators
+that look alike the preferred one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,20 +18,19 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.evaluator_files import load_evaluator_file
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import RowField
+from leadline.evaluators.core.registry import all_evaluators, get
 from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.core.suites import suite
+from leadline.evaluators.core.suites import DEFAULT, PURPOSES, folded, look_alikes, suite
 from leadline.evaluators.core.text import nouns
 from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.weights import status
-from leadline.tasks.db.connection import attach_dataset, connect
-from leadline.tasks.db.statements import sql
+from leadline.tasks.plan.dataset_profile import profile, why_not
 
 NOT_HERE: Final = "not on this machine"
 """Ends the reason for leaving out an evaluator whose weights could be fetched."""
 
-_OF_ITEMS: Final = frozenset({RowField.EXPECTED_ANNOTATIONS, RowField.PREDICTED_ANNOTATIONS})
+NO_JUDGE: Final = "it asks a judge, and none is named (--judge MODEL)"
+BY_NAME: Final = "it runs where it is named (-e ID)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +39,24 @@ class Choice:
 
     Attributes:
         evaluators: Those that run, configured, sorted by id.
-        left_out: Why each unnamed evaluator that could measure nothing here does not run, by id.
+        left_out: Why each other evaluator that nobody excluded does not run, by id.
         unnamed: Ids of the evaluators that were not named by id: they run only on datasets of their kind.
+        by_data: Whether the unnamed ones run only where they suit the data, and of look-alikes only one.
     """
 
     evaluators: tuple[Evaluator, ...]
     left_out: Mapping[str, str]
     unnamed: frozenset[str] = frozenset()
+    by_data: bool = False
 
 
 def choose(
     suite_name: str | None, ids: Sequence[str], params: Mapping[str, Mapping[str, Any]], settings: Settings
 ) -> Choice:
-    """Return the evaluators of a request.
+    """Return the evaluators of a request, before its dataset is known.
 
-    Named evaluators run, by id or by suite; rows stay unscored where the weights are absent. If none is named, every
-    evaluator runs whose weights are on this machine, including those that ask a judge if there is one. Evaluators for
-    a benchmark's own cases run only on request.
+    Named evaluators run, by id or by suite; rows stay unscored where the weights are absent. If none is named, or a
+    suite of a purpose, those run whose weights are on this machine, and those that ask a judge if there is one.
 
     Args:
         suite_name: A suite, or ``None``.
@@ -67,18 +69,10 @@ def choose(
             not run, or a named evaluator asks a judge and there is none.
     """
     load_own_evaluators(settings)
-    for id_ in () if settings.judges else ids:
-        if get(id_).spec.judge:
-            raise UsageError(
-                f"{id_} asks a judge, and none is named.",
-                hint="Add: --judge MODEL (or LEADLINE_JUDGE).",
-                code=ErrorCode.PLAN_NEEDS_JUDGE,
-            )
-    named = bool(suite_name or ids)
-    default = "all" if settings.judges else "no-judge"
-    wanted = {*ids, *suite(suite_name or default)} if suite_name or not ids else set(ids)
-    if not named:
-        wanted = {id_ for id_ in wanted if id_ in params or not get(id_).spec.on_request}
+    if suite_name is None and not ids:
+        suite_name = DEFAULT
+    by_data = suite_name == DEFAULT or suite_name in PURPOSES
+    wanted = {*ids, *(suite(suite_name) if suite_name else ()), *(params if suite_name == DEFAULT else ())}
     for unused in sorted(set(params) - wanted):
         get(unused)
         raise UsageError(
@@ -86,17 +80,32 @@ def choose(
             hint=f"Add: -e {unused}",
             code=ErrorCode.PLAN_UNUSED_PARAMETERS,
         )
+    for id_ in () if settings.judges else (*ids, *(params if by_data else ())):
+        if get(id_).spec.judge:
+            raise UsageError(
+                f"{id_} asks a judge, and none is named.",
+                hint="Add: --judge MODEL (or LEADLINE_JUDGE).",
+                code=ErrorCode.PLAN_NEEDS_JUDGE,
+            )
+    named = set(ids) | set(params)
     ctx = EvalContext(settings)
     evaluators, left_out = [], {}
     for kind in (get(id_) for id_ in sorted(wanted)):
         evaluator = kind(kind.parameters.build(kind.spec.id, dict(params.get(kind.spec.id, {}))))
-        required = named or kind.spec.id in params or settings.allow_download
-        problem = "" if required else missing_weights(evaluator, ctx)[0]
+        problem = "" if kind.spec.id in named or not by_data else _cannot_run(evaluator, ctx)
         if problem:
             left_out[kind.spec.id] = problem
         else:
             evaluators.append(evaluator)
-    return Choice(tuple(evaluators), left_out, frozenset(wanted - set(ids) - set(params)))
+    if suite_name == DEFAULT:
+        left_out |= dict.fromkeys(all_evaluators().keys() - wanted, BY_NAME)
+    return Choice(tuple(evaluators), left_out, frozenset(wanted - named), by_data)
+
+
+def _cannot_run(evaluator: Evaluator, ctx: EvalContext) -> str:
+    if evaluator.spec.judge and not ctx.settings.judges:
+        return NO_JUDGE
+    return "" if ctx.settings.allow_download else missing_weights(evaluator, ctx)[0]
 
 
 def load_own_evaluators(settings: Settings) -> None:
@@ -131,28 +140,31 @@ def missing_weights(evaluator: Evaluator, ctx: EvalContext) -> tuple[str, tuple[
 
 
 def applicable_to(choice: Choice, dataset: Path) -> Choice:
-    """Drop the unnamed evaluators that do not apply to a dataset; if none would remain, keep all.
+    """Drop the unnamed evaluators that a dataset is not for; if none would remain, keep all.
 
     Args:
         choice: The evaluators of the request.
         dataset: Folder of the loaded dataset.
     """
-    with connect() as connection:
-        attach_dataset(connection, dataset)
-        texts, *geometries, instances = connection.execute(sql("plan/dataset_kind")).fetchall()[0]
-    present = {name for name, there in zip(("whole", "box", "polygon", "raster"), geometries, strict=True) if there}
-    if present and not instances:
-        present = {"region"}
-    kept = tuple(
-        evaluator
-        for evaluator in choice.evaluators
-        if evaluator.spec.id not in choice.unnamed or _applies(evaluator, present, texts=texts)
-    )
-    left_out = {name: why for name, why in choice.left_out.items() if _applies(get(name)(), present, texts=texts)}
-    return replace(choice, evaluators=kept, left_out=left_out) if kept else choice
+    if not choice.unnamed and not choice.left_out:
+        return choice
+    facts = profile(dataset)
+    built = {evaluator.spec.id: evaluator for evaluator in choice.evaluators}
+    unsuitable = {
+        id_: why_not(built.get(id_) or get(id_)(), facts, by_kind=choice.by_data)
+        for id_ in (*choice.unnamed, *choice.left_out)
+    }
+    left_out = dict(choice.left_out) | {id_: why for id_, why in unsuitable.items() if why}
+    if choice.by_data:
+        left_out |= _like_those_that_run(built.keys() & choice.unnamed - left_out.keys(), left_out)
+    kept = tuple(evaluator for id_, evaluator in built.items() if id_ not in left_out)
+    return replace(choice, evaluators=kept, left_out=dict(sorted(left_out.items()))) if kept else choice
 
 
-def _applies(evaluator: Evaluator, present: set[str], *, texts: bool) -> bool:
-    if _OF_ITEMS.isdisjoint(evaluator.required):
-        return texts
-    return bool(present.intersection(evaluator.spec.annotations or present))
+def _like_those_that_run(running: Set[str], left_out: Mapping[str, str]) -> dict[str, str]:
+    """Return which evaluators look like a preferred one that runs: of those that would run, and that run on request."""
+    alike = folded(running)
+    best = running - alike.keys()
+    asked = [id_ for id_, why in left_out.items() if why == BY_NAME]
+    alike |= {id_: like for id_ in asked if (like := next((o for o in look_alikes(id_) if o in best), ""))}
+    return {id_: f"it looks like {like}, which runs" for id_, like in alike.items()}

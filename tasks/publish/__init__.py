@@ -18,6 +18,8 @@ from leadline.tasks.store.store import Run
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+    from leadline.tasks.publish.summary import Summary
+
 _OURS: Final = re.compile(r"[0-9A-Za-z_-]{1,80}_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -29,11 +31,13 @@ class Published:
         report: The page.
         folder: The folder that contains it and all other files.
         files: Number of files.
+        summary: The run in sentences.
     """
 
     report: Path
     folder: Path
     files: int
+    summary: Summary
 
 
 def publish(
@@ -56,14 +60,13 @@ def publish(
     results = read_results(connection, run, record)
     with replacing(run.results) as folder:
         folder.mkdir()
-        for exporter in published_exporters():
+        for exporter in published_exporters(results):
             exporter.write(results, folder)
         count = sum(path.is_file() for path in folder.rglob("*"))
         if run.results.exists():
             shutil.rmtree(run.results)
-    results.kept.save()
     place = run.results if output is None else _copy(run.results, output)
-    return Published(report=place / "report.html", folder=place, files=count)
+    return Published(report=place / "report.html", folder=place, files=count, summary=results.summary)
 
 
 def _copy(results: Path, output: Path) -> Path:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from leadline.evaluators.core.details import Details
+from leadline.tasks.analyse.changes import read_changes
 from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.views import (
     Aggregate,
@@ -71,6 +72,7 @@ def collect(connection: DuckDBPyConnection, run_id: str, record: Mapping[str, An
         n_cases=n_cases,
         n_rows=n_rows,
         n_flips=n_flips,
+        changes=read_changes(connection),
         counts={status: int(counted.get(status, 0)) for status in ("scored", "unscored", "not_applicable")},
     )
 

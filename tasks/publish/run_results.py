@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.facts import collect
-from leadline.tasks.publish.report.page_data import PageData, kept_page_data
-from leadline.tasks.publish.reuse import RowsFiles, rows_files
+from leadline.tasks.publish.report.page_data import PageData, page_data
+from leadline.tasks.publish.summary import Summary, summarize
 from leadline.tasks.publish.views import Facts
 from leadline.tasks.store.store import Run
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+SMALL_RUN: Final = 2_000
+"""Row scores up to which a run is published in the formats that repeat every row, whether asked or not."""
 
 
 @dataclass(frozen=True)
@@ -24,17 +28,22 @@ class RunResults:
     Attributes:
         connection: The run's database, with the views ``run_models`` and ``run_rows``.
         facts: Everything but single rows.
-        kept: The files of rows that earlier runs wrote.
+        repeats_rows: Whether the run is published in the formats that write every row once more.
     """
 
     connection: DuckDBPyConnection
     facts: Facts
-    kept: RowsFiles
+    repeats_rows: bool
 
     @cached_property
     def page_data(self) -> PageData:
         """The single cases that the page contains."""
-        return kept_page_data(self.connection, self.facts, self.kept)
+        return page_data(self.connection, self.facts)
+
+    @cached_property
+    def summary(self) -> Summary:
+        """The run in sentences."""
+        return summarize(self.connection, self.facts)
 
     @cached_property
     def position(self) -> Mapping[str, Mapping[int, int]]:
@@ -54,4 +63,12 @@ def read_results(connection: DuckDBPyConnection, run: Run, record: Mapping[str, 
         record: Its record (``run.json``); every key is optional.
     """
     facts = collect(connection, run.id, record)
-    return RunResults(connection, facts, rows_files(connection, run, record.get("dataset")))
+    config = record.get("config") or {}
+    asked = config.get("results") == "sonar"
+    return RunResults(connection, facts, repeats_rows=asked or count_row_scores(connection) <= SMALL_RUN)
+
+
+def count_row_scores(connection: DuckDBPyConnection) -> int:
+    """Return what evaluators were asked for: their rows, those to which they do not apply included, times trials."""
+    ((count,),) = connection.execute(sql("publish/row_scores")).fetchall()
+    return int(count)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leadline.evaluators.core.text import count
-from leadline.tasks.publish.numbers import ABSENT, money
+from leadline.tasks.numbers import ABSENT, money
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+import sys
 from functools import cache
+from importlib.metadata import version
+from importlib.util import cache_from_source
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
 
 from leadline.evaluators.core.text import count, nouns, visible
-from leadline.tasks.publish.numbers import bound, duration, figure, money, percent, when
+from leadline.tasks.numbers import bound, duration, figure, money, percent, when
 
 if TYPE_CHECKING:
-    from jinja2 import Environment, Template
+    from jinja2 import BytecodeCache, Environment, Template
+
+_COMPILED: Final = Path(cache_from_source(__file__)).parent
 
 _MARKDOWN: Final = re.compile(r"([\\`*{}\[\]<>#|~&!]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z]))")
 
@@ -35,6 +43,17 @@ def breakable(text: str) -> Markup:
     return Markup(re.sub(r"([_/.:-])", r"\1<wbr>", str(escape(visible(text)))))  # noqa: S704 - escaped before
 
 
+def _bytecode_cache() -> BytecodeCache | None:
+    """Keep compiled templates where Python keeps compiled modules, if it may: compiling takes as long as filling in."""
+    from jinja2 import FileSystemBytecodeCache
+
+    if sys.dont_write_bytecode or not os.access(_COMPILED, os.W_OK):
+        return None
+    # An environment's options are compiled in, and calls into Jinja.
+    settings = hashlib.sha256(Path(__file__).read_bytes() + version("jinja2").encode()).hexdigest()[:8]
+    return FileSystemBytecodeCache(str(_COMPILED), f"%s-{settings}.jinja")
+
+
 @cache
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -49,6 +68,7 @@ def _environment() -> Environment:
         finalize=finalize,
         trim_blocks=True,
         lstrip_blocks=True,
+        bytecode_cache=_bytecode_cache(),
     )
     environment.filters |= {
         "md": markdown,
@@ -84,5 +104,12 @@ def render_source(source: str, name: str, **context: Any) -> str:
 @cache
 def _compiled(source: str, name: str) -> Template:
     environment = _environment()
-    code = environment.compile(source, name, name)
+    stored = environment.bytecode_cache
+    bucket = stored.get_bucket(environment, name, None, source) if stored else None
+    code = bucket.code if bucket else None
+    if code is None:
+        code = environment.compile(source, name, name)
+        if stored and bucket:
+            bucket.code = code
+            stored.set_bucket(bucket)
     return environment.template_class.from_code(environment, code, environment.make_globals(None))

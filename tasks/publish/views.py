@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from leadline.evaluators.core.row import Json
+from leadline.tasks.analyse.changes import Changes
+from leadline.tasks.analyse.findings.finding import Fault
 from leadline.tasks.analyse.findings.tally import Tally, tally, tally_in_words, what_counts
+from leadline.tasks.timeline import RunTime
 
 Verdict: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
@@ -31,7 +34,7 @@ class ModelView:
 
 @dataclass(frozen=True, slots=True)
 class MetricView:
-    """A metric with the threshold of this run. ``low`` and ``high`` may be infinite."""
+    """A metric with the threshold and the role of this run's policy. ``low`` and ``high`` may be infinite."""
 
     id: int
     evaluator_id: int
@@ -45,6 +48,7 @@ class MetricView:
     primary: bool
     share: bool
     dataset_level: bool
+    role: str
 
     @property
     def unreachable(self) -> bool:
@@ -147,7 +151,9 @@ class PublishedFinding:
     id: int
     severity: str
     type: str
-    instrument: bool
+    kind: str
+    fault: Fault
+    harm: float
     evaluator_id: int | None
     metric_id: int | None
     model_id: int | None
@@ -155,6 +161,11 @@ class PublishedFinding:
     actions: str
     attrs: Mapping[str, Json]
     row_ids: tuple[int, ...]
+
+    @property
+    def instrument(self) -> bool:
+        """True if the instrument or the data is at fault, not a model."""
+        return self.fault != "model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +221,7 @@ class Facts:
         models: Models of this run, by key.
         evaluators: Evaluators in the order they were asked for.
         aggregates: By (metric, model).
+        changes: What changed since the baseline; ``None`` where nothing was to be compared.
         rows: Key of case and model of every row that a finding names.
         n_flips: Number of flips; they may be too many for memory.
     """
@@ -229,11 +241,17 @@ class Facts:
     n_rows: int
     n_flips: int
     counts: Mapping[str, int]
+    changes: Changes | None = None
 
     @property
     def title(self) -> str:
         """Name of the run for people."""
         return str(self.record.get("name") or self.record.get("dataset_name") or self.run_id)
+
+    @property
+    def time(self) -> RunTime | None:
+        """The time of the run as far as it is on record: a page that the run itself writes knows nothing of its end."""
+        return RunTime.from_record(self.record)
 
     @property
     def gate(self) -> Verdict:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
-from leadline.tasks.analyse.statistics import wilson
+from leadline.tasks.analyse.statistics import clopper_pearson
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
@@ -36,8 +36,8 @@ class PaperCell:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Wilson's 95 % interval."""
-        return wilson(self.hits / self.scored, self.scored) if self.scored else None
+        """The exact 95 % interval (Clopper and Pearson)."""
+        return clopper_pearson(self.hits / self.scored, self.scored) if self.scored else None
 
     def __str__(self) -> str:
         """In per cent, with the interval, and with the coverage where it is not complete."""

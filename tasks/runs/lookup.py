@@ -12,6 +12,7 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.store.processes import has_ended, process_of
 from leadline.tasks.store.store import Run, Store
+from leadline.tasks.timeline import RunTime
 
 _LATEST: Final = re.compile(r"latest(?:~([0-9]{1,6}))?")
 _INTERRUPTIONS: Final = ("KeyboardInterrupt", "TerminationSignal")
@@ -92,9 +93,10 @@ def summary(run: Run) -> dict[str, Any]:
         "name": record.get("name"),
         "status": status(record),
         "started": datetime.fromisoformat(started).astimezone(UTC).replace(tzinfo=None) if started else None,
+        "seconds": time.total if (time := RunTime.from_record(record)) else None,
         **{
             key: record.get(key)
-            for key in ("seconds", "dataset", "dataset_name", "dataset_source", "rows", "cases", "gate", "gate_reason")
+            for key in ("dataset", "dataset_name", "dataset_source", "rows", "cases", "gate", "gate_reason")
         },
         **{key: counts.get(key) for key in ("scored", "unscored", "not_applicable")},
         **{key: record.get(key) for key in ("reused", "computed")},

@@ -25,7 +25,7 @@ from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.registry import all_evaluators, get
+from leadline.evaluators.core.registry import find, get
 from leadline.evaluators.core.row import NotApplicable, Reason, Row, RowScore, Unscored
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.tasks.load import load_dataset
@@ -124,7 +124,7 @@ def _expected(given: Any, where: str) -> dict[str, dict[str, tuple[float, float]
 
 def _metric(key: str, where: str) -> tuple[str, str]:
     """Return the evaluator and the metric that a key names."""
-    if key in all_evaluators() or _NAMED.fullmatch(key):
+    if find(key) or _NAMED.fullmatch(key):
         primary = [metric.key for metric in get(key).spec.metrics if metric.primary and not metric.dataset_level]
         if len(primary) != 1:
             raise UsageError(

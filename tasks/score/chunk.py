@@ -7,14 +7,13 @@ dataset's Parquet files and the plan, and writes segments. It never opens the ru
 from __future__ import annotations
 
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.core.context import EvalContext
@@ -30,6 +29,7 @@ from leadline.tasks.score.worker_context import context_for
 from leadline.tasks.store.parquet_files import AtomicParquetWriter, atomic_parquet
 from leadline.tasks.store.segments import StoredScore, segment_rows, unscored_rows
 from leadline.tasks.store.store import JOBS, Run, Store
+from leadline.tasks.timeline import Span, microseconds, span
 
 if TYPE_CHECKING:
     from leadline.evaluators.models.refs import ModelRef
@@ -38,6 +38,9 @@ log = logging.getLogger("leadline.score")
 
 BATCH_ROWS: Final[dict[Lane, int]] = {"cpu": 1_000, "gpu": 500, "judge": 250}
 """Rows in memory at a time, for each lane."""
+
+MOST_SPANS: Final = 64
+"""Spans that a chunk's result tells of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +52,23 @@ class ChunkResult:
         scored: Row scores written to segments.
         unscored: Row scores with at least one metric that could not be measured.
         seconds: Wall time by evaluator id.
+        spans: When the chunk and its evaluators were at work, the first :data:`MOST_SPANS`.
     """
 
     chunk: str
     scored: int
     unscored: int
     seconds: Mapping[str, float] = field(default_factory=dict)
+    spans: tuple[Span, ...] = ()
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> ChunkResult:
+        """Return a result from the plain values that ``dataclasses.asdict`` made of it, to travel.
+
+        Raises:
+            TypeError: They are something else.
+        """
+        return cls(**{**values, "spans": tuple(Span(**each) for each in values.get("spans", ()))})
 
 
 class JudgeDown(LeadlineError):
@@ -70,6 +84,7 @@ def score_chunk(chunk: Chunk) -> ChunkResult:
         JudgeDown: The judge did not answer for some rows. They are written as unscored, the others as scored, and
             scoring the chunk again asks only for what is missing.
     """
+    began = microseconds()
     store = Store.open(chunk.store)
     run = store.run(chunk.run)
     store.fetch_plan(run)
@@ -101,6 +116,7 @@ def score_chunk(chunk: Chunk) -> ChunkResult:
         scored=sum(one.scored for one in work),
         unscored=sum(one.unscored for one in work),
         seconds={name: round(s, 3) for name, s in seconds.items() if s},
+        spans=(span(chunk.name, "chunk", began), *(each for one in work for each in one.spans))[:MOST_SPANS],
     )
 
 
@@ -119,8 +135,10 @@ def _score(
         for batch in read_chunk(
             store.dataset(chunk.dataset), pairs, chunk.first, chunk.last, fields, batch=BATCH_ROWS[chunk.lane]
         ):
-            _prefetch(group, batch, ctx)
-            _score_batch(group, batch, ctx, concurrently=chunk.lane == "judge")
+            if chunk.lane == "judge":
+                _judge_batch(group, batch, ctx)
+            else:
+                _score_batch(group, batch, ctx)
             ctx.forget()
             for one in group:
                 one.write(failed)
@@ -149,18 +167,23 @@ def _group_by_model(work: Sequence[_Work], ctx: EvalContext) -> list[list[_Work]
     return [groups[refs] for refs in sorted(groups)]
 
 
-def _score_batch(work: Sequence[_Work], batch: Sequence[NeededRow], ctx: EvalContext, *, concurrently: bool) -> None:
-    """Score a batch, one evaluator after the other, or concurrently where they only wait for a judge."""
-    if not concurrently:
-        for one in work:
-            one.score(batch, ctx)
-        return
-    with ThreadPoolExecutor(max(1, len(work)), thread_name_prefix="leadline-judge") as threads:
-        for future in [threads.submit(one.score, batch, ctx) for one in work]:
+def _score_batch(work: Sequence[_Work], batch: Sequence[NeededRow], ctx: EvalContext) -> None:
+    """Score a batch, one evaluator after the other."""
+    _prefetch(work, batch, ctx)
+    for one in work:
+        one.score(batch, ctx)
+
+
+def _judge_batch(work: Sequence[_Work], batch: Sequence[NeededRow], ctx: EvalContext) -> None:
+    """Score a batch with all evaluators at once, since they only wait for a judge; while the embedder loads, too."""
+    with ThreadPoolExecutor(max(1, len(work)) + 1, thread_name_prefix="leadline-judge") as threads:
+        asked = [threads.submit(one.score, batch, ctx) for one in work]
+        # Chance decides if these are embedded here or by an evaluator that could not wait: so they must be steady.
+        for future in (*asked, threads.submit(_prefetch, work, batch, ctx, steady=True)):
             future.result()
 
 
-def _prefetch(work: Sequence[_Work], batch: Sequence[NeededRow], ctx: EvalContext) -> None:
+def _prefetch(work: Sequence[_Work], batch: Sequence[NeededRow], ctx: EvalContext, *, steady: bool = False) -> None:
     """Embed what all evaluators of the batch need in one pass."""
     texts: dict[ModelRef, dict[str, None]] = {}
     for one in work:
@@ -168,7 +191,7 @@ def _prefetch(work: Sequence[_Work], batch: Sequence[NeededRow], ctx: EvalContex
             texts.setdefault(ref, {}).update(wanted)
     for ref, wanted in texts.items():
         try:
-            ctx.embed(ref, list(wanted))
+            ctx.embed(ref, list(wanted), steady=steady)
         except Exception as error:  # each evaluator meets it again and answers for its own rows
             log.warning("Embedding with %s failed: %s", ref, error)
 
@@ -182,6 +205,7 @@ class _Work:
         unscored: How many did not.
         down: Message of the first row whose judge could not be reached.
         seconds: Wall time.
+        spans: The stretches of that time.
         quarantined: Why its judge is not asked.
     """
 
@@ -193,6 +217,7 @@ class _Work:
         self.unscored = 0
         self.down = ""
         self.seconds = 0.0
+        self.spans: list[Span] = []
         self.quarantined = ""
         self._trial = trial
         self._needed = (job.evaluator_id, trial)
@@ -222,12 +247,15 @@ class _Work:
         mine = [needed for needed in batch if self._needed in needed.keys]
         if not mine:
             return
-        started = time.perf_counter()
+        began = microseconds()
         if self.quarantined:
             results = [unscored(self.evaluator, Reason.QUARANTINED, self.quarantined)] * len(mine)
         else:
             results = score_rows(self.evaluator, [needed.row for needed in mine], ctx.in_trial(self._trial))
-        self.seconds += time.perf_counter() - started
+        stretch = span(self.job.evaluator, "evaluator", began)
+        self.seconds += stretch.seconds
+        if len(self.spans) < MOST_SPANS:
+            self.spans.append(stretch)
         self._results = [(needed.keys[self._needed], result) for needed, result in zip(mine, results, strict=True)]
 
     def write(self, failed: AtomicParquetWriter) -> None:

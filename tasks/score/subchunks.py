@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 from leadline.tasks.plan.chunks import Chunk
-from leadline.tasks.score.chunk import ChunkResult, score_chunk
+from leadline.tasks.score.chunk import MOST_SPANS, ChunkResult, score_chunk
 from leadline.tasks.score.executor import POOL_WORTH, LocalLanes, default_processes, drive
 
 PARTS: Final = 16
@@ -67,4 +67,5 @@ def _combined(chunk: Chunk, results: Sequence[ChunkResult]) -> ChunkResult:
         scored=sum(result.scored for result in results),
         unscored=sum(result.unscored for result in results),
         seconds={name: round(value, 3) for name, value in seconds.items()},
+        spans=tuple(each for result in results for each in result.spans)[:MOST_SPANS],
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from filelock import FileLock, Timeout
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 
 def locked(path: Path, *, wait: bool = True) -> FileLock:
@@ -16,6 +18,8 @@ def locked(path: Path, *, wait: bool = True) -> FileLock:
         path: The lock's file.
         wait: Wait for a lock that another process holds, instead of raising a ``TimeoutError``.
     """
+    from filelock import FileLock
+
     return FileLock(path, timeout=-1 if wait else 0, thread_local=False, fallback_to_soft=False)
 
 
@@ -25,6 +29,8 @@ def is_held(path: Path) -> bool:
     Raises:
         FileNotFoundError: There is no such file.
     """
+    from filelock import Timeout
+
     path.stat()
     try:
         with locked(path, wait=False):

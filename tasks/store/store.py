@@ -9,8 +9,6 @@ Layout, below the store's root::
     runs/<run>/run.duckdb               the run's tables, written by one process
     runs/<run>/plan/, unscored/         what to compute, and what could not be
     runs/<run>/results/                 the report and its files
-    runs/<run>/page_cases.json          what the report's page contains of single cases, compressed
-    runs/<run>/rows_files.json          what the largest files were made of, for later runs to copy them
     comparisons/<id>/                   what comparing two runs found
     versions/<digest>/                  which run belongs to a version of a model, and its answers
     ledger.sqlite                       every judge call, unless another ledger is named
@@ -57,7 +55,7 @@ JOBS: Final = "jobs.json"
 OWN: Final = ".own"
 """Marks the folder of a run, in the working copy where it is being made."""
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 """Version of a run's record and database; raised with every change after which older runs cannot be read."""
 
 ENDED: Final = ("completed", "failed")
@@ -145,10 +143,15 @@ class Run:
                 (self.path / OWN).unlink(missing_ok=True)
         return record
 
-    def fail(self, error: BaseException) -> None:
-        """Record that an error ended the run; a failure to write the record is only logged."""
+    def fail(self, error: BaseException, **also: Any) -> None:
+        """Record that an error ended the run; a failure to write the record is only logged.
+
+        Args:
+            error: The error.
+            **also: Further fields of the record.
+        """
         try:
-            self.update({"status": "failed", "error": f"{type(error).__name__}: {error}"[:2000]})
+            self.update({"status": "failed", "error": f"{type(error).__name__}: {error}"[:2000], **also})
         except Exception as second:  # the first error is the one to report
             log.warning("Run %s failed, and its record does not say so: %s", self.id, second)
 

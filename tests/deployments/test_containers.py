@@ -96,6 +96,10 @@ def test_volumes_are_declared() -> None:
     assert {name for name in used if re.fullmatch(r"\w+", name)} == set(COMPOSE["volumes"])
 
 
+def test_what_people_have_deployed_outlives_a_restart() -> None:
+    assert SERVICES["deploy"]["command"] == ["leadline", "deploy", "--keep"]
+
+
 def test_only_the_loopback_interface_is_published() -> None:
     for service in SERVICES.values():
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))

@@ -1,5 +1,5 @@
 """One Prefect server for all pages whose blocks run flows."""
 
-from tests.flows.conftest import api, migrated
+from tests.flows.conftest import api
 
-__all__ = ["api", "migrated"]
+__all__ = ["api"]

@@ -28,9 +28,12 @@ from leadline.evaluators.judge.yaml_evaluators import evaluator_from
 from leadline.flows.cli.main import cli
 from leadline.flows.deploy.file import Schedule
 from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.prefect_server.choice import chosen_server, idle_minutes
 from leadline.flows.triggers.webhook_payloads import read_choice
 from leadline.tasks.collect.targets import read_targets
+from leadline.tasks.load.column_map import ColumnNames, map_columns
 from leadline.tasks.load.dataset import load_dataset
+from leadline.tasks.policy.policy_file import load_policy
 from leadline.tasks.store.store import Store
 from tests.support.docs.blocks import PROGRAMS, ROOT, SHELL, Block, blocks, pages
 
@@ -82,9 +85,10 @@ def parse(arguments: list[str]) -> None:
     words = [word for word in arguments if word != "…"]
     while True:
         context = command.make_context(command.name, words, parent=parent)
-        if not isinstance(command, click.Group):
+        rest = [*context._protected_args, *context.args]
+        if not isinstance(command, click.Group) or (command.invoke_without_command and not rest):
             return
-        name, found, words = command.resolve_command(context, [*context._protected_args, *context.args])
+        name, found, words = command.resolve_command(context, rest)
         assert found is not None
         command, parent = found, context
         command.name = name
@@ -123,7 +127,7 @@ def test_json_blocks_are_read(block: Block, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("block", of("toml"))
-def test_toml_blocks_are_read(block: Block, tmp_path: Path) -> None:
+def test_toml_blocks_are_read(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     document = tomllib.loads(block.text)
     file = tmp_path / "block.toml"
     file.write_text(block.text, encoding="utf-8")
@@ -136,8 +140,19 @@ def test_toml_blocks_are_read(block: Block, tmp_path: Path) -> None:
         assert read_targets(file)
     elif "evaluators" in document:
         assert find_evaluator_files(file) == tuple(str(tmp_path / name) for name in document["evaluators"]["files"])
+    elif "policy" in document:
+        monkeypatch.chdir(tmp_path)
+        file.rename("leadline.toml")
+        assert load_policy().rules
+    elif "dataset" in document:
+        names = ColumnNames(("question", *(str(name) for name in document["dataset"]["map"].values())))
+        assert map_columns(names, document["dataset"]["map"]).asked
     elif "evaluate" in document:
         assert EvaluateConfig.model_validate({"dataset": "d.json"} | document["evaluate"])
+    elif "server" in document:
+        monkeypatch.chdir(tmp_path)
+        file.rename("leadline.toml")
+        assert (chosen_server().use, idle_minutes()) == (document["server"]["use"], document["server"]["idle"])
     else:
         assert document.keys() == {"project"}
 

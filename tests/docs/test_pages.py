@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import leadline
-from docs.build import errors_page, pages, settings_page
+from docs.build import errors_page, pages, perturbed_table, purpose_table, settings_page
+from leadline.evaluators.core.suites import LOOK_ALIKES
 
 ROOT = Path(__file__).parents[2]
 MODULES = {
@@ -29,6 +30,18 @@ def test_the_page_on_errors_is_current() -> None:
 
 def test_the_page_of_settings_is_current() -> None:
     assert (ROOT / "docs" / "settings.md").read_text(encoding="utf-8") == settings_page(), "run: make docs"
+
+
+def test_which_evaluator_has_the_suites_of_the_program_and_every_look_alike() -> None:
+    page = (ROOT / "docs" / "which-evaluator.md").read_text(encoding="utf-8")
+    assert purpose_table() in page, "run: make docs"
+    table = page.partition("## Evaluators that look alike")[2]
+    missing = [id_ for group in LOOK_ALIKES for id_ in group.ids if f"`{id_}`" not in table]
+    assert missing == []
+
+
+def test_the_examples_of_perturbed_questions_are_current() -> None:
+    assert perturbed_table() in (ROOT / "docs" / "perturb.md").read_text(encoding="utf-8"), "run: make docs"
 
 
 @pytest.mark.parametrize("page", MARKDOWN, ids=lambda path: path.name)

@@ -20,7 +20,7 @@ import leadline
 
 settings = {"evaluators": ["rouge", "own"], "evaluator_files": ["own.py"], "store": "store"}
 before, after = (leadline.evaluate(f"{side}.csv", **settings) for side in ("old", "new"))
-again = leadline.evaluate("old.csv", **settings)
+again = leadline.evaluate("old.csv", flow=True, **settings)
 open("own.py", "a").write("# changed")
 changed = leadline.evaluate("old.csv", **settings)
 found = leadline.compare(before, after, store="store")
@@ -56,14 +56,27 @@ def answers(tmp_path: Path) -> str:
         ({"config": EvaluateConfig(dataset="a.csv")}, "either a dataset or a config"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_a_server_starts(
-    answers: str, settings: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("flow", [True, False])
+def test_what_makes_no_sense_is_refused_before_a_server_or_a_run_starts(
+    answers: str, settings: dict[str, Any], message: str, flow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leadline.flows.prefect_server.resolve._api_or_server", lambda say: pytest.fail("a server"))
-    monkeypatch.setattr("leadline.flows.prefect_server.resolve.CHECK_FIRST_S", 60.0)
+    monkeypatch.setenv("LEADLINE_SERVER", "none")
     monkeypatch.setenv("LEADLINE_STORE", str(tmp_path / "store"))
     with pytest.raises(UsageError, match=message):
-        leadline.evaluate(answers, **settings)
+        leadline.evaluate(answers, flow=flow, **settings)
+    assert not (tmp_path / "store" / "runs").exists()
+
+
+def test_a_run_needs_no_prefect_and_may_be_called_where_an_event_loop_runs(answers: str, tmp_path: Path) -> None:
+    script = (
+        "import asyncio, sys, leadline\n"
+        "async def main():\n"
+        f"    return leadline.evaluate({answers!r}, evaluators=['rouge'], store='store')\n"
+        "result = asyncio.run(main())\n"
+        "print(result.computed, result.report.exists(), 'prefect' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    assert done.stdout == "2 True False\n", done.stderr
 
 
 def test_a_config_takes_no_further_settings() -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import duckdb
 
+from leadline.evaluators.core.base import CUSTOM
 from leadline.evaluators.core.registry import all_evaluators
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
@@ -21,12 +22,35 @@ from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.jobs import make_jobs
 from leadline.tasks.plan.selection import choose
+from leadline.tasks.policy.policy_file import load_policy
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.store import Store
 
 HERE: Final = Path(__file__).parent
 SAMPLE: Final = HERE.parents[1] / "examples" / "harbour.json"
 JUDGE: Final = JudgeConfig(model="openai/golden", api_base="http://127.0.0.1:9/v1")
+EVALUATORS: Final = (
+    "answer_relevancy_sentence_similarity",
+    "answer_semantic_sentence_similarity",
+    "answer_semantic_similarity",
+    "bleu",
+    "classification",
+    "context_relevancy_soft",
+    "databricks.document_recall",
+    "encoding_guardrail",
+    "groundedness",
+    "llamaindex.retrieval",
+    "looping_detection",
+    "pii_leakage",
+    "rouge",
+    "sensitive_data_leakage",
+    "step_alignment",
+    "text_matching",
+    "valor.bleu",
+    "valor.rouge",
+)
+"""Evaluators that need neither a judge nor weights, whatever a run takes by default."""
+
 MODELS: Final = "(SELECT model_id, model_key FROM models)"
 TABLES: Final = {
     "scores": """
@@ -40,7 +64,7 @@ TABLES: Final = {
         FROM aggregates a JOIN metrics USING (metric_id) JOIN evaluators USING (evaluator_id)
         JOIN {MODELS} USING (model_id) ORDER BY ALL""",
     "problems": f"""
-        SELECT evaluator, metric, model_key, p.* EXCLUDE (evaluator_id, metric_id, model_id)
+        SELECT evaluator, metric, model_key, p.* EXCLUDE (evaluator_id, metric_id, model_id, kind, fault, harm)
         FROM problems p LEFT JOIN evaluators USING (evaluator_id) LEFT JOIN metrics m ON m.metric_id = p.metric_id
         LEFT JOIN {MODELS} d ON d.model_id = p.model_id ORDER BY problem_id""",
     "insights": f"""
@@ -53,17 +77,32 @@ TABLES: Final = {
 def configurations() -> dict[str, str]:
     """Return the digest of each evaluator's configuration: default parameters, a judge and the offline embedder."""
     settings = Settings(embedder="offline", judges=(JUDGE,), splitter="rules")
-    evaluators = [kind(kind.parameters.build(id_, {})) for id_, kind in all_evaluators().items()]
+    ours = {id_: kind for id_, kind in all_evaluators().items() if kind.spec.origin != CUSTOM}
+    evaluators = [kind(kind.parameters.build(id_, {})) for id_, kind in ours.items()]
     return {job.evaluator: job.error or job.config for job in make_jobs(evaluators, settings)}
 
 
-def sample_run(folder: Path) -> dict[str, Any]:
-    """Return the tables of what ``make demo`` does, and a digest of the keys of each evaluator's scores."""
+def sample_run(folder: Path, policy: str = "sonar") -> dict[str, Any]:
+    """Return the tables of the sample, and a digest of the keys of each evaluator's scores.
+
+    Args:
+        folder: The store.
+        policy: The gate's policy; the seed's by default.
+    """
     store = Store.open(str(folder))
     settings = Settings(embedder="offline", splitter="rules")
-    choice = choose(None, (), {"classification": {"categories": ["classification"]}}, settings)
+    choice = choose(None, EVALUATORS, {"classification": {"categories": ["classification"]}}, settings)
     loaded = load_dataset(store, str(SAMPLE))
-    planned = pipeline.plan_run(store, loaded, choice, settings, model_keys=(), processes=1, config={"name": "Golden"})
+    planned = pipeline.plan_run(
+        store,
+        loaded,
+        choice,
+        settings,
+        model_keys=(),
+        processes=1,
+        config={"name": "Golden"},
+        policy=load_policy(policy),
+    )
     run = store.run(planned.run)
     for chunk in planned.chunks:
         score_chunk(chunk)

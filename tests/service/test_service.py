@@ -195,6 +195,51 @@ def test_the_nightly_schedule_makes_runs(service: LiveService, tmp_path: Path) -
     eventually(lambda: not service.runs_of("evaluate/evaluate", **wanted), 30, "no scheduled runs any more")
 
 
+def test_a_restart_keeps_what_people_have_deployed(service: LiveService, tmp_path: Path) -> None:
+    """It deploys with --keep; without, Leadline's own file is back."""
+    file = yaml.safe_load(own_file())
+    [evaluate] = [one for one in file["deployments"] if one["name"] == "evaluate"]
+    evaluate["concurrency_limit"]["limit"] = 9
+    mine = {"slug": "nightly", "cron": "30 1 * * *", "timezone": "Europe/Berlin", "active": False}
+    often = {"slug": "often", "interval": 86400, "active": False}
+    evaluate["schedules"] = [mine | {"parameters": {"config": {"dataset": "mine.json"}}}, often]
+    path = tmp_path / "prefect.yaml"
+    path.write_text(yaml.safe_dump(file))
+    assert deployed(service, "--file", str(path))
+    assert deployed(service, "--file", str(path)) == {}  # an interval begins where it began
+    before = service.deployment("evaluate/evaluate")
+    try:
+        assert deployed(service, "--keep") == {"deployment evaluate/evaluate": "kept "}
+        after = service.deployment("evaluate/evaluate")
+        assert after["schedules"] == before["schedules"]
+        assert [one["global_concurrency_limit"]["limit"] for one in (before, after)] == [9, 9]
+    finally:
+        assert "deployment evaluate/evaluate" in deployed(service)
+
+
+def test_a_scheduled_run_that_fails_raises_an_alert_in_seconds(service: LiveService, tmp_path: Path) -> None:
+    """Prefect's scheduler inserts runs without an event, and what follows that one is held back for 15 minutes."""
+    file = yaml.safe_load(own_file())
+    [evaluate] = [one for one in file["deployments"] if one["name"] == "evaluate"]
+    config = {"dataset": "no-such-dataset.csv", "evaluators": ["bleu"], "name": "failing"}
+    evaluate["schedules"] = [{"slug": "failing", "interval": 20, "parameters": {"config": config}}]
+    mine = tmp_path / "prefect.yaml"
+    mine.write_text(yaml.safe_dump(file))
+
+    def alert() -> dict[str, Any] | None:
+        found = [one for one in service.runs_of("alert/alert") if "no-such-dataset" in str(one["state"])]
+        return found[0] if found else None
+
+    try:
+        deployed(service, "--file", str(mine))
+        seen = eventually(alert, 150, "an alert about the run")
+        assert (seen["state_type"], seen["name"]) == ("FAILED", "alert: evaluate failing")
+    finally:
+        evaluate["schedules"][0]["active"] = False
+        mine.write_text(yaml.safe_dump(file))
+        deployed(service, "--file", str(mine))
+
+
 def test_workers_find_what_a_local_run_finds(service: LiveService, tmp_path: Path) -> None:
     dataset = shutil.copy(CASES, service.folder / "cases.csv")
     config = {"dataset": Path(dataset).name, "evaluators": ["bleu", "rouge"], "dispatch": "workers"}

@@ -24,6 +24,7 @@ from leadline.tasks.db.connection import open_run
 from leadline.tasks.plan.chunks import Chunk, cut
 from leadline.tasks.plan.jobs import EvaluatorJob, make_jobs, read_jobs, write_jobs
 from leadline.tasks.plan.planner import plan
+from leadline.tasks.policy.policy_file import load_policy
 from leadline.tasks.score.chunk import ChunkResult, score_chunk
 from leadline.tasks.score.guard import score_rows
 from leadline.tasks.store.parquet_files import atomic_parquet
@@ -224,7 +225,7 @@ def test_a_chunk_that_was_never_scored_is_a_lost_worker_not_a_zero(store: Store)
     run = store.new_run()
     run.update({"dataset": dataset})
     with open_run(store, run, create=True) as connection:
-        register_jobs(connection, plan(connection, store, jobs))
+        register_jobs(connection, plan(connection, store, jobs), load_policy("sonar"))
         gather(connection, store, run, jobs)
     assert scores(store, run)["a", "m", "grounds"] == ("unscored", "worker_lost", None)
 
@@ -368,7 +369,7 @@ def test_an_evaluator_without_identity_runs_as_an_error_not_as_a_crash(store: St
     run = store.new_run()
     run.update({"dataset": dataset})
     with open_run(store, run, create=True) as connection:
-        register_jobs(connection, plan(connection, store, [replace(job)]))
+        register_jobs(connection, plan(connection, store, [replace(job)]), load_policy("sonar"))
         gather(connection, store, run, [job])
     assert scores(store, run)["a", "m", "grounds"] == ("unscored", "evaluator_error", None)
 

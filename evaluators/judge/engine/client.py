@@ -21,13 +21,14 @@ from leadline.evaluators.core.row import Json
 from leadline.evaluators.judge.engine.breaker import Breaker
 from leadline.evaluators.judge.engine.budget import Budget, Charge, Limits
 from leadline.evaluators.judge.engine.calls import BegunElsewhere, Call, Ledger, MemoryLedger, Reply
+from leadline.evaluators.judge.engine.event_loop import share
 from leadline.evaluators.judge.engine.failures import BudgetSpent, JudgeRefused, JudgeUnavailable
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.limiter import AdaptiveLimiter
+from leadline.evaluators.judge.engine.limiter import AdaptiveLimiter, Place
 from leadline.evaluators.judge.engine.litellm_library import price
+from leadline.evaluators.judge.engine.providers import remote_transport
 from leadline.evaluators.judge.engine.transport import (
     AttemptError,
-    LiteLLMTransport,
     Refused,
     Throttled,
     Transient,
@@ -107,7 +108,7 @@ class JudgeClient:
         digest = call.digest
         task = self._flying.get(digest)
         if task is None:
-            task = asyncio.get_running_loop().create_task(self._obtain(call, max_tokens or self.config.max_tokens))
+            task = share(self._obtain(call, max_tokens or self.config.max_tokens))
             self._flying[digest] = task
             task.add_done_callback(lambda done: self._landed(digest, done))
         return await asyncio.shield(task)
@@ -146,7 +147,7 @@ class JudgeClient:
         tries, used = 0, 0.0
         while True:
             tries += 1
-            async with self.limiter.slot(first=tries > 1), self._breaker.attempt():
+            async with self.limiter.slot(first=tries > 1) as place, self._breaker.attempt():
                 known = await entry.begin()
                 if known is not None:
                     return known
@@ -157,11 +158,12 @@ class JudgeClient:
                     )
                 except AttemptError as error:
                     failure = error
-                    pause = self._learn(failure, tries)  # before the place is given to another call
+                    pause = self._learn(failure, tries, place)  # before the place is given to another call
                 else:
                     self._breaker.succeeded()
-                    self.limiter.succeeded()
+                    place.succeeded()
                     return replace(plausible(reply), tries=tries)
+            self._breaker.check()  # a call that finds the judge down does not wait to find it down again
             used += self._clock() - started + pause
             if used > self.config.deadline_s:
                 raise JudgeUnavailable(
@@ -170,10 +172,11 @@ class JudgeClient:
                 )
             await self._sleep(pause)
 
-    def _learn(self, failure: AttemptError, tries: int) -> float:
+    def _learn(self, failure: AttemptError, tries: int, place: Place) -> float:
         """Draw the conclusions of a failed attempt, and return the seconds until the next one.
 
-        They grow exponentially, with jitter, above what the server asked for.
+        They grow exponentially, with jitter, above what the server asked for; a server that says when to come back is
+        taken at its word, and the first of them is short.
 
         Raises:
             JudgeError: There is no point in another one.
@@ -187,13 +190,14 @@ class JudgeClient:
             self._breaker.asked_to_wait(failure.message)
             raise JudgeUnavailable(f"{self.config.subject} asks for a pause of {asked:g} s: {failure.message}.")
         if isinstance(failure, Throttled):
-            self.limiter.was_throttled(asked)
+            place.refused(asked)
             self._breaker.throttled(failure.message)
         else:
             if isinstance(failure, Transient) and failure.overloaded:
-                self.limiter.was_throttled(asked)
+                place.refused(asked)
             self._breaker.failed(failure.message)
-        longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(tries - 1, 16))
+        first = FIRST_PAUSE_S / 5 if asked else FIRST_PAUSE_S
+        longest = min(LONGEST_PAUSE_S, first * 2.0 ** min(tries - 1, 16))
         return (asked or 0.0) + longest * self._random.uniform(0.5, 1.0)
 
     def _estimate(self, call: Call, max_tokens: int) -> float | None:
@@ -293,7 +297,7 @@ def client_for(config: JudgeConfig, *, settings: Settings, ledger: Ledger | None
 
         transport: Transport = LocalTransport(settings)
     else:
-        transport = LiteLLMTransport()
+        transport = remote_transport(config)
     return JudgeClient(
         config,
         transport=transport,

@@ -19,6 +19,7 @@ class Cancelled(BaseException):
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
 _running: set[Future[Any]] = set()
+_shared: set[asyncio.Task[Any]] = set()
 
 
 def judges_loop() -> asyncio.AbstractEventLoop:
@@ -50,10 +51,25 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         _running.discard(future)
 
 
+def share(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Start work in the running loop that several may wait for; it outlives each of them, not :func:`cancel_all`."""
+    task = asyncio.get_running_loop().create_task(work)
+    _shared.add(task)
+    task.add_done_callback(_shared.discard)
+    return task
+
+
 def cancel_all() -> None:
     """Give up all work in the loop, so that the threads that wait for it end; calls in flight are not waited for."""
     for future in list(_running):
         future.cancel()
+    if _loop is not None:
+        _loop.call_soon_threadsafe(_cancel_shared)
+
+
+def _cancel_shared() -> None:
+    for task in list(_shared):
+        task.cancel()
 
 
 def _forget() -> None:
@@ -61,6 +77,7 @@ def _forget() -> None:
     global _loop, _lock
     _loop, _lock = None, threading.Lock()
     _running.clear()
+    _shared.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -33,7 +33,7 @@ class JudgeConfig(BaseModel):
 
     key: str = Field("default", min_length=1, max_length=100, description="Name of the judge.")
     model: str = Field(min_length=1, description="LiteLLM model name, or for a local judge a hub id or directory.")
-    kind: Literal["litellm", "local"] = Field("litellm", description="Asked through LiteLLM, or run here.")
+    kind: Literal["litellm", "local"] = Field("litellm", description="Asked on a server, or run here.")
     api_base: str | None = Field(None, description="Base URL of an OpenAI-compatible server.")
     api_key_env: str | None = Field(None, description="Environment variable that holds the API key.")
     revision: str | None = Field(None, description="Revision of a local model's weights.")
@@ -42,7 +42,7 @@ class JudgeConfig(BaseModel):
     seed: int | None = Field(None, description="Sampling seed, where the provider has one.")
     max_tokens: int = Field(1024, ge=1, description="Longest reply; a reply cut off there is no verdict.")
     structured: Literal["auto", "json_schema", "json_object", "off"] = Field(
-        "auto", description="How a JSON reply is enforced; auto: by schema where the model is known to support it."
+        "auto", description="How a JSON reply is enforced; auto: by schema where the server takes one."
     )
     timeout_s: float = Field(60.0, gt=0, description="Longest wait for one attempt.")
     deadline_s: float = Field(

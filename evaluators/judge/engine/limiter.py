@@ -1,9 +1,14 @@
 """A limiter of the calls in flight to one model: the limit is learned, not configured.
 
-Slow start: the limit grows by one for each success, which doubles it every round trip, until the provider says 429, is
-overloaded or falls silent. Then additive increase (one more per full round of successes) and multiplicative decrease
-(such a call takes a third off, once per cool-down). ``Retry-After`` pauses everybody. The policy is that of TCP
-congestion control.
+Slow start: the limit grows by one for each success, which doubles it every round trip. Then it grows by one for each
+round of successes, as in TCP congestion control. What it does about refusals (a 429, an overloaded server, silence)
+depends on how many of the calls sent of late were refused:
+
+- Few: nothing. Providers refuse single calls for reasons of their own, and only that call pauses.
+- More than are known to have other reasons: an experiment. The limit falls by somewhat more than what was refused. If
+  refusals stop, they were about load, and the limit stays there and grows slowly. If they go on, they were not: the
+  limit is restored, and so many refusals count as usual.
+- Half of them, or as many in a row as half the limit: the limit falls by a third, and ``Retry-After`` pauses everybody.
 """
 
 from __future__ import annotations
@@ -11,22 +16,93 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
 from typing import Final
 
 DECREASE: Final = 0.67
-"""What a throttled call leaves of the limit."""
+"""What is left of the limit at least when it falls."""
 
-COOL_DOWN_S: Final = 2.0
-"""Calls that were sent before the limit fell say nothing about the new limit: ignore them this long."""
+SEVERAL: Final = 5
+"""Refusals that conclusions are drawn from; of a lower limit, all calls that it allows."""
+
+RARE: Final = 0.02
+"""Share of refused calls that is not worth an experiment."""
+
+MARGIN: Final = 1.3
+"""How many places an experiment takes away for each that stands empty for a refused call."""
+
+GO_ON: Final = 3
+"""Refusals under the lower limit of an experiment that show that they are not about load."""
+
+EXPECTED: Final = 6
+"""Refusals that would be expected under the lower limit, were they not about load, before it is concluded that they
+are."""
+
+MOST_CAUTION: Final = 4
+"""Rounds of successes for one more place, where the same limit was found again and again."""
 
 REST_S: Final = 1.0
-"""How long a place stays empty after a throttled call: a provider that refuses at once would else be asked by every
-waiting call in turn."""
+"""How long a place stays empty after a refused call: a provider that refuses at once would else be asked by every
+waiting call in turn. Where refusals are known not to be about load, it does not."""
+
+WINDOW: Final = 50
+"""Calls over which shares are taken, at least; of a higher limit, two rounds."""
 
 SATURATED: Final = 0.8
 """Successes count only while this share of the limit is used; an idle limit proves nothing."""
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Calls sent under one limit, and what became of them."""
+
+    sent: int = 0
+    refused: int = 0
+    answered: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Experiment:
+    """A lower limit that is tried, to see whether refusals stop.
+
+    Attributes:
+        limit: The limit before.
+        share: The share of refused calls under it.
+    """
+
+    limit: float
+    share: float
+
+
+class Place:
+    """A place in flight, held as a context; whoever holds it says how its call ended."""
+
+    __slots__ = ("_first", "_limiter", "_round")
+
+    def __init__(self, limiter: AdaptiveLimiter, first: bool) -> None:
+        self._limiter = limiter
+        self._first = first
+        self._round = 0
+
+    async def __aenter__(self) -> Place:
+        await self._limiter._acquire(self._first)
+        self._round = self._limiter._send()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._limiter._release()
+
+    def succeeded(self) -> None:
+        """Learn from a call that the provider answered."""
+        self._limiter._learn_success(self._round)
+
+    def refused(self, retry_after: float | None) -> None:
+        """Learn from a 429, an overloaded server or silence; ``retry_after`` are the seconds that it asked for."""
+        self._limiter._learn_refusal(self._round, retry_after)
 
 
 class AdaptiveLimiter:
@@ -43,52 +119,116 @@ class AdaptiveLimiter:
         self._most = most
         self._clock = clock
         self._slow_start = True
-        self._calm_after = 0.0
         self._paused_until = 0.0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._resting = 0
+        self._round = 0
+        self._now, self._before = _Counts(), _Counts()
+        self._experiment: _Experiment | None = None
+        self._usual = 0.0
+        self._kept, self._caution = 0.0, 1
+        self._in_a_row = 0
         self.in_flight = 0
-        self.throttled = 0
+        self.refusals = 0
 
     @property
     def limit(self) -> int:
         """Calls that may be in flight now."""
         return max(1, int(self._limit))
 
-    @asynccontextmanager
-    async def slot(self, *, first: bool = False) -> AsyncIterator[None]:
-        """Hold one place while a call is in flight; waiting and pausing callers hold none.
+    def slot(self, *, first: bool = False) -> Place:
+        """Return a place to be held while a call is in flight; waiting and pausing callers hold none.
 
         Args:
             first: Go before all that wait, as a call does that has waited for its turn before.
         """
-        await self._acquire(first)
-        try:
-            yield
-        finally:
-            self.in_flight -= 1
+        return Place(self, first)
+
+    def _send(self) -> int:
+        """Count a call that is sent, and return the round that it belongs to: the limit under which it is sent."""
+        if self._experiment is None and self._now.sent >= max(WINDOW, 2 * self.limit):
+            share = self._now.refused / self._now.sent
+            self._usual += 0.3 * (min(share, self._usual) - self._usual)  # what was usual may have ended
+            self._before, self._now = self._now, _Counts()
+        self._now.sent += 1
+        return self._round
+
+    def _learn_success(self, sent_in: int) -> None:
+        self._in_a_row = min(self._in_a_row, 0)
+        if sent_in == self._round:
+            self._now.answered += 1
+        if self._experiment is not None:
+            self._conclude(self._experiment)
+        elif self.in_flight >= SATURATED * self.limit:
+            self._limit = min(
+                self._most, self._limit + (1.0 if self._slow_start else 1.0 / (self._limit * self._caution))
+            )
             self._admit()
 
-    def succeeded(self) -> None:
-        """Learn from a call that the provider answered."""
-        if self.in_flight < SATURATED * self.limit or self._clock() < self._calm_after:
+    def _learn_refusal(self, sent_in: int, retry_after: float | None) -> None:
+        self.refusals += 1
+        self._in_a_row += 1
+        if self._in_a_row >= max(SEVERAL, self.limit / 2):
+            self._rest()
+            self._give_way(retry_after)
             return
-        self._limit = min(self._most, self._limit + (1.0 if self._slow_start else 1.0 / self._limit))
+        if sent_in != self._round:
+            self._rest()  # it was sent under another limit, and says nothing about this one
+            return
+        self._now.refused += 1
+        sent, refused = self._now.sent + self._before.sent, self._now.refused + self._before.refused
+        share, several = refused / sent, refused >= min(SEVERAL, self.limit)
+        if share > self._tolerated or not self._usual:
+            self._rest()
+        if several and share >= 0.5:
+            self._give_way(retry_after)
+        elif self._experiment is not None:
+            self._conclude(self._experiment)
+        elif several and share > self._tolerated:
+            lower = max(self._limit * DECREASE, self.limit - round(MARGIN * max(1, self._resting)))
+            self._experiment = _Experiment(self._limit, share)
+            self._change(lower)
+
+    @property
+    def _tolerated(self) -> float:
+        """The share of refused calls that nothing follows from."""
+        return RARE + 2 * self._usual
+
+    def _conclude(self, experiment: _Experiment) -> None:
+        """End an experiment as soon as its outcome is clear."""
+        ended = self._now.answered + self._now.refused
+        if self._now.refused >= GO_ON and self._now.refused > 0.4 * experiment.share * ended:
+            self._experiment = None
+            self._usual = max(self._now.refused / ended if ended > WINDOW else 0.0, experiment.share)
+            self._change(experiment.limit)
+        elif experiment.share * ended >= EXPECTED:
+            self._keep(self._limit)
+
+    def _give_way(self, retry_after: float | None) -> None:
+        """Take most calls to be refused; those in flight are likely to be, too, and say nothing new."""
+        if retry_after:
+            self._paused_until = max(self._paused_until, self._clock() + retry_after)
+        self._in_a_row = -self.in_flight
+        self._keep(self._limit * DECREASE)
+
+    def _keep(self, limit: float) -> None:
+        """Take refusals to be about load: from here on the limit grows slowly."""
+        again = not self._slow_start and limit > self._kept * DECREASE
+        self._caution = min(MOST_CAUTION, 2 * self._caution) if again else 1
+        self._experiment, self._slow_start, self._usual, self._kept = None, False, 0.0, limit
+        self._change(limit)
+
+    def _change(self, limit: float) -> None:
+        """Begin a round under a limit; calls in flight say nothing about it."""
+        self._limit = max(1.0, limit)
+        self._round += 1
+        self._now, self._before = _Counts(), _Counts()
         self._admit()
 
-    def was_throttled(self, retry_after: float | None) -> None:
-        """Learn from a 429, an overloaded server or silence; ``retry_after`` are the seconds it asked everybody for."""
-        self.throttled += 1
+    def _rest(self) -> None:
         self._resting += 1
         asyncio.get_running_loop().call_later(REST_S, self._rested)
-        now = self._clock()
-        if retry_after:
-            self._paused_until = max(self._paused_until, now + retry_after)
-        if now >= self._calm_after:
-            self._slow_start = False
-            self._limit = max(1.0, self._limit * DECREASE)
-            self._calm_after = max(now + COOL_DOWN_S, self._paused_until)
 
     async def _acquire(self, first: bool) -> None:
         if not self._waiting and self._open():
@@ -101,9 +241,12 @@ class AdaptiveLimiter:
             await place
         except asyncio.CancelledError:
             if place.done() and not place.cancelled():
-                self.in_flight -= 1
-                self._admit()
+                self._release()
             raise
+
+    def _release(self) -> None:
+        self.in_flight -= 1
+        self._admit()
 
     def _open(self) -> bool:
         return self.in_flight + self._resting < self.limit and self._clock() >= self._paused_until
@@ -114,8 +257,10 @@ class AdaptiveLimiter:
             if not place.done():
                 self.in_flight += 1
                 place.set_result(None)
+        if not self._waiting:
+            return
         pause = self._paused_until - self._clock()
-        if self._waiting and pause > 0 and self._timer is None:
+        if pause > 0 and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(pause, self._resume)
 
     def _rested(self) -> None:

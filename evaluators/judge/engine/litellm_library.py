@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.judge.engine.failures import JudgeRefused
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 
 _TABLE: Final = "model_prices_and_context_window_backup.json"
-
-_NONE: Final = "LLM Provider NOT provided"
-"""LiteLLM's message for a name without a provider that it knows."""
 
 
 def price(config: JudgeConfig) -> tuple[float, float] | None:
@@ -72,42 +68,15 @@ def litellm() -> ModuleType:
     return module
 
 
-def check_provider(config: JudgeConfig) -> None:
-    """Refuse a name that LiteLLM will refuse at every call, since it does not say whose model it is.
-
-    LiteLLM itself decides. Importing it takes seconds, so names in its table, and names after a provider in its table,
-    pass without.
-
-    Raises:
-        UsageError: The name has no provider that LiteLLM knows.
-        JudgeRefused: LiteLLM is not installed.
-    """
-    if _is_listed(config.model):
-        return
-    api = litellm()
-    provider, slash, _ = config.model.partition("/")
-    if slash and provider in api.provider_list:
-        return  # to ask further, LiteLLM would log in to some of them
-    try:
-        api.get_llm_provider(config.model, api_base=config.api_base)
-    except Exception as error:
-        if _NONE in str(error):  # what else is wrong, the call says
-            raise UsageError(
-                f"LiteLLM knows no provider for the model {config.model!r}.",
-                hint="Name the provider too, as in openai/gpt-4o-mini, also for a server of your own: openai/NAME with "
-                "its address as api_base.",
-                code=ErrorCode.JUDGE_PROVIDER,
-            ) from None
-
-
-def _is_listed(model: str) -> bool:
-    """Return whether LiteLLM's table has a model, or else models of the provider that stands before its name."""
-    provider, slash, _ = model.partition("/")
-    return model in _table() or (bool(slash) and provider in _providers())
+def listed(model: str) -> Mapping[str, Any]:
+    """Return what LiteLLM's table says of a model; nothing where it does not list it, or is not installed."""
+    known: Mapping[str, Any] = _table().get(model, {})
+    return known
 
 
 @cache
-def _providers() -> frozenset[str]:
+def providers() -> frozenset[str]:
+    """Return the providers of LiteLLM's table."""
     return frozenset(str(known.get("litellm_provider")) for known in _table().values())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,6 +13,27 @@ _DROPPED: Final = frozenset(
 
 _LISTS: Final = ("anyOf", "prefixItems")
 _MAPS: Final = ("properties", "$defs", "definitions")
+
+
+_REMEMBERED: Final = 256
+_formats: Final[dict[int, tuple[Mapping[str, Any], dict[str, Any]]]] = {}
+
+
+def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request for a reply by a schema, strict where strict mode can express it.
+
+    It is remembered by the schema itself, which each shape of a reply has one of.
+    """
+    known = _formats.get(id(schema))
+    if known is not None:
+        return known[1]
+    strict = strict_schema(schema)
+    name = re.sub(r"\W", "_", str(schema.get("title", "reply")))
+    sent = {"name": name, "schema": strict or dict(schema), "strict": strict is not None}
+    made = {"type": "json_schema", "json_schema": sent}
+    if len(_formats) < _REMEMBERED:
+        _formats[id(schema)] = schema, made  # held, so that its id stays its own
+    return made
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:

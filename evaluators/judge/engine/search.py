@@ -14,14 +14,16 @@ import importlib
 import inspect
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 from weakref import WeakKeyDictionary
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.redaction import looks_secret
 from leadline.evaluators.judge.engine import mcp_search
 from leadline.evaluators.judge.engine.calls import Call, Ledger, Reply
 from leadline.evaluators.judge.engine.failures import JudgeUnavailable
@@ -37,6 +39,10 @@ RESULTS: Final = 5
 CHARACTERS: Final = 6_000
 """Results of one query, and characters of them all, that a judge is shown at most."""
 
+_KEY_NAME: Final = re.compile(
+    r"(?:key|token|secret|passw(?:or)?d|pwd|auth(?:orization)?|sig(?:nature)?|credentials?)(?==|$)", re.IGNORECASE
+)
+"""How the name of a parameter or an option ends that takes a key."""
 
 _places: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Semaphore]]] = WeakKeyDictionary()
 
@@ -56,8 +62,14 @@ def search_tool(name: str) -> Search:
     """Return the tool of a name.
 
     Raises:
-        UsageError: There is none.
+        UsageError: There is none, or a password or key stands in its name, which reports show.
     """
+    if _holds_key(name):
+        raise UsageError(
+            "The search tool's name holds a password or a key, and would stand in reports.",
+            hint=f"Leave it out, and set {KEY_VARIABLE}, which an endpoint gets as bearer token.",
+            code=ErrorCode.JUDGE_SEARCH_TOOL,
+        )
     if name.startswith(mcp_search.PREFIX):
         place = mcp_search.place_of(name)
         return _guarded(name, lambda query: mcp_search.ask(place, without_surrogates(query)), shown=place.shown)
@@ -72,6 +84,26 @@ def search_tool(name: str) -> Search:
         return await found if inspect.isawaitable(found) else found
 
     return _guarded(name, call)
+
+
+def _holds_key(name: str) -> bool:
+    """Return whether user info, a query's parameter or a command's option in a tool's name looks like a key.
+
+    Raises:
+        UsageError: It is an address that cannot be read.
+    """
+    if looks_secret(name):
+        return True
+    if name.startswith("mcp+stdio:"):
+        return any(word.startswith("-") and _KEY_NAME.search(word) for word in name.split())
+    try:
+        parts = urlsplit(name)
+    except ValueError as error:  # a bracket that is not closed
+        raise UsageError(
+            f"The search tool's address cannot be read: {error}.", code=ErrorCode.JUDGE_SEARCH_TOOL
+        ) from None
+    pairs = parse_qsl(parts.query, keep_blank_values=True) + parse_qsl(parts.fragment, keep_blank_values=True)
+    return "@" in parts.netloc or any(_KEY_NAME.search(key) or looks_secret(value) for key, value in pairs)
 
 
 async def recorded(search: Search, name: str, query: str, ledger: Ledger, trial: int) -> tuple[str, str]:

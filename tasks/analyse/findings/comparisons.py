@@ -13,7 +13,7 @@ from leadline.tasks.analyse.findings.finding import RETRIEVAL, Finding
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.analyse.statistics import Differences, differ
 from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db.tables import lines_shown, records
 
 _UNSURE: Final = "Add test cases before choosing between these models, or choose by cost and time."
 
@@ -88,23 +88,19 @@ def _by_rows(metric: Mapping[str, Any]) -> bool:
 
 def _paired(view: RunView, leads: Sequence[Lead]) -> dict[tuple[int, int, int], Differences]:
     """Return the differences between each leading model and the others, by metric, leader and other model."""
-    import pyarrow as pa
-
     wanted = sorted({(lead.metric["metric_id"], lead.models[0]) for lead in leads if _by_rows(lead.metric)})
     if not wanted:
         return {}
     connection = view.connection
     metric_ids, model_ids = zip(*wanted, strict=True)
-    connection.register("leaders", pa.table({"metric_id": metric_ids, "model_id": model_ids}))
     connection.register("families", perturbation_clusters(connection))
-    lines = records(connection, sql("insights/paired"))
+    with lines_shown(connection, "leaders", {"metric_id": metric_ids, "model_id": model_ids}):
+        lines = records(connection, sql("insights/paired"))
     connection.unregister("families")
-    connection.unregister("leaders")
     out = {}
     for line in lines:
-        metric = view.metrics[line["metric_id"]]
         key = line.pop("metric_id"), line.pop("leader"), line.pop("model_id")
-        out[key] = Differences(**line, width=metric["high"] - metric["low"])
+        out[key] = Differences(**line)
     return out
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from leadline.evaluators.core.row import RowField, Severity
-from leadline.evaluators.core.text import count, listing, number, quoted
+from leadline.evaluators.core.text import count, listing, nouns, number, quoted
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding
+from leadline.tasks.analyse.findings.instrument_problems import by_coverage
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
@@ -39,14 +40,50 @@ def missing_input_problems(view: RunView) -> Iterator[Finding]:
     """Yield a problem for each input that some evaluator of the run needs and rows lack.
 
     A model of which no row has a context is no RAG system and lacks none, unless all models are like that: then
-    evaluators of retrieval have nothing to do, which is a note of low severity.
+    evaluators of retrieval have nothing to do, which is a note of low severity. Under a policy that groups problems,
+    the inputs that only some rows lack are one note.
     """
-    for field, missing in FIELDS.items():
-        needing = [id_ for id_ in view.evaluators if field in view.required(id_)]
-        if needing:
-            found = _missing(view, field, missing, needing)
-            if found:
-                yield found
+    found = [
+        problem
+        for field, missing in FIELDS.items()
+        if (needing := [id_ for id_ in view.evaluators if field in view.required(id_)])
+        and (problem := _missing(view, field, missing, needing))
+    ]
+    if view.policy.problems == "seed":
+        yield from found
+        return
+    some = [problem for problem in found if problem.attrs["n_missing"] < problem.attrs["n_rows"]]
+    yield from (problem for problem in found if problem not in some)
+    if some:
+        yield _some_missing(view, some)
+
+
+def _some_missing(view: RunView, found: Sequence[Finding]) -> Finding:
+    """Return one note for all inputs that only some rows lack: such rows are usually of another kind, not broken."""
+    parts = [
+        f"{FIELDS[RowField(problem.attrs['field'])].name} {problem.attrs['n_missing']:,} of "
+        f"{count(problem.attrs['n_rows'], 'row')}"
+        for problem in found
+    ]
+    names = list(dict.fromkeys(name for problem in found for name in problem.attrs["evaluator_names"]))
+    severe = any(problem.severity is Severity.HIGH for problem in found)
+    rows = dict.fromkeys(row for problem in found for row in problem.row_ids)
+    return Finding(
+        type="dataset",
+        kind="missing_input",
+        severity=Severity.HIGH if severe else Severity.LOW,
+        fault="data",
+        description=f"Some rows lack an input, and the evaluators that need it do not score them: {listing(parts)}.",
+        actions="If these rows are of another kind, there is nothing to do. Else complete the dataset.",
+        attrs=view.attrs(
+            evaluator_names=names,
+            evaluator_ids=list(dict.fromkeys(id_ for problem in found for id_ in problem.attrs["evaluator_ids"])),
+            fields=[problem.attrs["field"] for problem in found],
+            missing={problem.attrs["field"]: problem.attrs["n_missing"] for problem in found},
+            avid="P0100",
+        ),
+        row_ids=list(rows)[:MOST_ROWS],
+    )
 
 
 def _missing(view: RunView, field: RowField, missing: Missing, needing: Sequence[int]) -> Finding | None:
@@ -76,8 +113,9 @@ def _missing(view: RunView, field: RowField, missing: Missing, needing: Sequence
     models = [line["model_id"] for line in concerned if line["n"]]
     return Finding(
         type="dataset",
+        kind="missing_input",
         severity=severity,
-        instrument=True,
+        fault="data",
         evaluator_id=needing[0] if len(needing) == 1 else None,
         model_id=models[0] if len(models) == 1 and len(view.models) > 1 else None,
         description=text,
@@ -99,7 +137,10 @@ def _article(name: str) -> str:
 
 
 def inapplicable_problems(view: RunView) -> Iterator[Finding]:
-    """Yield a problem for each evaluator that no row fits although no single input is missing everywhere."""
+    """Yield a problem for each evaluator that no row fits although no single input is missing everywhere.
+
+    An evaluator that nobody named and that looks for what no row has, such as encoded parts, is no problem.
+    """
     for evaluator_id in view.evaluators:
         spec, metric = view.spec(evaluator_id), view.primary(evaluator_id)
         if spec is None or metric is None:
@@ -110,6 +151,8 @@ def inapplicable_problems(view: RunView) -> Iterator[Finding]:
             continue
         name = view.evaluator_name(evaluator_id)
         if _some_row_has(view, required):
+            if not view.rules[metric["metric_id"]]["named"]:
+                continue
             severity = Severity.LOW
             text = f"{name} measured nothing: no row is of the kind that it is for."
             actions = f"See `leadline evaluators show {spec.id}` for what it looks for, or leave it out."
@@ -120,8 +163,9 @@ def inapplicable_problems(view: RunView) -> Iterator[Finding]:
             actions = "Complete the rows of the dataset, or leave out this evaluator."
         yield Finding(
             type="dataset",
+            kind="measured_nothing",
             severity=severity,
-            instrument=True,
+            fault="data",
             evaluator_id=evaluator_id,
             description=text,
             actions=actions,
@@ -144,18 +188,24 @@ def _some_row_has(view: RunView, fields: Sequence[RowField]) -> bool:
 
 
 def host_problems(view: RunView) -> Iterator[Finding]:
-    """Yield a problem for each model whose host returned errors instead of answers."""
+    """Yield a problem for each model whose host returned errors instead of answers.
+
+    Under a policy that groups problems it weighs as much as the coverage that is lost.
+    """
+    seed = view.policy.problems == "seed"
     for line in records(view.connection, sql("problems/host_errors").format(most=MOST_ROWS)):
         model_id = line["model_id"]
         if model_id not in view.models:
             continue
         yield Finding(
             type="dataset",
-            severity=Severity.HIGH,
-            instrument=True,
+            kind="host_errors",
+            severity=Severity.HIGH if seed else by_coverage(1 - line["n"] / line["n_rows"]),
+            fault="data",
             model_id=model_id,
-            description=f"{line['n']:,} of {count(line['n_rows'], 'row')} of model {view.model_name(model_id)} hold an "
-            f"error of its host instead of an answer. They are left out of every mean. "
+            description=f"{line['n']:,} of {count(line['n_rows'], 'row')} of model {view.model_name(model_id)} "
+            f"{'hold' if seed else nouns(line['n'], 'has', 'have')} an error of its host instead of an answer. "
+            "They are left out of every mean. "
             f"Commonest: {quoted(line['message'], most=300)}",
             actions="Ask the model again for these rows, then run again: only they are computed.",
             attrs=view.attrs(
@@ -173,8 +223,9 @@ def cost_problems(view: RunView) -> Iterator[Finding]:
             continue
         yield Finding(
             type="cost",
+            kind="negative_cost",
             severity=Severity.LOW,
-            instrument=True,
+            fault="data",
             model_id=model_id,
             description=f"{count(line['n'], 'row')} of model {view.model_name(model_id)} with a negative cost (down to "
             f"{number(line['lowest'])} USD) count as 0.",

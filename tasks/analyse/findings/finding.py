@@ -6,12 +6,15 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from leadline.evaluators.core.row import Severity
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+Fault: TypeAlias = Literal["model", "data", "instrument"]
+"""Who is at fault: a model under test, the dataset, or the instrument (judges, models of evaluators, the machine)."""
 
 RETRIEVAL: Final = "retrieval"
 """Type of what is found of retrieved contexts, and of evaluators' flags on them."""
@@ -30,31 +33,42 @@ class Finding:
         description: What was found, in a sentence or two.
         actions: What to do about it.
         severity: How bad it is; ``None`` for an insight.
-        instrument: True if the instrument or the data is at fault, not a model.
+        fault: Who is at fault.
+        kind: Which check found it: ``failing_rows``, ``missed_threshold``, ``flips``, ``slice``, ``failure_cluster``,
+            ``root_cause``, ``regression``, ``unscored``, …
+        harm: Orders problems of one severity, larger first: the share of a model's answers that are bad because of it,
+            times the weight that the policy gives such answers.
         evaluator_id: The evaluator concerned, if it is one.
         metric_id: The metric concerned, if it is one.
         model_id: The model concerned, if it is one.
         attrs: Names and numbers for programs.
-        row_ids: The rows concerned.
+        row_ids: The rows concerned, the worst or most central one first.
     """
 
     type: str
     description: str
     actions: str
     severity: Severity | None = None
-    instrument: bool = False
+    fault: Fault = "model"
+    kind: str = ""
+    harm: float = 0.0
     evaluator_id: int | None = None
     metric_id: int | None = None
     model_id: int | None = None
     attrs: Mapping[str, Any] = field(default_factory=dict)
     row_ids: Sequence[int] = ()
 
+    @property
+    def instrument(self) -> bool:
+        """True if no model is at fault, so that the gate does not count it."""
+        return self.fault != "model"
+
 
 def merge(findings: Iterable[Finding]) -> list[Finding]:
     """Merge findings with the same description of the same model: their evaluators and rows are joined."""
     groups: defaultdict[tuple[Any, ...], list[Finding]] = defaultdict(list)
     for found in findings:
-        groups[found.type, found.severity, found.instrument, found.model_id, found.description].append(found)
+        groups[found.type, found.severity, found.fault, found.model_id, found.description].append(found)
     return [group[0] if len(group) == 1 else _merged(group) for group in groups.values()]
 
 

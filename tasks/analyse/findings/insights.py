@@ -1,19 +1,20 @@
-"""Insights: which models lead and trail, the hardest test cases, and the least grounded sentences.
+"""Insights: which model to choose, what it costs, and what the cases and checks reveal; at most a dozen.
 
 ``docs/problems-and-insights.md`` lists all kinds with their triggers and attributes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from leadline.evaluators.core.text import count, number, quoted
-from leadline.tasks.analyse.findings import comparisons
+from leadline.tasks.analyse.findings import case_insights, comparisons, model_choice
 from leadline.tasks.analyse.findings.finding import Finding, lines, merge
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines, show_targets
+from leadline.tasks.policy.policy import Policy, ProblemStyle
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -81,20 +82,48 @@ def least_grounded_sentences(view: RunView) -> Iterator[Finding]:
         )
 
 
-SOURCES: Final[tuple[Callable[[RunView], Iterator[Finding]], ...]] = (
-    comparisons.best_and_worst,
-    comparisons.retrieval_comparisons,
-    comparisons.usage_comparisons,
-    hardest_cases,
-    least_grounded_sentences,
-)
+_Source: TypeAlias = Callable[[RunView], Iterator[Finding]]
+
+SOURCES: Final[Mapping[ProblemStyle, tuple[_Source, ...]]] = {
+    "seed": (
+        comparisons.best_and_worst,
+        comparisons.retrieval_comparisons,
+        comparisons.usage_comparisons,
+        hardest_cases,
+        least_grounded_sentences,
+    ),
+    "grouped": (
+        model_choice.recommendation,
+        model_choice.trade_offs,
+        case_insights.surprising_slices,
+        case_insights.same_questions,
+        case_insights.cases_failed_by_all,
+        case_insights.cases_passed_by_all,
+        case_insights.disagreeing_checks,
+        case_insights.least_grounded_sentence,
+        model_choice.dearest_and_slowest,
+    ),
+}
+"""What looks for insights, by the style of the policy."""
+MOST_INSIGHTS: Final = 12
+"""Most insights of a run, apart from the seed's style."""
 
 
-def find_insights(connection: DuckDBPyConnection) -> int:
-    """Fill the table ``insights`` and return their number; they stand by type, then by evaluator."""
+def find_insights(connection: DuckDBPyConnection, policy: Policy) -> int:
+    """Fill the table ``insights`` and return their number: the recommendation first, then by value.
+
+    In the seed's style they stand by type, then by evaluator.
+
+    Args:
+        connection: The run's database, after problems were found.
+        policy: The gate's policy.
+    """
     show_targets(connection)
-    view = RunView(connection)
-    found = merge(insight for source in SOURCES for insight in source(view))
-    found.sort(key=lambda insight: (insight.type, -1 if insight.evaluator_id is None else insight.evaluator_id))
+    view = RunView(connection, policy)
+    found = merge(insight for source in SOURCES[policy.problems] for insight in source(view))
+    if policy.problems == "seed":
+        found.sort(key=lambda insight: (insight.type, -1 if insight.evaluator_id is None else insight.evaluator_id))
+    else:
+        found = sorted(found, key=lambda insight: -insight.harm)[:MOST_INSIGHTS]
     numbered = enumerate(lines(connection, found))
     return replace_lines(connection, "insights", [{"insight_id": number, **columns} for number, columns in numbered])

@@ -12,6 +12,7 @@ from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Findin
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
+from leadline.tasks.policy.policy import Role
 
 POOR_COVERAGE: Final = 0.8
 GOOD_COVERAGE: Final = 0.95
@@ -55,6 +56,11 @@ _REASONS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     Reason.WORKER_LOST: ("the process that was to score them was lost", "Run again: only these rows are computed."),
 }
+_NO_PRICE: Final = (
+    "the price of the judge's calls is unknown, so that a limit of cost allows none",
+    "Give the judge's input_cost_per_token and output_cost_per_token in leadline.toml, or limit calls instead "
+    "(--max-calls), and run again: only these rows are computed.",
+)
 _NOT_THE_MODEL: Final = frozenset({"evaluation", "dataset"})  # types of flags that are not a model's fault
 _UNKNOWN: Final = ("no reason was given", "Run again; if it stays so, look at the run's log.")
 
@@ -80,9 +86,10 @@ def _unscored_problem(view: RunView, reason: str, lines: Sequence[Mapping[str, A
     coverage = min(_coverage(view, evaluator_id, model_id) for evaluator_id in evaluators for model_id in models)
     rows = sorted({row for line in lines for row in line["row_ids"]})[:MOST_ROWS]
     n = sum(line["n"] for line in lines)
-    why, action = _REASONS.get(reason, _UNKNOWN)
     names = [view.evaluator_name(evaluator_id) for evaluator_id in evaluators]
     message = next((line["message"] for line in lines if line["message"]), None)
+    unpriced = reason == Reason.BUDGET and "price is unknown" in (message or "")
+    why, action = _NO_PRICE if unpriced else _REASONS.get(reason, _UNKNOWN)
     parts = [f"{listing(names)} could not score {count(n, 'row')} ({reason}): {why}."]
     parts.append(f"Coverage is down to {percent(coverage)}; the rows are left out of every mean, not counted as 0.")
     if message:
@@ -90,8 +97,9 @@ def _unscored_problem(view: RunView, reason: str, lines: Sequence[Mapping[str, A
     single = evaluators[0] if len(evaluators) == 1 else None
     return Finding(
         type="evaluation",
-        severity=Severity.HIGH if reason == Reason.QUARANTINED else _by_coverage(coverage),
-        instrument=True,
+        kind="unscored",
+        severity=Severity.HIGH if reason == Reason.QUARANTINED else by_coverage(coverage),
+        fault="instrument",
         evaluator_id=single,
         model_id=models[0] if len(models) == 1 else None,
         description=" ".join(parts),
@@ -119,7 +127,8 @@ def _coverage(view: RunView, evaluator_id: int, model_id: int) -> float:
     return min(shares)
 
 
-def _by_coverage(coverage: float) -> Severity:
+def by_coverage(coverage: float) -> Severity:
+    """Return how bad it is that only a share of the rows could be scored."""
     if coverage < POOR_COVERAGE:
         return Severity.HIGH
     return Severity.MEDIUM if coverage < GOOD_COVERAGE else Severity.LOW
@@ -131,8 +140,9 @@ def crash_problems(view: RunView) -> Iterator[Finding]:
         if evaluator["error"]:
             yield Finding(
                 type="evaluation",
+                kind="crash",
                 severity=Severity.HIGH,
-                instrument=True,
+                fault="instrument",
                 evaluator_id=evaluator_id,
                 description=f"{view.evaluator_name(evaluator_id)} could not run; the other evaluators did. "
                 f"Message: {' '.join(str(evaluator['error']).split())[:500]}",
@@ -154,8 +164,9 @@ def few_cases_problems(view: RunView) -> Iterator[Finding]:
             if n < wanted:
                 yield Finding(
                     type="accuracy",
+                    kind="few_cases",
                     severity=Severity.HIGH,
-                    instrument=True,
+                    fault="instrument",
                     evaluator_id=evaluator_id,
                     metric_id=metric["metric_id"],
                     model_id=model_id,
@@ -174,16 +185,25 @@ def few_cases_problems(view: RunView) -> Iterator[Finding]:
 
 
 def unreachable_problems(view: RunView) -> Iterator[Finding]:
-    """Yield a note for each evaluator with thresholds that every value, or no value, of its metric satisfies."""
+    """Yield a note for each evaluator with thresholds that every value, or no value, of its metric satisfies.
+
+    Under a policy that groups problems, thresholds that decide nothing are left out.
+    """
+    seed = view.policy.problems == "seed"
     for evaluator_id in view.evaluators:
-        found = [(metric, why) for metric in view.metrics_of(evaluator_id) if (why := _unreachable(metric))]
+        found = [
+            (metric, why)
+            for metric in view.metrics_of(evaluator_id)
+            if (seed or view.role(metric["metric_id"]) is not Role.INFORMATION) and (why := _unreachable(metric))
+        ]
         for why in dict.fromkeys(why for _, why in found):
             metrics = [metric for metric, reason in found if reason == why]
             limits = listing(f"{metric['name']} ({number(metric['threshold'])})" for metric in metrics)
             yield Finding(
                 type="evaluation",
+                kind="unreachable_threshold",
                 severity=Severity.LOW,
-                instrument=True,
+                fault="instrument",
                 evaluator_id=evaluator_id,
                 metric_id=metrics[0]["metric_id"],
                 description=f"The threshold of {view.evaluator_name(evaluator_id)} lies where {why} value of the "
@@ -209,9 +229,14 @@ def _unreachable(metric: Mapping[str, Any]) -> str | None:
 
 
 def flag_problems(view: RunView) -> Iterator[Finding]:
-    """Yield a problem for the flags of each evaluator: by model, or for all models together if none is at fault."""
+    """Yield a problem for the flags of each evaluator: by model, or for all models together if none is at fault.
+
+    Under a policy that groups problems, flags of rows that another problem of the evaluator names are left to it: those
+    that could not be scored, and those that fail a metric that must or should be good.
+    """
     groups: defaultdict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
-    for line in records(view.connection, sql("problems/flags").format(most=MOST_ROWS)):
+    elsewhere = sql("problems/flags_named_elsewhere") if view.policy.problems == "grouped" else "false"
+    for line in records(view.connection, sql("problems/flags").format(most=MOST_ROWS, elsewhere=elsewhere)):
         if line["type"] == RETRIEVAL and view.checks_contexts(line["evaluator_id"]):
             continue  # retrieval_problems reports it, with the metric
         whose = None if line["type"] in _NOT_THE_MODEL else line["model_id"]
@@ -223,8 +248,9 @@ def flag_problems(view: RunView) -> Iterator[Finding]:
         who = f" of model {view.model_name(model_id)}" if model_id is not None else ""
         yield Finding(
             type=type_,
+            kind="flag",
             severity=Severity(severity),
-            instrument=model_id is None,
+            fault="model" if model_id is not None else "instrument",
             evaluator_id=evaluator_id,
             model_id=model_id,
             description=f"{count(n, 'row')}{who}: {quoted(commonest, most=400)[1:-1]}"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from leadline.evaluators.core.row import Severity
 from leadline.evaluators.core.text import count, listing, number, percent, quoted
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db.tables import lines_shown, records
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -43,6 +43,15 @@ _DEFAULT_ACTION: Final = (
 )
 
 
+Line: TypeAlias = Mapping[str, Any]
+"""A line of the run's tables by column name."""
+
+
+def action_for(evaluator: Line) -> str:
+    """Return what to do about answers that an evaluator, a line of its table, finds bad."""
+    return _ACTIONS.get(evaluator["family"], _DEFAULT_ACTION)
+
+
 def threshold_problems(view: RunView) -> Iterator[Finding]:
     """Yield a problem for each model whose score on an evaluator's primary metric is worse than the threshold."""
     missed = [
@@ -50,15 +59,21 @@ def threshold_problems(view: RunView) -> Iterator[Finding]:
         for evaluator_id in view.evaluators
         if (metric := view.primary(evaluator_id)) is not None
         for model_id in view.models
-        if (aggregate := view.aggregates.get((metric["metric_id"], model_id))) and _misses(metric, aggregate)
+        if (aggregate := view.aggregates.get((metric["metric_id"], model_id))) and misses(metric, aggregate)
     ]
-    failing = _failing_rows(view.connection, [aggregate for _, aggregate in missed])
+    failing = failing_rows(view.connection, [aggregate for _, aggregate in missed])
     for metric, aggregate in missed:
         n_failed, rows = failing.get((metric["metric_id"], aggregate["model_id"]), (0, []))
         yield _threshold_problem(view, metric, aggregate, n_failed, rows)
 
 
-def _misses(metric: Mapping[str, Any], aggregate: Mapping[str, Any]) -> bool:
+def misses(metric: Line, aggregate: Line) -> bool:
+    """Return whether a model's value is on the bad side of a metric's threshold.
+
+    Args:
+        metric: Line of the table ``metrics``.
+        aggregate: Line of the table ``aggregates``.
+    """
     value, threshold = aggregate["value"], metric["threshold"]
     if value is None or threshold is None:
         return False
@@ -85,69 +100,112 @@ def how_bad(value: float, metric: Mapping[str, Any]) -> Severity:
     return Severity.HIGH if far and allowed < float("inf") else Severity.MEDIUM
 
 
-def _failing_rows(
-    connection: DuckDBPyConnection, missed: Sequence[Mapping[str, Any]]
+def failing_rows(
+    connection: DuckDBPyConnection, missed: Sequence[Line]
 ) -> dict[tuple[int, int], tuple[int, list[int]]]:
-    import pyarrow as pa
+    """Return how many rows are on the bad side of the threshold, and which, worst first, by metric and model.
 
+    Args:
+        connection: The run.
+        missed: Lines of the table ``aggregates``.
+    """
     if not missed:
         return {}
-    wanted = pa.Table.from_pylist([{key: line[key] for key in ("metric_id", "model_id")} for line in missed])
-    connection.register("wanted", wanted)
-    found = records(connection, sql("problems/failing_rows").format(most=MOST_ROWS))
-    connection.unregister("wanted")
+    with lines_shown(connection, "wanted", {key: [line[key] for line in missed] for key in ("metric_id", "model_id")}):
+        found = records(connection, sql("problems/failing_rows").format(most=MOST_ROWS))
     return {(line["metric_id"], line["model_id"]): (line["n_failed"], line["row_ids"]) for line in found}
 
 
 def _threshold_problem(
     view: RunView, metric: Mapping[str, Any], aggregate: Mapping[str, Any], n_failed: int, rows: Sequence[int]
 ) -> Finding:
-    evaluator_id, model_id = metric["evaluator_id"], aggregate["model_id"]
-    spec = view.spec(evaluator_id)
-    family = view.evaluators[evaluator_id]["family"]
     parts = [
-        f"Evaluated model {view.model_name(model_id)} failed to satisfy the threshold {number(metric['threshold'])}"
+        f"Evaluated model {view.model_name(aggregate['model_id'])} failed to satisfy the threshold "
+        f"{number(metric['threshold'])}"
     ]
     parts.append(
-        f"for metric '{metric['name']}', with average score {number(aggregate['value'])} ({_basis(aggregate)})."
+        f"for metric '{metric['name']}', with average score {number(aggregate['value'])} ({basis(aggregate)})."
     )
     if n_failed:
         parts.append(f"Rows that miss it: {n_failed:,} of {aggregate['n_scored']:,}.")
     if aggregate["verdict"] == "inconclusive":
-        parts.append(_doubt(metric, aggregate))
+        parts.append(doubt(metric, aggregate))
     if metric["description"]:
         parts.append(f"{metric['name']} metric: {metric['description']}")
-    return Finding(
-        type=spec.problem_type if spec else "accuracy",
+    return of_metric(
+        view,
+        metric,
+        aggregate,
+        kind="missed_threshold",
         severity=how_bad(aggregate["value"], metric),
+        description=" ".join(parts),
+        n_failed=n_failed,
+        rows=rows,
+        ci_low=aggregate["ci_low"],
+        ci_high=aggregate["ci_high"],
+        verdict=aggregate["verdict"],
+    )
+
+
+def of_metric(
+    view: RunView,
+    metric: Line,
+    aggregate: Line,
+    *,
+    kind: str,
+    severity: Severity,
+    description: str,
+    n_failed: int,
+    rows: Sequence[int],
+    harm: float = 0.0,
+    **more: Any,
+) -> Finding:
+    """Return a problem of a model on one metric, with the attributes that all such problems have.
+
+    Args:
+        view: The run.
+        metric: Line of the table ``metrics``.
+        aggregate: Line of the table ``aggregates``.
+        kind: Which check found it.
+        severity: How bad it is.
+        description: What was found.
+        n_failed: How many rows fail.
+        rows: Which, worst first.
+        harm: Orders problems of one severity.
+        **more: Further attributes.
+    """
+    evaluator_id, model_id = metric["evaluator_id"], aggregate["model_id"]
+    return Finding(
+        type=view.problem_type(evaluator_id),
+        kind=kind,
+        severity=severity,
+        harm=harm,
         evaluator_id=evaluator_id,
         metric_id=metric["metric_id"],
         model_id=model_id,
-        description=" ".join(parts),
-        actions=_ACTIONS.get(family, _DEFAULT_ACTION),
+        description=description,
+        actions=action_for(view.evaluators[evaluator_id]),
         attrs=view.attrs(
             evaluator_id=evaluator_id,
             metric=metric,
             model_id=model_id,
-            avid=_code(view.evaluators[evaluator_id]),
+            avid=avid_code(view.evaluators[evaluator_id]),
             n_failed=n_failed,
             n_scored=aggregate["n_scored"],
             n_unscored=aggregate["n_unscored"],
-            ci_low=aggregate["ci_low"],
-            ci_high=aggregate["ci_high"],
-            verdict=aggregate["verdict"],
+            **more,
         ),
         row_ids=rows,
     )
 
 
-def _code(evaluator: Mapping[str, Any]) -> str:
+def avid_code(evaluator: Mapping[str, Any]) -> str:
     """Return the AVID code of what an evaluator measures."""
     own = _EVALUATOR_CODES.get(evaluator["evaluator"].partition("#")[0])
     return own or _FAMILY_CODES.get(evaluator["family"], "P0200")
 
 
-def _basis(aggregate: Mapping[str, Any]) -> str:
+def basis(aggregate: Mapping[str, Any]) -> str:
     """Return how sure a value is: its interval, its rows, its coverage."""
     parts = []
     if aggregate["ci_low"] is not None:
@@ -159,7 +217,13 @@ def _basis(aggregate: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _doubt(metric: Mapping[str, Any], aggregate: Mapping[str, Any]) -> str:
+def doubt(metric: Line, aggregate: Line) -> str:
+    """Return why a missed threshold decides nothing.
+
+    Args:
+        metric: Line of the table ``metrics``.
+        aggregate: Line of the table ``aggregates``.
+    """
     low, high, threshold = aggregate["ci_low"], aggregate["ci_high"], metric["threshold"]
     if low is None:
         return "One score is too little to be sure."
@@ -197,6 +261,7 @@ def _flip_problem(view: RunView, flip: Mapping[str, Any]) -> Finding:
     parts.append(f"Original: {quoted(flip['original_question'])}; perturbed: {quoted(flip['perturbed_question'])}.")
     return Finding(
         type="robustness",
+        kind="flips",
         severity=Severity.HIGH,
         evaluator_id=evaluator_id,
         metric_id=metric["metric_id"],
@@ -237,6 +302,7 @@ def _flip_summary(view: RunView, totals: Mapping[str, Any], listed: int) -> Find
     ]
     return Finding(
         type="robustness",
+        kind="flips",
         severity=Severity.HIGH,
         evaluator_id=evaluator_id,
         model_id=model_id,
@@ -265,6 +331,7 @@ def retrieval_problems(view: RunView) -> Iterator[Finding]:
         private = view.evaluators[evaluator_id]["family"] == "privacy"
         yield Finding(
             type=RETRIEVAL,
+            kind="failing_context",
             severity=Severity.MEDIUM,
             evaluator_id=evaluator_id,
             metric_id=line["metric_id"],

@@ -6,22 +6,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from leadline.evaluators.core.row import Severity
-from leadline.tasks.analyse.findings import data_problems, instrument_problems, model_problems
+from leadline.tasks.analyse.findings import (
+    data_problems,
+    failure_clusters,
+    flip_problems,
+    instrument_problems,
+    model_problems,
+    regression_problems,
+    rule_problems,
+    slice_problems,
+)
 from leadline.tasks.analyse.findings.finding import Finding, lines, merge
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.db.tables import replace_lines, show_targets
+from leadline.tasks.policy.policy import Policy, ProblemStyle
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-CHECKS: Final[tuple[Callable[[RunView], Iterator[Finding]], ...]] = (
-    model_problems.threshold_problems,
-    model_problems.flip_problems,
-    model_problems.retrieval_problems,
+    from leadline.evaluators.models.vectors import VectorStore
+
+_Check: TypeAlias = Callable[[RunView], Iterator[Finding]]
+
+_OF_THE_INSTRUMENT: Final[tuple[_Check, ...]] = (
     instrument_problems.crash_problems,
     instrument_problems.unscored_problems,
     instrument_problems.few_cases_problems,
@@ -32,24 +43,58 @@ CHECKS: Final[tuple[Callable[[RunView], Iterator[Finding]], ...]] = (
     data_problems.host_problems,
     data_problems.cost_problems,
 )
+CHECKS: Final[Mapping[ProblemStyle, tuple[_Check, ...]]] = {
+    "seed": (
+        model_problems.threshold_problems,
+        model_problems.flip_problems,
+        model_problems.retrieval_problems,
+        *_OF_THE_INSTRUMENT,
+    ),
+    "grouped": (
+        rule_problems.failing_rows_problems,
+        rule_problems.missed_threshold_problems,
+        regression_problems.regression_problems,
+        flip_problems.perturbation_problems,
+        slice_problems.slice_problems,
+        slice_problems.demanded_slice_problems,
+        failure_clusters.cluster_problems,
+        model_problems.retrieval_problems,
+        *_OF_THE_INSTRUMENT,
+    ),
+}
+"""The checks of each style of a policy."""
 _ORDER: Final = {severity: place for place, severity in enumerate(Severity)}
 
 
-def find_problems(connection: DuckDBPyConnection) -> dict[str, int]:
+def find_problems(connection: DuckDBPyConnection, policy: Policy, vectors: VectorStore | None = None) -> dict[str, int]:
     """Fill the table ``problems`` and return their number by severity, worst first, zeros included.
 
     Reads what :func:`.aggregate.aggregate` and :func:`.perturbation_flips.find_flips` left. Problems stand worst first,
-    those of models before those of the instrument, then by type and evaluator.
+    those of models before those of the instrument, then by harm, type and evaluator.
+
+    Args:
+        connection: The run's database.
+        policy: The gate's policy.
+        vectors: The store's embeddings, by which failing questions are compared; without them, by their words.
     """
     show_targets(connection)
-    view = RunView(connection)
-    found = merge(problem for check in CHECKS for problem in check(view))
+    view = RunView(connection, policy, vectors)
+    found = merge(problem for check in CHECKS[policy.problems] for problem in check(view))
+    found = failure_clusters.without_slices(found)
     found.sort(key=_place)
     replace_lines(
         connection,
         "problems",
         [
-            {"problem_id": number, "severity": str(_severity(problem)), "instrument": problem.instrument, **columns}
+            {
+                "problem_id": number,
+                "severity": str(_severity(problem)),
+                "kind": problem.kind,
+                "fault": problem.fault,
+                "instrument": problem.instrument,
+                "harm": problem.harm,
+                **columns,
+            }
             for number, (problem, columns) in enumerate(zip(found, lines(connection, found), strict=True))
         ],
     )
@@ -61,6 +106,6 @@ def _severity(problem: Finding) -> Severity:
     return problem.severity or Severity.LOW
 
 
-def _place(problem: Finding) -> tuple[int, bool, str, int]:
+def _place(problem: Finding) -> tuple[int, bool, float, str, int]:
     evaluator = -1 if problem.evaluator_id is None else problem.evaluator_id
-    return _ORDER[_severity(problem)], problem.instrument, problem.type, evaluator
+    return _ORDER[_severity(problem)], problem.instrument, -problem.harm, problem.type, evaluator

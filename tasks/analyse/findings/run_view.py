@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.evaluators.core.base import Evaluator, Spec
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.jsonio import plain
-from leadline.evaluators.core.registry import all_evaluators
+from leadline.evaluators.core.registry import find
 from leadline.evaluators.core.row import RowField
 from leadline.tasks.db.tables import records
+from leadline.tasks.policy.policy import Policy, Role, Rule
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+    from leadline.evaluators.models.vectors import VectorStore
 
 AVID: Final = {
     "S0400": "Model bypass",
@@ -38,21 +41,50 @@ class RunView:
 
     Attributes:
         connection: The run.
+        policy: The gate's policy.
+        vectors: The store's embeddings, if there is one.
     """
 
     connection: DuckDBPyConnection
+    policy: Policy
+    vectors: VectorStore | None = None
 
     @cached_property
     def evaluators(self) -> dict[int, dict[str, Any]]:
-        """Lines of the table ``evaluators``, with ``params`` parsed."""
+        """Lines of the table ``evaluators``, with their JSON parsed."""
         lines = records(self.connection, "SELECT * FROM evaluators ORDER BY evaluator_id")
-        return {line["evaluator_id"]: {**line, "params": json.loads(line["params"])} for line in lines}
+        parsed = ("params", "identity")
+        return {line["evaluator_id"]: {**line, **{name: json.loads(line[name]) for name in parsed}} for line in lines}
 
     @cached_property
     def metrics(self) -> dict[int, dict[str, Any]]:
         """Lines of the table ``metrics``."""
         lines = records(self.connection, "SELECT * FROM metrics ORDER BY metric_id")
         return {line["metric_id"]: line for line in lines}
+
+    @cached_property
+    def computed(self) -> dict[str, Any]:
+        """Results that one check computed and others need, by name."""
+        return {}
+
+    @cached_property
+    def rules(self) -> dict[int, dict[str, Any]]:
+        """Lines of the table ``rules`` by metric: what the gate's policy asks of it."""
+        return {line["metric_id"]: line for line in records(self.connection, "SELECT * FROM rules ORDER BY metric_id")}
+
+    def role(self, metric_id: int) -> Role:
+        """Return the role of a metric in the gate's decision."""
+        return Role(self.rules[metric_id]["role"])
+
+    def tolerated(self, metric_id: int, rows: int) -> int:
+        """Return how many of a model's scored rows may fail a *must* metric.
+
+        Args:
+            metric_id: The metric.
+            rows: Number of scored rows.
+        """
+        rule = self.rules[metric_id]
+        return Rule(tolerance_rows=rule["tolerance_rows"], tolerance_share=rule["tolerance_share"]).tolerated(rows)
 
     @cached_property
     def models(self) -> dict[int, dict[str, Any]]:
@@ -75,6 +107,11 @@ class RunView:
         kind = self._kind(evaluator_id)
         return kind.spec if kind else None
 
+    def problem_type(self, evaluator_id: int) -> str:
+        """Return the type of an evaluator's problems; that of most if it is not installed here."""
+        spec = self.spec(evaluator_id)
+        return spec.problem_type if spec else "accuracy"
+
     def required(self, evaluator_id: int) -> tuple[RowField, ...]:
         """Return the inputs that an evaluator needs under the run's parameters; none if it is not installed here."""
         return self._required.get(evaluator_id, ())
@@ -85,7 +122,7 @@ class RunView:
         return {id_: _needs(kind, self.evaluators[id_]["params"]) for id_, kind in kinds.items() if kind}
 
     def _kind(self, evaluator_id: int) -> type[Evaluator] | None:
-        return all_evaluators().get(self.evaluators[evaluator_id]["evaluator"].partition("#")[0])
+        return find(self.evaluators[evaluator_id]["evaluator"].partition("#")[0])
 
     def metrics_of(self, evaluator_id: int) -> list[dict[str, Any]]:
         """Return an evaluator's metrics, the primary one first."""

@@ -44,7 +44,7 @@ def in_words(counts: Mapping[str, int]) -> str:
 def tally_in_words(found: Mapping[str, Mapping[str, int]]) -> str:
     """Return a line for people: the problems of models, and those of the instrument, which do not count."""
     instrument = in_words(found["instrument"])
-    never = " (never counted by the gate)" if instrument != "none" else ""
+    never = " (these never fail the gate)" if instrument != "none" else ""
     return f"of models: {in_words(found['model'])}; of the instrument or the data: {instrument}{never}"
 
 

@@ -31,42 +31,58 @@ JOIN evaluators USING (evaluator_id)
 WHERE NOT dataset_level
 
 -- statement: cluster_rows
--- The rows of cases that have perturbed copies, numbered so that a number stands for one original and one model.
+-- The rows of cases that have perturbed copies, numbered so that a number stands for one original and one model. weight
+-- is the number of clusters that each one stands for.
 CREATE OR REPLACE TEMP TABLE cluster_rows AS
-SELECT row_id, (family * (SELECT max(model_id)::BIGINT + 1 FROM rows) + model_id)::UBIGINT AS cluster, model_id
+SELECT row_id, (family * (SELECT max(model_id)::BIGINT + 1 FROM rows) + model_id)::UBIGINT AS cluster, model_id, weight
 FROM rows
 JOIN families USING (case_id)
 
 -- statement: clusters
--- How far the rows of one original and its copies deviate together from their model's mean m. With the mean c and the
--- variance v of a cluster's n values, (sum of deviations)² - sum of squared deviations = n (n - 1) (c - m)² - n v.
-SELECT
-    metric_id,
-    model_id,
-    sum(n)::BIGINT AS n,
-    count(*) AS clusters,
-    sum(n * (n - 1) * (centre - mean) * (centre - mean) - n * variance) AS covariance
-FROM (
-    SELECT
-        metric_id,
-        any_value(model_id) AS model_id,
-        count(*) AS n,
-        avg(value) AS centre,
-        var_pop(value) AS variance
+-- How far the rows of one original and its copies deviate together from their model's mean. The influence of a cluster
+-- is the sum of its deviations divided by the share of the rows that are not in it; from its powers those of the rows,
+-- each taken for a cluster of its own, are subtracted.
+WITH members AS MATERIALIZED ( -- few rows of many, found before anything else is joined to them
+    SELECT metric_id, model_id, cluster, weight, value
     FROM row_scores
     JOIN cluster_rows USING (row_id)
     WHERE value IS NOT NULL
-    GROUP BY metric_id, cluster
 )
-JOIN sums USING (metric_id, model_id)
+SELECT
+    metric_id,
+    model_id,
+    sum(weight * (n - 1)) AS joined,
+    sum(weight * (n * n - n)) AS sizes,
+    coalesce(sum(weight * (pow(influence, 2) - squares)), 0) AS covariance,
+    coalesce(sum(weight * (pow(influence, 3) - cubes)), 0) AS coskewness
+FROM (
+    SELECT
+        metric_id,
+        model_id,
+        any_value(weight) AS weight,
+        count(*)::DOUBLE AS n,
+        CASE WHEN count(*) < any_value(n_scored)
+            THEN sum(value - mean) * any_value(n_scored) / (any_value(n_scored) - count(*)) ELSE 0 END AS influence,
+        sum(pow((value - mean) * n_scored / nullif(n_scored - 1, 0), 2)) AS squares,
+        sum(pow((value - mean) * n_scored / nullif(n_scored - 1, 0), 3)) AS cubes
+    FROM members
+    JOIN sums USING (metric_id, model_id)
+    WHERE isfinite(mean)
+    GROUP BY metric_id, model_id, cluster
+)
 GROUP BY metric_id, model_id
 
 -- statement: deviations
--- Squared deviations by Welford's method.
-SELECT metric_id, model_id, var_pop(value) * count(value) AS squares
+-- Squared deviations by Welford's method, and cubed ones from the mean itself.
+SELECT
+    metric_id,
+    model_id,
+    var_pop(value) * count(value) AS squares,
+    sum(pow(value - mean, 3)) AS cubes
 FROM row_scores
 JOIN rows USING (row_id)
-WHERE metric_id IN ({metrics})
+JOIN sums USING (metric_id, model_id)
+WHERE metric_id IN ({metrics}) AND isfinite(mean)
 GROUP BY metric_id, model_id
 
 -- statement: example_rows
@@ -125,6 +141,7 @@ WITH by_status AS (
         count(*) AS n,
         sum(value) AS total,
         sum(value * value) AS squares,
+        sum(value * value * value) AS cubes,
         min(value) AS minimum,
         max(value) AS maximum,
         count_if(value >= above) AS n_above
@@ -142,6 +159,7 @@ summed AS (
         coalesce(sum(n) FILTER (status = 'not_applicable'), 0)::BIGINT AS n_not_applicable,
         sum(total) AS total,
         sum(squares) AS squares,
+        sum(cubes) AS cubes,
         min(minimum) AS minimum,
         max(maximum) AS maximum,
         sum(n_above)::BIGINT AS n_above
@@ -156,6 +174,8 @@ SELECT
     n_not_applicable,
     CASE WHEN minimum = maximum THEN minimum WHEN n_scored > 0 THEN total / n_scored END AS mean,
     CASE WHEN minimum = maximum THEN 0 WHEN n_scored > 0 THEN squares - total * total / n_scored END AS squares,
+    CASE WHEN minimum = maximum THEN 0 WHEN n_scored > 0
+        THEN cubes - 3 * total / n_scored * squares + 2 * pow(total, 3) / pow(n_scored, 2) END AS cubes,
     minimum,
     maximum,
     CASE WHEN upper_is_good THEN n_above ELSE n_scored - n_above END AS n_pass

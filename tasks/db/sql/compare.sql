@@ -1,5 +1,14 @@
 -- Comparing two runs. Names in braces are filled in by tasks/compare.
 
+-- statement: answers
+-- How many cases both models have a row of, with how many the answer is the same, and how many are other cases now.
+SELECT
+    count(*) FILTER (NOT changed) AS rows,
+    count(*) FILTER (NOT changed AND same_answer) AS same,
+    count(*) FILTER (changed) AS changed
+FROM row_pairs
+WHERE baseline_row IS NOT NULL AND candidate_row IS NOT NULL
+
 -- statement: cases
 -- The cases of both datasets, matched by key and numbered; and who is a perturbed copy of whom, in either of them.
 CREATE OR REPLACE TEMP TABLE both_cases AS
@@ -23,20 +32,24 @@ JOIN both_cases AS copy ON copy.candidate_case_id = links.case_id
 JOIN both_cases AS original ON original.candidate_case_id = links.original_case_id;
 
 -- statement: counts
--- What became of the cases, and by how much the known values of unscored pairs fall short of the range's ends.
+-- What became of the cases on each metric, and by how much the known values of unscored pairs fall short of the range's
+-- ends.
 SELECT
+    place,
     state,
     baseline_reason,
     candidate_reason,
     count(*) AS n,
     count_if(same_answer) AS same_answers,
-    sum(coalesce(candidate, $worst) - coalesce(baseline, $best)) AS if_worst,
-    sum(coalesce(candidate, $best) - coalesce(baseline, $worst)) AS if_best
+    sum(coalesce(candidate, worst) - coalesce(baseline, best)) AS if_worst,
+    sum(coalesce(candidate, best) - coalesce(baseline, worst)) AS if_best
 FROM value_pairs
-GROUP BY state, baseline_reason, candidate_reason
+JOIN compared USING (place)
+GROUP BY place, state, baseline_reason, candidate_reason
 ORDER BY ALL
 
 -- statement: flip_lines
+-- The rows of one metric that changed sides, with their numbers in either run for the table row_changes.
 INSERT INTO all_flips BY NAME
 SELECT
     $1 AS evaluator,
@@ -47,9 +60,13 @@ SELECT
     $5 AS direction,
     baseline,
     candidate,
-    $6::DOUBLE AS threshold
+    $6::DOUBLE AS threshold,
+    same_answer,
+    baseline_row,
+    candidate_row
 FROM flipped
 JOIN both_cases USING (case_no)
+JOIN row_pairs USING (case_no)
 
 -- statement: flips
 -- Every case that changed sides of a threshold, for flips.csv.
@@ -62,14 +79,18 @@ CREATE OR REPLACE TEMP TABLE all_flips (
     direction VARCHAR,
     baseline DOUBLE,
     candidate DOUBLE,
-    threshold DOUBLE
+    threshold DOUBLE,
+    same_answer BOOLEAN,
+    baseline_row UINTEGER,
+    candidate_row UINTEGER
 )
 
 -- statement: metrics
--- What a side's run measured, each metric with the configuration of its evaluator.
-SELECT * EXCLUDE (metrics.name, evaluators.name), metrics.name AS name, evaluators.name AS evaluator_name
+-- What a side's run measured, each metric with the configuration of its evaluator and its role in the run's policy.
+SELECT * EXCLUDE (metrics.name, evaluators.name), metrics.name AS name, evaluators.name AS evaluator_name, role
 FROM {side}.metrics AS metrics
 JOIN {side}.evaluators AS evaluators USING (evaluator_id)
+JOIN (SELECT metric_id, role FROM {side}.rules) USING (metric_id)
 ORDER BY metric_id
 
 -- statement: models
@@ -80,12 +101,19 @@ WHERE model_id IN (SELECT model_id FROM {side}.aggregates) OR NOT EXISTS (FROM {
 ORDER BY model_id
 
 -- statement: pairs
--- The pairs that both sides have a value for, with the family of the case, -1 where it has no copies.
-SELECT case_no, baseline, candidate, coalesce(family, -1) AS family
+-- The pairs that both sides have a value for, by metric, with the family of the case, -1 where it has no copies.
+SELECT place, case_no, baseline, candidate, coalesce(family, -1) AS family
 FROM value_pairs
 LEFT JOIN families ON families.case_id = case_no
 WHERE state = 'pairs'
-ORDER BY case_no
+ORDER BY place, case_no
+
+-- statement: new_cases
+-- Cases that only one of the datasets has.
+SELECT
+    count(*) FILTER (baseline_case_id IS NULL) AS new_cases,
+    count(*) FILTER (candidate_case_id IS NULL) AS removed_cases
+FROM both_cases
 
 -- statement: payloads
 -- What a metric over whole datasets is computed from: the payloads of both sides of a case, and how many cases have
@@ -110,6 +138,50 @@ LEFT JOIN families ON families.case_id = case_no
 WHERE NOT changed
 GROUP BY ALL
 ORDER BY ALL
+
+-- statement: row_changes
+-- The flips as lines of the table row_changes, with the baseline's answers to those that a report shows first.
+COPY (
+    WITH lines AS (
+        SELECT
+            metric_id,
+            candidate_row AS row_id,
+            direction = 'passed_to_failed' AS broken,
+            baseline,
+            candidate,
+            same_answer,
+            baseline_row,
+            candidate_model,
+            weight,
+            abs(candidate - baseline) / (high - low) AS distance
+        FROM all_flips
+        JOIN candidate.evaluators AS evaluators USING (evaluator)
+        JOIN candidate.metrics AS metrics USING (evaluator_id, metric)
+        JOIN (SELECT metric_id, weight FROM candidate.rules) USING (metric_id)
+    ),
+    first AS (
+        SELECT broken, row_id
+        FROM lines
+        WHERE NOT same_answer
+        GROUP BY candidate_model, broken, row_id
+        QUALIFY row_number() OVER (
+            PARTITION BY candidate_model, broken
+            ORDER BY max(weight) DESC, count(*) DESC, max(distance) DESC, row_id
+        ) <= {shown}
+    )
+    SELECT
+        metric_id,
+        row_id,
+        broken,
+        baseline,
+        candidate,
+        same_answer,
+        CASE WHEN first.row_id IS NOT NULL THEN left(old.actual_answer, {most}) END AS baseline_answer
+    FROM lines
+    LEFT JOIN first USING (broken, row_id)
+    LEFT JOIN baseline.rows AS old ON old.row_id = baseline_row
+    ORDER BY metric_id, row_id
+) TO {file} (FORMAT parquet)
 
 -- statement: rows
 -- The rows of one model of the baseline beside those of one model of the candidate. A case is another one if its texts
@@ -138,6 +210,34 @@ SELECT
 FROM ours
 FULL JOIN theirs USING (case_no)
 
+-- statement: slice_cases
+-- Which cases of the row_pairs are in which slice: those of which both rows are.
+CREATE OR REPLACE TEMP TABLE slice_cases AS
+SELECT slice_column, slice_value, case_no
+FROM row_pairs
+JOIN baseline.slice_rows AS ours ON ours.row_id = baseline_row
+JOIN candidate.slice_rows AS theirs USING (slice_column, slice_value)
+WHERE theirs.row_id = candidate_row AND slice_column IN (SELECT unnest($columns))
+
+-- statement: slice_columns
+-- The columns that a side's run has slices by.
+SELECT DISTINCT slice_column FROM {side}.slice_rows ORDER BY slice_column
+
+-- statement: slice_sizes
+SELECT slice_column, slice_value, count(*) AS n FROM slice_cases GROUP BY ALL ORDER BY ALL
+
+-- statement: slice_values
+-- The values of columns that are slices on both sides.
+SELECT DISTINCT slice_column, slice_value
+FROM baseline.slice_rows
+SEMI JOIN candidate.slice_rows USING (slice_column, slice_value)
+WHERE slice_column IN (SELECT unnest($columns))
+ORDER BY ALL
+
+-- statement: sliced_cases
+-- The cases of the slices, in the order of slice_sizes.
+SELECT case_no FROM slice_cases ORDER BY slice_column, slice_value, case_no
+
 -- statement: texts
 -- The texts of cases that changed, cut to what a page shows.
 SELECT
@@ -156,29 +256,32 @@ LEFT JOIN baseline.rows AS old ON old.row_id = baseline_row
 LEFT JOIN candidate.rows AS new ON new.row_id = candidate_row
 
 -- statement: values
--- One metric on both sides of each case: trials averaged within their row, and what became of the row.
+-- The metrics in compared on both sides of each case: trials averaged within their row, and what became of the row.
 CREATE OR REPLACE TEMP TABLE value_pairs AS
 WITH ours AS (
     SELECT
+        place,
         row_id,
         avg(value) AS value,
         count(*) FILTER (status = 'unscored') > 0 AS unscored,
         min(reason) FILTER (status = 'unscored') AS reason
     FROM baseline.scores
-    WHERE metric_id = {baseline_metric}
-    GROUP BY row_id
+    JOIN compared ON metric_id = baseline_metric
+    GROUP BY place, row_id
 ),
 theirs AS (
     SELECT
+        place,
         row_id,
         avg(value) AS value,
         count(*) FILTER (status = 'unscored') > 0 AS unscored,
         min(reason) FILTER (status = 'unscored') AS reason
     FROM candidate.scores
-    WHERE metric_id = {candidate_metric}
-    GROUP BY row_id
+    JOIN compared ON metric_id = candidate_metric
+    GROUP BY place, row_id
 )
 SELECT
+    compared.place,
     case_no,
     baseline_row,
     candidate_row,
@@ -197,5 +300,6 @@ SELECT
     CASE WHEN ours.value IS NULL THEN ours.reason END AS baseline_reason,
     CASE WHEN theirs.value IS NULL THEN theirs.reason END AS candidate_reason
 FROM row_pairs
-LEFT JOIN ours ON ours.row_id = baseline_row
-LEFT JOIN theirs ON theirs.row_id = candidate_row
+CROSS JOIN compared
+LEFT JOIN ours ON ours.place = compared.place AND ours.row_id = baseline_row
+LEFT JOIN theirs ON theirs.place = compared.place AND theirs.row_id = candidate_row

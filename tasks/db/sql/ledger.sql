@@ -129,6 +129,13 @@ LEFT JOIN processes ON processes.process = asks.process
 WHERE CAST(:run AS TEXT) IS NULL OR asks.run = :run
 ORDER BY asks.ask DESC;
 
+-- statement: call_times
+SELECT purpose, state, intended_at, ended_at, tries, seconds
+FROM asks
+WHERE run = :run AND ended_at IS NOT NULL
+ORDER BY intended_at, ask
+LIMIT CAST(:most AS BIGINT);
+
 -- statement: one
 -- One question with all that is known of it; a prefix of its digest will do.
 SELECT calls.digest, judges.model, judges.identity, calls.trial, calls.attempt, calls.messages, calls.schema,

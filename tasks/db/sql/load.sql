@@ -52,6 +52,35 @@ CREATE TABLE staged_rows (
     predicted_annotations VARCHAR
 );
 
+-- Digests of what an answer brings with it, in the order of staged_rows; chunks is how many it was given.
+CREATE TABLE staged_digests (
+    row_id                UINTEGER NOT NULL,
+    retrieved_context     BLOB,
+    actual_answer         BLOB,
+    retrieved_documents   BLOB,
+    predicted_annotations BLOB,
+    chunks                UINTEGER NOT NULL
+);
+
+-- statement: digests
+-- Digests of the rows from one on.
+INSERT INTO staged_digests
+SELECT
+    row_id,
+    digest_list(if(
+        list_bool_or(list_transform(retrieved_context, lambda x: x.content <> '')),
+        list_transform(retrieved_context, lambda x: x.content), NULL
+    )),
+    if(error IS NULL, digest(actual_answer), NULL),
+    digest_list(if(
+        list_bool_or(list_transform(retrieved_context, lambda x: x.doc_uri IS NOT NULL)),
+        list_transform(retrieved_context, lambda x: x.doc_uri), NULL
+    )),
+    if(error IS NULL, digest(predicted_annotations), NULL),
+    len(retrieved_context)
+FROM staged_rows
+WHERE row_id >= $first
+
 -- statement: coco
 -- What was read of COCO files. file is -1 for the ground truth, else the number of the model.
 CREATE TABLE coco_images (record UINTEGER NOT NULL, image VARCHAR NOT NULL, metadata VARCHAR NOT NULL);
@@ -154,6 +183,15 @@ SEMI JOIN (
 ) uneven USING (case_key)
 GROUP BY s.case_key;
 
+-- statement: row_cases
+-- The case of every row, in the order of staged_rows.
+CREATE TABLE row_cases AS
+SELECT r.row_id, i.case_id::UINTEGER AS case_id
+FROM staged_rows r
+LEFT JOIN repeats USING (row_id)
+JOIN case_ids i ON i.case_key = coalesce(repeats.case_key, r.case_key)
+ORDER BY row_id
+
 -- statement: conditions
 -- Every condition once, with its first mention.
 SELECT arg_min(record, seq) AS record, arg_min(part, seq) AS part, arg_min(case_key, seq) AS case_key, condition
@@ -215,7 +253,6 @@ FROM (
 )
 WHERE nth > 1;
 
-UPDATE staged_rows SET case_key = repeats.case_key FROM repeats WHERE staged_rows.row_id = repeats.row_id;
 UPDATE staged_cases SET case_key = repeats.case_key FROM repeats WHERE staged_cases.seq = repeats.case_seq;
 
 -- statement: undeclared
@@ -235,8 +272,11 @@ SELECT
     m.version,
     coalesce(r.is_rag, false) AS is_rag
 FROM staged_models m
-LEFT JOIN (SELECT model_id, bool_or(len(retrieved_context) > 0) AS is_rag FROM staged_rows GROUP BY model_id) r
-    USING (model_id)
+LEFT JOIN (
+    SELECT model_id, bool_or(d.chunks > 0) AS is_rag
+    FROM staged_rows JOIN staged_digests d USING (row_id)
+    GROUP BY model_id
+) r USING (model_id)
 ORDER BY model_id
 
 -- statement: write_cases
@@ -268,9 +308,10 @@ GROUP BY ALL
 ORDER BY ALL
 
 -- statement: write_rows
+-- Rows stand side by side with their cases, since sorting them would take longer than all else.
 SELECT
     r.row_id,
-    i.case_id::UINTEGER AS case_id,
+    if(r.row_id = c.row_id, c.case_id, error('rows are out of order')) AS case_id,
     r.model_id,
     r.actual_answer,
     r.retrieved_context,
@@ -282,13 +323,12 @@ SELECT
     r.metadata,
     r.predicted_annotations
 FROM staged_rows r
-JOIN case_ids i USING (case_key)
-ORDER BY row_id
+POSITIONAL JOIN row_cases c
 
 -- statement: write_digests
 WITH case_digests AS (
     SELECT
-        case_key,
+        case_id,
         digest(question) AS question,
         digest_list(expected_answers) AS expected_answer,
         digest(condition) AS condition,
@@ -302,25 +342,21 @@ SELECT
     r.row_id,
     c.question,
     c.expected_answer,
-    digest_list(if(
-        list_bool_or(list_transform(r.retrieved_context, lambda x: x.content <> '')),
-        list_transform(r.retrieved_context, lambda x: x.content), NULL
-    )) AS retrieved_context,
-    if(r.error IS NULL, digest(r.actual_answer), NULL) AS actual_answer,
+    d.retrieved_context,
+    d.actual_answer,
     c.condition,
     c.categories,
     c.expected_documents,
-    digest_list(if(
-        list_bool_or(list_transform(r.retrieved_context, lambda x: x.doc_uri IS NOT NULL)),
-        list_transform(r.retrieved_context, lambda x: x.doc_uri), NULL
-    )) AS retrieved_documents,
+    d.retrieved_documents,
     digest(CASE
         WHEN r.metadata = '{{}}' THEN c.metadata
         WHEN c.metadata = '{{}}' THEN r.metadata
         ELSE c.metadata || r.metadata
     END) AS metadata,
     c.expected_annotations,
-    if(r.error IS NULL, digest(r.predicted_annotations), NULL) AS predicted_annotations
+    d.predicted_annotations
 FROM staged_rows r
-JOIN case_digests c USING (case_key)
+JOIN staged_digests d USING (row_id)
+JOIN row_cases USING (row_id)
+JOIN case_digests c USING (case_id)
 ORDER BY row_id

@@ -1,25 +1,112 @@
 -- Planning. Names in braces are filled in by tasks/plan.
 
--- statement: dataset_kind
--- What a dataset has: texts, and annotations by what they are drawn as. A dataset without annotations counts as one of
--- texts. Loading writes annotations in one form, so that looking for its members is enough: labels come first, and where
--- nothing but labels stands in an annotation, it is of the whole item.
+-- statement: words
+-- About how many words a text has. Where words are not set apart by blanks (Chinese, Japanese, Thai), some two characters
+-- of three bytes count as one.
+CREATE OR REPLACE TEMP MACRO words(text) AS greatest(
+    strlen(text) - strlen(replace(replace(text, ' ', ''), chr(10), '')) + 1,
+    (strlen(text) - length(text)) // 4
+);
+-- What texts that mean the same label have in common; long texts are no labels.
+CREATE OR REPLACE TEMP MACRO label(text) AS CASE WHEN strlen(text) <= 200 THEN hash(lower(trim(text, ' .!'))) END
+
+-- statement: dataset_profile
+-- What decides which evaluators a dataset is for; the columns are those of DatasetProfile, and of what it makes its
+-- annotations from. A dataset without annotations counts as one of texts. Loading writes annotations in one form, so that
+-- looking for its members is enough: labels come first, and where nothing but labels stands in an annotation, it is of
+-- the whole item.
+WITH kinds AS (
+    SELECT
+        coalesce(bool_or(
+            cases.question IS NOT NULL OR rows.actual_answer IS NOT NULL
+            OR (cases.expected_annotations IS NULL AND rows.predicted_annotations IS NULL)
+        ), true) AS texts,
+        coalesce(bool_or(contains(cases.expected_annotations, '}]}')), false) AS whole,
+        coalesce(bool_or(contains(cases.expected_annotations, '"box":')), false) AS box,
+        coalesce(bool_or(contains(cases.expected_annotations, '"polygon":')), false) AS polygon,
+        coalesce(bool_or(contains(cases.expected_annotations, '"raster":')), false) AS raster,
+        -- an annotation that is no single object says so
+        coalesce(bool_or(
+            len(regexp_extract_all(cases.expected_annotations, '"labels":'))
+            > len(regexp_extract_all(cases.expected_annotations, '"is_instance":false'))
+        ), false) AS instances,
+        coalesce(bool_or(contains(cases.metadata, '"rgb":') OR contains(rows.metadata, '"rgb":')), false) AS rgb
+    FROM rows
+    JOIN cases USING (case_id)
+),
+fields AS (
+    SELECT list(DISTINCT list_filter([
+        CASE WHEN question IS NOT NULL THEN 'question' END,
+        CASE WHEN expected_answer IS NOT NULL THEN 'expected_answer' END,
+        CASE WHEN retrieved_context IS NOT NULL THEN 'retrieved_context' END,
+        CASE WHEN actual_answer IS NOT NULL OR error IS NOT NULL THEN 'actual_answer' END,
+        CASE WHEN condition IS NOT NULL THEN 'condition' END,
+        CASE WHEN categories IS NOT NULL THEN 'categories' END,
+        CASE WHEN expected_documents IS NOT NULL THEN 'expected_documents' END,
+        CASE WHEN retrieved_documents IS NOT NULL THEN 'retrieved_documents' END,
+        CASE WHEN metadata IS NOT NULL THEN 'metadata' END,
+        CASE WHEN expected_annotations IS NOT NULL THEN 'expected_annotations' END,
+        CASE WHEN predicted_annotations IS NOT NULL OR error IS NOT NULL THEN 'predicted_annotations' END
+    ], lambda name: name IS NOT NULL)) AS fields
+    FROM digests
+    JOIN (SELECT row_id, error FROM rows) USING (row_id)
+),
+-- Lengths of some 100,000 rows are enough.
+measured AS MATERIALIZED (
+    SELECT
+        case_id,
+        CASE WHEN question IS NULL THEN case_id ELSE hash(question) END AS question_id,
+        words(question) AS question_words,
+        list_transform(expected_answers, lambda expected: words(expected)) AS reference_words,
+        label(expected_answers[1]) AS label
+    FROM cases
+    WHERE case_id % (SELECT 1 + count(*) // 100_000 FROM rows) = 0
+),
+-- Perturbed copies repeat what their original says, and a question that is asked again is no other question.
+questions AS (
+    SELECT any_value(question_words) AS question_words, any_value(reference_words)[1] AS n_words, any_value(label) AS label
+    FROM measured
+    ANTI JOIN relationships USING (case_id)
+    GROUP BY question_id
+),
+lengths AS (
+    SELECT
+        coalesce(median(question_words), 0) AS question_words,
+        count(n_words) AS references,
+        count(DISTINCT label) + count(CASE WHEN n_words > 0 AND label IS NULL THEN 1 END) AS distinct_references,
+        coalesce(median(n_words), 0) AS reference_words,
+        coalesce(quantile_disc(n_words, 0.95), 0) AS longest_references
+    FROM questions
+),
+answers AS (
+    SELECT case_id, words(actual_answer) AS n_words, label(actual_answer) AS label
+    FROM rows
+    SEMI JOIN measured USING (case_id)
+    WHERE actual_answer IS NOT NULL
+),
+compared AS (
+    SELECT
+        coalesce(median(n_words), 0) AS answer_words,
+        coalesce(avg(coalesce(answers.label IN (SELECT label FROM questions WHERE label IS NOT NULL), false)::UTINYINT), 0)
+            AS answers_among_references,
+        -- the expected answer that is nearest in length
+        coalesce(median(list_min(list_transform(
+            reference_words, lambda expected: greatest(expected / n_words, n_words / expected)
+        ))), 0) AS length_ratio
+    FROM answers
+    JOIN measured USING (case_id)
+)
 SELECT
-    coalesce(bool_or(
-        cases.question IS NOT NULL OR rows.actual_answer IS NOT NULL
-        OR (cases.expected_annotations IS NULL AND rows.predicted_annotations IS NULL)
-    ), true) AS texts,
-    coalesce(bool_or(contains(cases.expected_annotations, '}]}')), false) AS whole,
-    coalesce(bool_or(contains(cases.expected_annotations, '"box":')), false) AS box,
-    coalesce(bool_or(contains(cases.expected_annotations, '"polygon":')), false) AS polygon,
-    coalesce(bool_or(contains(cases.expected_annotations, '"raster":')), false) AS raster,
-    -- an annotation that is no single object says so
-    coalesce(bool_or(
-        len(regexp_extract_all(cases.expected_annotations, '"labels":'))
-        > len(regexp_extract_all(cases.expected_annotations, '"is_instance":false'))
-    ), false) AS instances
-FROM rows
-JOIN cases USING (case_id)
+    kinds.*,
+    fields.fields,
+    lengths.*,
+    compared.*,
+    (
+        SELECT list(DISTINCT category)[:1000]
+        FROM (SELECT unnest(categories) AS category FROM cases)
+        WHERE regexp_matches(category, 'encod|base|hex|rot', 'i')
+    ) AS encodings
+FROM kinds, fields, lengths, compared
 
 -- statement: tables
 -- For each set of fields that some evaluator reads, the key of every row: a digest of just those fields.

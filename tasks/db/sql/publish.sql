@@ -24,6 +24,15 @@ SELECT
 -- statement: counts
 SELECT status::VARCHAR, count(*) FROM scores GROUP BY ALL;
 
+-- statement: row_scores
+-- One evaluator on one row in one trial is one row score; each of its metrics has a line for it.
+SELECT coalesce(sum(n), 0)::BIGINT
+FROM (
+    SELECT evaluator_id, max(n) AS n
+    FROM (SELECT metric_id, count(*) AS n FROM scores GROUP BY metric_id) JOIN metrics USING (metric_id)
+    GROUP BY evaluator_id
+);
+
 -- statement: models
 SELECT
     run_models.model_id AS id, model_key AS key, name, version, is_rag,
@@ -43,8 +52,9 @@ FROM evaluators ORDER BY evaluator_id;
 -- statement: metrics
 SELECT
     metric_id AS id, evaluator_id, metric AS key, name, description, higher_is_better, low, high, threshold,
-    is_primary AS primary, is_share AS share, dataset_level
-FROM metrics ORDER BY evaluator_id, is_primary DESC, metric_id;
+    is_primary AS primary, is_share AS share, dataset_level, role
+FROM metrics JOIN rules USING (metric_id)
+ORDER BY evaluator_id, is_primary DESC, metric_id;
 
 -- statement: aggregates
 SELECT
@@ -65,19 +75,47 @@ FROM flip_rates ORDER BY perturbation, metric_id, model_id;
 
 -- statement: problems
 SELECT
-    problem_id AS id, severity, type, instrument, evaluator_id, metric_id, model_id, description, actions, attrs, row_ids
+    problem_id AS id, severity, type, kind, fault, harm, evaluator_id, metric_id, model_id, description, actions, attrs,
+    row_ids
 FROM problems ORDER BY problem_id;
 
 -- statement: insights
 SELECT
-    insight_id AS id, '' AS severity, type, false AS instrument, evaluator_id, metric_id, model_id, description, actions,
-    attrs, row_ids
+    insight_id AS id, '' AS severity, type, '' AS kind, 'model' AS fault, 0.0 AS harm, evaluator_id, metric_id, model_id,
+    description, actions, attrs, row_ids
 FROM insights ORDER BY insight_id;
 
 -- statement: finding_rows
 SELECT row_id, case_key, model_key
 FROM rows JOIN cases USING (case_id) JOIN models USING (model_id)
 WHERE row_id IN (SELECT unnest(row_ids) FROM problems UNION SELECT unnest(row_ids) FROM insights);
+
+-- statement: must_failures
+-- Answers by model that fail some metric that must hold, of the models to which one applies.
+SELECT model_id, count(DISTINCT row_id) FILTER ((value >= above) <> upper_is_good)
+FROM row_scores JOIN targets USING (metric_id) JOIN rules USING (metric_id) JOIN rows USING (row_id)
+WHERE role = 'must' AND status = 'scored'
+GROUP BY model_id;
+
+-- statement: summary_rows
+-- Texts of the examples in the summary, no more of them than an excerpt can need.
+SELECT row_id, case_key, model_id, left(question, 2000), left(actual_answer, 100000)
+FROM rows JOIN cases USING (case_id)
+WHERE list_contains(?::UINTEGER[], row_id);
+
+-- statement: summary_evidence
+-- Evidence of some rows: of the evaluators that they fail first, by what the policy asks of them.
+SELECT evidence.row_id, evidence.evaluator_id, min_by(evidence.evidence, evidence.trial), failed.row_id IS NOT NULL
+FROM evidence
+LEFT JOIN (
+    SELECT DISTINCT evaluator_id, row_id
+    FROM scores JOIN metrics USING (metric_id)
+    WHERE is_primary AND CASE
+        WHEN higher_is_better THEN value < metrics.threshold ELSE value > metrics.threshold END
+) failed USING (evaluator_id, row_id)
+WHERE list_contains(?::UINTEGER[], evidence.row_id) AND evidence.evidence IS NOT NULL
+GROUP BY evidence.row_id, evidence.evaluator_id, failed.row_id
+ORDER BY evidence.row_id, failed.row_id IS NULL, evidence.evaluator_id;
 
 -- statement: unmeasured
 -- Rows without a score, by evaluator and reason, with the message that the instrument gave most often.
@@ -117,15 +155,18 @@ WHERE status = 'scored'
 GROUP BY ALL ORDER BY ALL;
 
 -- statement: scores_table
+-- Every score, or those of one metric; passes says whether the value satisfies the run's threshold.
 SELECT
-    case_key AS "case", model_key AS model, evaluator, metric, trial, status::VARCHAR AS status, reason, value
+    row_id, case_key AS "case", model_key AS model, evaluator, metric, trial, status::VARCHAR AS status, reason, value,
+    CASE WHEN higher_is_better THEN value >= threshold ELSE value <= threshold END AS passes
 FROM scores
 JOIN metrics USING (metric_id)
 JOIN evaluators USING (evaluator_id)
-JOIN rows USING (row_id)
-JOIN cases USING (case_id)
+JOIN (SELECT row_id, case_id, model_id FROM rows) USING (row_id)
+JOIN (SELECT case_id, case_key FROM cases) USING (case_id)
 JOIN models USING (model_id)
-ORDER BY evaluator_id, metric_id, row_id, trial
+WHERE $metric IS NULL OR metric_id = $metric
+ORDER BY metric_id, row_id, trial
 
 -- statement: aggregates_table
 SELECT
@@ -139,7 +180,7 @@ ORDER BY evaluator_id, metric_id, model_id
 
 -- statement: problems_table
 SELECT
-    problem_id, severity, type, instrument, evaluator, metrics.metric, model_key AS model, problems.description, actions,
+    problem_id, severity, type, kind, fault, instrument, harm, evaluator, metrics.metric, model_key AS model, problems.description, actions,
     attrs, len(row_ids) AS n_rows
 FROM problems
 LEFT JOIN metrics ON metrics.metric_id = problems.metric_id
@@ -165,25 +206,6 @@ SELECT coalesce(sum(
     coalesce(length(actual_answer), 0)
     + coalesce(list_sum(list_transform(retrieved_context, lambda chunk: length(chunk.content))), 0)
 ), 0) FROM run_rows;
-
--- statement: eval_inputs
--- By evaluator a digest of all that its files of rows hold beside the dataset: XOR of the lines' MD5, in any order.
-SELECT evaluator_id, string_agg(part, ' ' ORDER BY part)
-FROM (
-    SELECT evaluator_id, 'scores ' || count(*) || ' ' || bit_xor(md5_number(
-        json_array(metric, row_id, trial, status, reason, value::VARCHAR)::VARCHAR)) AS part
-    FROM scores JOIN metrics USING (metric_id)
-    GROUP BY evaluator_id
-    UNION ALL
-    SELECT evaluator_id, 'evidence ' || count(*) || ' ' || bit_xor(md5_number(
-        json_array(row_id, trial, evidence, error)::VARCHAR))
-    FROM evidence
-    GROUP BY evaluator_id
-)
-GROUP BY evaluator_id;
-
--- statement: flips_digest
-SELECT count(*), bit_xor(md5_number(flips::VARCHAR)) FROM flips;
 
 -- statement: eval_rows
 -- One line per row and trial of one evaluator. An evaluator that could not run has none.
@@ -275,78 +297,138 @@ WHERE metric_id = {metric_id} AND status = 'scored'
 GROUP BY case_id, case_key, question
 HAVING failed > 0 ORDER BY failed DESC, case_id LIMIT {limit};
 
--- statement: page_ranking
--- How much there is to see in each case, and what it takes: the flipped, the unscored and the failed come first, and
--- every fourth place goes to the others, so that the page also shows what is right.
-WITH per_row AS (
+-- statement: page_all
+-- The cases of the page are all cases; examples are those that findings lead to.
+CREATE OR REPLACE TEMP TABLE page_cases AS
+SELECT DISTINCT
+    case_id, case_id IN (SELECT case_id FROM rows WHERE list_contains(($examples::UINTEGER[])[:$roomy], row_id)) AS example
+FROM run_rows;
+
+-- statement: page_choice
+-- The cases of a page that cannot hold all, up to $most rows: the examples of findings and changes first. Of what is left,
+-- two fifths are the worst cases and two fifths a random sample; the rest are the best, the flipped and the unscored ones.
+CREATE OR REPLACE TEMP TABLE page_cases AS
+WITH scales AS (
     SELECT
-        row_id,
-        count(*) FILTER (status = 'unscored') AS lost,
-        count(*) FILTER (status = 'scored' AND is_primary AND CASE
-            WHEN higher_is_better THEN value < metrics.threshold ELSE value > metrics.threshold END) AS failed,
-        coalesce(sum(12), 0) AS size
-    FROM scores JOIN metrics USING (metric_id)
-    GROUP BY row_id
+        metric_id, higher_is_better, metrics.threshold, role,
+        min(minimum) FILTER (isfinite(minimum)) AS low, max(maximum) FILTER (isfinite(maximum)) AS high
+    FROM metrics JOIN rules USING (metric_id) JOIN aggregates USING (metric_id)
+    WHERE is_primary AND NOT dataset_level
+    GROUP BY ALL
 ),
-evidence_size AS (
-    SELECT row_id, sum(coalesce(strlen(evidence), 0) + coalesce(strlen(error), 0)) AS size FROM evidence GROUP BY row_id
+measured AS (
+    SELECT
+        row_id, status = 'unscored' AS lost,
+        CASE WHEN CASE WHEN higher_is_better THEN value < threshold ELSE value > threshold END
+            THEN CASE role WHEN 'must' THEN 100 WHEN 'should' THEN 1 ELSE 0 END ELSE 0 END AS failed,
+        CASE WHEN high > low THEN
+            (CASE WHEN higher_is_better THEN 1 ELSE -1 END) * (least(greatest(value, low), high) - low) / (high - low)
+        END AS quality
+    FROM scores JOIN scales USING (metric_id)
+),
+per_case AS (
+    SELECT case_id, sum(failed) AS failed, count(*) FILTER (lost) AS lost, avg(quality) AS quality
+    FROM measured JOIN (SELECT row_id, case_id FROM run_rows) USING (row_id)
+    GROUP BY case_id
 ),
 flipped AS (
     SELECT unnest([original_case_id, perturbed_case_id]) AS case_id, count(*) AS flips FROM flips GROUP BY 1
 ),
-per_case AS (
-    SELECT
-        case_id,
-        sum(coalesce(lost, 0)) AS lost,
-        sum(coalesce(failed, 0)) AS failed,
-        sum(
-            coalesce(strlen(actual_answer), 0) + coalesce(strlen(run_rows.error), 0) + coalesce(per_row.size, 0)
-            + coalesce(evidence_size.size, 0) + 100
-            + coalesce(list_sum(list_transform(retrieved_context,
-                lambda chunk: strlen(chunk.content) + coalesce(strlen(chunk.doc_uri), 0) + 12)), 0)
-        ) AS size
-    FROM run_rows LEFT JOIN per_row USING (row_id) LEFT JOIN evidence_size USING (row_id)
+examples AS (
+    SELECT case_id, min(place) AS place
+    FROM (SELECT unnest($examples::UINTEGER[]) AS row_id, generate_subscripts($examples::UINTEGER[], 1) AS place)
+    JOIN rows USING (row_id)
     GROUP BY case_id
 ),
-kinds AS (
+ranked AS (
     SELECT
-        case_id, lost, failed, coalesce(flips, 0) AS flips,
-        size + coalesce(strlen(question), 0) + coalesce(list_sum(list_transform(expected_answers, lambda x: strlen(x))), 0)
-            + coalesce(strlen(condition), 0) + 100 AS size,
-        CASE WHEN flips > 0 THEN 0 WHEN lost > 0 THEN 1 WHEN failed > 0 THEN 2 ELSE 3 END AS kind
-    FROM per_case JOIN cases USING (case_id) LEFT JOIN flipped USING (case_id)
+        case_id, n, place,
+        least(
+            2.5 * row_number() OVER (ORDER BY failed DESC NULLS LAST, quality NULLS LAST, case_id),
+            2.5 * row_number() OVER (ORDER BY md5(case_key), case_id),
+            15 * row_number() OVER (ORDER BY failed NULLS LAST, lost, quality DESC NULLS LAST, case_id),
+            CASE WHEN flips > 0 THEN 15 * row_number() OVER (ORDER BY flips DESC NULLS LAST, case_id) END,
+            CASE WHEN lost > 0 THEN 15 * row_number() OVER (ORDER BY lost DESC NULLS LAST, case_id) END
+        ) AS turn
+    FROM (SELECT case_id, count(*) AS n FROM run_rows GROUP BY case_id)
+    JOIN (SELECT case_id, case_key FROM cases) USING (case_id)
+    LEFT JOIN per_case USING (case_id)
+    LEFT JOIN flipped USING (case_id)
+    LEFT JOIN examples USING (case_id)
 )
-SELECT case_id, size::BIGINT
-FROM kinds
-ORDER BY
-    row_number() OVER (PARTITION BY kind ORDER BY failed + lost + flips DESC, case_id) * CASE kind WHEN 3 THEN 4 ELSE 1 END,
-    kind;
+SELECT case_id, coalesce(place <= $roomy, false) AS example
+FROM ranked
+QUALIFY sum(n) OVER (ORDER BY place NULLS LAST, turn, case_id ROWS UNBOUNDED PRECEDING) - n < $most;
+
+-- statement: page_row_ids
+SELECT row_id, example FROM run_rows JOIN page_cases USING (case_id) ORDER BY case_id, model_id, row_id;
+
+-- statement: page_length
+-- About the characters that the texts of the chosen rows take if none is longer than a limit, by limit.
+WITH lengths AS MATERIALIZED (
+    SELECT
+        coalesce(length(actual_answer), 0) AS answer,
+        list_transform(retrieved_context, lambda chunk: length(chunk.content)) AS context
+    FROM run_rows JOIN page_cases USING (case_id)
+)
+SELECT most, sum(least(answer, most) + coalesce(list_sum(list_transform(context, lambda n: least(n, most // 2))), 0))
+FROM lengths, (SELECT unnest($limits::INTEGER[]) AS most)
+GROUP BY most ORDER BY most DESC;
 
 -- statement: page_cases
+-- Texts are cut; how long they were stands beside them.
 SELECT
-    case_id AS id, case_key AS k, question AS q,
-    if(len(expected_answers) = 0 AND {labels} IS NOT NULL, [{labels}], expected_answers) AS x, expected_documents AS d, condition AS c,
-    categories AS g,
+    case_id AS id, case_key AS k, left(question, {most}) AS q, length(question) AS q_length,
+    list_transform(expected, lambda text: left(text, {most})) AS x,
+    list_transform(expected, lambda text: length(text)) AS x_lengths, n_expected,
+    list_transform(expected_documents[:{items}], lambda text: left(text, {line})) AS d, left(condition, {line}) AS c,
+    list_transform(categories[:{items}], lambda text: left(text, {line})) AS g,
     coalesce((
-        SELECT list([originals.case_key, perturbation] ORDER BY original_case_id)
+        SELECT list([originals.case_key, left(perturbation, {line})] ORDER BY original_case_id)
         FROM relationships JOIN cases originals ON originals.case_id = original_case_id
-        WHERE relationships.case_id = cases.case_id
-    ), []) AS o
-FROM cases JOIN page_cases USING (case_id)
+        WHERE relationships.case_id = shown.case_id
+    ), [])[:{items}] AS o
+FROM (
+    SELECT
+        cases.* EXCLUDE (expected_answers), example,
+        if(len(expected_answers) = 0 AND {labels} IS NOT NULL, [{labels}], expected_answers)[:{items}] AS expected,
+        len(expected_answers) AS n_expected
+    FROM cases JOIN page_cases USING (case_id)
+) AS shown
 ORDER BY case_id;
 
 -- statement: page_rows
--- What a model found in a data item stands in the place of an answer, as the values of its labels.
-SELECT row_id, case_id, model_id, coalesce(actual_answer, {labels}) AS actual_answer, error, duration_s, cost_usd, retrieved_context
-FROM run_rows JOIN page_cases USING (case_id)
-ORDER BY case_id, model_id;
+-- What a model found in a data item stands in the place of an answer, as the values of its labels. A cut text begins where
+-- page_windows says, so that what was found in it is in view.
+SELECT
+    row_id, case_id, model_id,
+    substring(answer, coalesce(answer_from, 0) + 1, {most}) AS answer, coalesce(answer_from, 0) AS answer_from,
+    length(answer) AS answer_length,
+    left(error, {most}) AS error, duration_s, cost_usd,
+    list_transform(retrieved_context[:{items}], lambda chunk, place: {{
+        'content': substring(chunk.content, coalesce(chunks_from[place], 0) + 1, {chunk}),
+        'from': coalesce(chunks_from[place], 0), 'length': length(chunk.content), 'doc_uri': left(chunk.doc_uri, {line})
+    }}) AS context,
+    len(retrieved_context) AS n_context
+FROM (
+    SELECT run_rows.*, example, coalesce(actual_answer, {labels}) AS answer FROM run_rows JOIN page_cases USING (case_id)
+) LEFT JOIN page_windows USING (row_id)
+ORDER BY case_id, model_id, row_id;
 
 -- statement: page_scores
--- A row's value is the mean of its trials, to six significant digits: more is of no use to a reader.
-SELECT metric_id, row_id, format('{:.6g}', avg(value))::DOUBLE AS value
-FROM scores JOIN rows USING (row_id) JOIN page_cases USING (case_id)
-WHERE status = 'scored'
-GROUP BY metric_id, row_id;
+-- By metric the values of all rows of the page in their order. A row's value is the mean of its trials, to six significant
+-- digits: more is of no use to a reader.
+WITH means AS (
+    SELECT metric_id, row_id, format('{:.6g}', avg(value))::DOUBLE AS value
+    FROM scores JOIN (SELECT row_id, case_id FROM rows) USING (row_id) JOIN page_cases USING (case_id)
+    WHERE status = 'scored'
+    GROUP BY metric_id, row_id
+)
+SELECT metric_id, list(value ORDER BY case_id, model_id, row_id)
+FROM metrics
+CROSS JOIN (SELECT row_id, case_id, model_id FROM run_rows JOIN page_cases USING (case_id))
+LEFT JOIN means USING (metric_id, row_id)
+GROUP BY metric_id;
 
 -- statement: page_trials
 -- What each trial of a row said, null where it has no score.
@@ -364,7 +446,17 @@ WHERE status = 'unscored'
 GROUP BY evaluator_id, row_id;
 
 -- statement: page_evidence
-SELECT evaluator_id, row_id, evidence.evidence, evidence.error
+-- Of evidence that is longer than a page can use, the message and the spans are taken, or the first span.
+SELECT
+    evaluator_id, row_id,
+    CASE WHEN strlen(evidence.evidence) <= {most} THEN evidence.evidence
+        WHEN json_valid(evidence.evidence) THEN json_object(
+            'message', left(json_extract_string(evidence.evidence, '$.message'), 2000),
+            'spans', CASE WHEN strlen(json_extract(evidence.evidence, '$.spans')::VARCHAR) <= {most}
+                THEN json_extract(evidence.evidence, '$.spans')
+                ELSE json_array(json_extract(evidence.evidence, '$.spans[0]')) END
+        ) END,
+    left(evidence.error, 2000)
 FROM evidence JOIN rows USING (row_id) JOIN page_cases USING (case_id)
 WHERE evidence.evidence IS NOT NULL OR evidence.error IS NOT NULL
 QUALIFY row_number() OVER (PARTITION BY evaluator_id, row_id ORDER BY trial) = 1
@@ -387,3 +479,31 @@ SELECT DISTINCT row_id
 FROM (SELECT unnest([original_row_id, perturbed_row_id]) AS row_id FROM flips)
 JOIN rows USING (row_id) JOIN page_cases USING (case_id)
 ORDER BY row_id;
+
+-- statement: slices
+-- Slices for the page: surely worse ones first, then surely better ones, then the others that the policy counts.
+SELECT slices.*
+FROM slices
+JOIN metrics USING (metric_id)
+JOIN rules USING (metric_id)
+WHERE value IS NOT NULL
+ORDER BY
+    CASE WHEN q_value <= 0.05 THEN CASE WHEN (difference < 0) = higher_is_better THEN 0 ELSE 1 END ELSE 2 END,
+    role = 'information',
+    q_value NULLS LAST,
+    p_value NULLS LAST,
+    CASE WHEN higher_is_better THEN difference ELSE -difference END NULLS LAST,
+    metric_id, slice_column, slice_value, model_id NULLS FIRST
+LIMIT {most}
+
+-- statement: slices_table
+-- Means by slice; the model is empty where all models are taken together.
+SELECT
+    slice_column, slice_value, evaluator, metrics.metric, role, model_key AS model,
+    slices.* EXCLUDE (slice_column, slice_value, metric_id, model_id)
+FROM slices
+JOIN metrics USING (metric_id)
+JOIN rules USING (metric_id)
+JOIN evaluators USING (evaluator_id)
+LEFT JOIN models USING (model_id)
+ORDER BY slice_column, slice_value, metric_id, model_id NULLS FIRST

@@ -7,7 +7,7 @@ CREATE TABLE runs (
     name           VARCHAR,
     status         VARCHAR NOT NULL,    -- 'running', 'completed', 'failed', 'interrupted'
     started        TIMESTAMP,           -- UTC
-    seconds        DOUBLE,
+    seconds        DOUBLE,              -- from the command to the end; its parts are in record.time
     dataset        VARCHAR,             -- digest of the dataset
     dataset_name   VARCHAR,
     dataset_source VARCHAR,
@@ -81,6 +81,17 @@ FROM stored.trial_spread AS t
 JOIN metrics AS n USING (run, metric_id)
 JOIN stored.models AS m USING (run, model_id);
 
+CREATE VIEW slices AS
+SELECT s.run, n.evaluator, n.metric, m.model_key, s.* EXCLUDE (run)
+FROM stored.slices AS s
+JOIN metrics AS n USING (run, metric_id)
+LEFT JOIN stored.models AS m USING (run, model_id);
+
+CREATE VIEW slice_rows AS
+SELECT s.run, s.slice_column, s.slice_value, r.case_key, r.model_key, s.row_id
+FROM stored.slice_rows AS s
+JOIN (SELECT run, row_id, case_key, model_key FROM rows) AS r USING (run, row_id);
+
 CREATE VIEW flips AS
 SELECT
     f.run, n.evaluator, n.metric, m.model_key,
@@ -96,6 +107,25 @@ SELECT f.run, n.evaluator, n.metric, m.model_key, f.* EXCLUDE (run)
 FROM stored.flip_rates AS f
 JOIN metrics AS n USING (run, metric_id)
 JOIN stored.models AS m USING (run, model_id);
+
+CREATE VIEW baseline AS SELECT * FROM stored.baseline;
+
+CREATE VIEW model_changes AS
+SELECT c.run, m.model_key, c.* EXCLUDE (run)
+FROM stored.model_changes AS c
+JOIN stored.models AS m USING (run, model_id);
+
+CREATE VIEW metric_changes AS
+SELECT c.run, n.evaluator, n.metric, m.model_key, c.* EXCLUDE (run)
+FROM stored.metric_changes AS c
+JOIN metrics AS n USING (run, metric_id)
+JOIN stored.models AS m USING (run, model_id);
+
+CREATE VIEW row_changes AS
+SELECT c.run, n.evaluator, n.metric, r.case_key, r.model_key, c.* EXCLUDE (run)
+FROM stored.row_changes AS c
+JOIN metrics AS n USING (run, metric_id)
+JOIN (SELECT run, row_id, case_key, model_key FROM rows) AS r USING (run, row_id);
 
 CREATE VIEW problems AS
 SELECT p.run, e.evaluator, n.metric, m.model_key, p.* EXCLUDE (run)

@@ -29,10 +29,25 @@ CREATE TABLE metrics (
     low              DOUBLE NOT NULL,
     high             DOUBLE NOT NULL,
     threshold        DOUBLE,            -- the run's threshold: a parameter or the metric's default
-    is_primary       BOOLEAN NOT NULL,
+    is_primary       BOOLEAN NOT NULL,  -- it stands for its evaluator: the metric of the weightiest role
     is_share         BOOLEAN NOT NULL,  -- values are 0 or 1, the mean is a share
     dataset_level    BOOLEAN NOT NULL,  -- no value per row
     pooled           BOOLEAN NOT NULL   -- rows have values, but the model's is computed over all of them at once
+);
+
+-- What the gate's policy asks of each metric; see tasks/policy.
+CREATE TABLE rules (
+    metric_id       USMALLINT PRIMARY KEY,
+    role            VARCHAR NOT NULL DEFAULT 'should',  -- 'must', 'should', 'information'
+    tolerance_rows  UBIGINT NOT NULL DEFAULT 0,    -- rows of a model that may fail a must metric
+    tolerance_share DOUBLE NOT NULL DEFAULT 0,     -- share of its scored rows that may; the larger of both counts
+    min_pass_share  DOUBLE NOT NULL DEFAULT 0,     -- least share of its scored rows that must satisfy a should metric
+    min_coverage    DOUBLE NOT NULL DEFAULT 0.95,  -- least share of applicable rows that must be scored
+    min_rows        UBIGINT NOT NULL DEFAULT 1,    -- least number of scored rows that can fail the gate
+    weight          DOUBLE NOT NULL DEFAULT 1,     -- how harmful a failing answer is, against 1 for an ordinary one
+    slices          VARCHAR[] NOT NULL DEFAULT [], -- columns within each value of which it must pass too
+    judged          BOOLEAN NOT NULL DEFAULT false, -- its evaluator asks a judge
+    named           BOOLEAN NOT NULL DEFAULT false -- its evaluator was asked for by id
 );
 
 -- One line per (metric, row, trial). value is NULL unless status is 'scored'.
@@ -45,15 +60,16 @@ CREATE TABLE scores (
     value     DOUBLE
 );
 
--- What a score rests on; a line only where there is something to say.
+-- What a score rests on; a line only where there is something to say. JSON takes a sixth of its length with zstd, half
+-- with what DuckDB takes by itself.
 CREATE TABLE evidence (
     evaluator_id USMALLINT NOT NULL,
     row_id       UINTEGER NOT NULL,
     trial        UTINYINT NOT NULL,
-    evidence     VARCHAR,               -- JSON: {"message", "spans": [{source,start,end,index,value,note}], "data"}
-    flags        VARCHAR,               -- JSON: [{"type","severity","message"}]
-    payload      VARCHAR,               -- JSON for dataset-level aggregation
-    error        VARCHAR                -- the instrument's message where the row is unscored
+    evidence     VARCHAR USING COMPRESSION zstd,  -- JSON: {"message", "spans": [{source,start,end,index,value,note}], "data"}
+    flags        VARCHAR,                         -- JSON: [{"type","severity","message"}]
+    payload      VARCHAR USING COMPRESSION zstd,  -- JSON for dataset-level aggregation
+    error        VARCHAR                          -- the instrument's message where the row is unscored
 );
 
 -- Per model and metric; model_id matches the dataset's models.
@@ -68,7 +84,7 @@ CREATE TABLE aggregates (
     value      DOUBLE,                  -- mean of the rows, or the dataset-level value; NULL when nothing was scored
     ci_low     DOUBLE,
     ci_high    DOUBLE,
-    ci_method  VARCHAR,                 -- 'wilson', 't', 'rule_of_three', 'bootstrap', NULL without an interval
+    ci_method  VARCHAR,                 -- 'exact', 'bounded', 't', 'bootstrap', see docs/statistics.md; NULL without one
     std        DOUBLE,
     minimum    DOUBLE,
     maximum    DOUBLE,
@@ -77,7 +93,7 @@ CREATE TABLE aggregates (
     threshold  DOUBLE,
     n_pass     UBIGINT,                 -- scored rows that satisfy the threshold
     pass_share DOUBLE,
-    pass_low   DOUBLE,                  -- 95 % Wilson interval of pass_share
+    pass_low   DOUBLE,                  -- 95 % interval of pass_share
     pass_high  DOUBLE,
     verdict    VARCHAR                  -- 'pass', 'fail', 'inconclusive', NULL without a threshold
 );
@@ -129,15 +145,45 @@ CREATE TABLE flip_rates (
     n_passed_to_failed UBIGINT NOT NULL,
     n_failed_to_passed UBIGINT NOT NULL,
     rate         DOUBLE NOT NULL,       -- flips / pairs
-    ci_low       DOUBLE NOT NULL,       -- 95 % Wilson interval
+    ci_low       DOUBLE NOT NULL,       -- 95 % interval
     ci_high      DOUBLE NOT NULL
 );
 
+-- The rows of each slice: those that share a value of a column. A row is in as many slices as it has values.
+CREATE TABLE slice_rows (
+    slice_column VARCHAR NOT NULL,      -- 'category', 'language', 'question_length', ..., or a key of the metadata
+    slice_value  VARCHAR NOT NULL,
+    row_id       UINTEGER NOT NULL
+);
+
+-- Per slice, metric and model, and of all models together: the mean, and how it differs from all other rows.
+CREATE TABLE slices (
+    slice_column VARCHAR NOT NULL,
+    slice_value  VARCHAR NOT NULL,
+    metric_id    USMALLINT NOT NULL,
+    model_id     USMALLINT,             -- NULL for all models together
+    n_rows       UBIGINT NOT NULL,
+    n_cases      UBIGINT NOT NULL,      -- independent cases: an original and its copies are one
+    n_scored     UBIGINT NOT NULL,
+    n_unscored   UBIGINT NOT NULL,
+    n_pass       UBIGINT,               -- scored rows that satisfy the threshold
+    value        DOUBLE,
+    ci_low       DOUBLE,
+    ci_high      DOUBLE,
+    rest_value   DOUBLE,                -- the mean of the other rows
+    difference   DOUBLE,                -- value less rest_value; of all models, each taken from its own mean
+    p_value      DOUBLE,                -- two-sided; NULL for too few cases in the slice or outside, metrics that inform, equal values
+    q_value      DOUBLE                 -- Benjamini-Hochberg over all slices and metrics, apart for single models and for all together
+);
+
 CREATE TABLE problems (
-    problem_id   UINTEGER PRIMARY KEY,  -- order of display: severity, then type, then evaluator
+    problem_id   UINTEGER PRIMARY KEY,  -- order of display: severity, then harm
     severity     VARCHAR NOT NULL,      -- 'high', 'medium', 'low'
     type         VARCHAR NOT NULL,      -- accuracy, classification, robustness, retrieval, dataset, cost, evaluation, ...
-    instrument   BOOLEAN NOT NULL,      -- the instrument or the data is at fault, not a model
+    kind         VARCHAR NOT NULL,      -- failing_rows, missed_threshold, flips, slice, failure_cluster, unscored, ...
+    fault        VARCHAR NOT NULL,      -- who is at fault: 'model', 'data', 'instrument'
+    instrument   BOOLEAN NOT NULL,      -- it is not a model: fault <> 'model'
+    harm         DOUBLE NOT NULL,       -- orders problems of the same severity
     evaluator_id USMALLINT,
     metric_id    USMALLINT,
     model_id     USMALLINT,
@@ -157,4 +203,55 @@ CREATE TABLE insights (
     actions      VARCHAR NOT NULL,
     attrs        VARCHAR NOT NULL,
     row_ids      UINTEGER[] NOT NULL
+);
+
+-- The run that this one was compared with, in one line; no line where nothing was to be compared.
+CREATE TABLE baseline (
+    baseline_run  VARCHAR,              -- NULL where no baseline was found or could be read; then the note says why
+    name          VARCHAR NOT NULL,
+    tag           VARCHAR NOT NULL,     -- the tag by which it was found, or ''
+    dataset_name  VARCHAR NOT NULL,
+    started       VARCHAR NOT NULL,     -- ISO time
+    new_cases     UBIGINT NOT NULL,     -- cases that only this run's dataset has
+    removed_cases UBIGINT NOT NULL,     -- cases that only the baseline's has
+    note          VARCHAR NOT NULL,
+    notes         VARCHAR[] NOT NULL    -- sentences for the reader
+);
+
+-- Per model that both runs have: how its rows and answers differ from those in the baseline.
+CREATE TABLE model_changes (
+    model_id       USMALLINT NOT NULL,
+    baseline_model VARCHAR NOT NULL,    -- key of the model it was compared with
+    verdict        VARCHAR NOT NULL,    -- 'pass', 'fail', 'inconclusive': whether it is worse by more than the margins
+    reason         VARCHAR NOT NULL,    -- one sentence
+    n_rows         UBIGINT NOT NULL,    -- cases that both runs have an answer of the model to
+    n_same_answers UBIGINT NOT NULL,    -- of those, with the same answer and context
+    n_changed      UBIGINT NOT NULL     -- cases left out since their question or expectation differs
+);
+
+-- Per metric and model: what `leadline compare` says of them. Positive effects are better, whatever the metric.
+CREATE TABLE metric_changes (
+    metric_id  USMALLINT NOT NULL,
+    model_id   USMALLINT NOT NULL,
+    verdict    VARCHAR NOT NULL,        -- 'pass', 'fail', 'inconclusive', 'incomparable', 'one_sided', 'not_applicable'
+    change     VARCHAR NOT NULL,        -- 'better', 'worse', 'none shown'
+    reason     VARCHAR NOT NULL,        -- one sentence
+    baseline   DOUBLE,                  -- over the cases that both runs scored
+    candidate  DOUBLE,
+    effect     DOUBLE,
+    ci_low     DOUBLE,
+    ci_high    DOUBLE,
+    n_pairs    UBIGINT NOT NULL,
+    n_unscored UBIGINT NOT NULL
+);
+
+-- Rows that stand on another side of a threshold than in the baseline.
+CREATE TABLE row_changes (
+    metric_id       USMALLINT NOT NULL,
+    row_id          UINTEGER NOT NULL,
+    broken          BOOLEAN NOT NULL,   -- passed and now fails; else fixed
+    baseline        DOUBLE NOT NULL,
+    candidate       DOUBLE NOT NULL,
+    same_answer     BOOLEAN NOT NULL,   -- answer and context are the same: the instrument changed its mind
+    baseline_answer VARCHAR             -- cut, of the rows that a report shows
 );

@@ -4,12 +4,13 @@
 SELECT
     evaluators.evaluator, metrics.metric, metrics.name AS metric_name, metrics.is_primary, models.model_key AS model,
     aggregates.value, aggregates.ci_low, aggregates.ci_high, aggregates.ci_method,
-    aggregates.threshold, aggregates.pass_share, aggregates.verdict,
+    rules.role, aggregates.threshold, aggregates.pass_share, aggregates.verdict,
     aggregates.n_rows, aggregates.n_scored, aggregates.n_unscored, aggregates.n_not_applicable, aggregates.reasons
 FROM aggregates
 JOIN metrics USING (metric_id)
 JOIN evaluators USING (evaluator_id)
 JOIN models USING (model_id)
+LEFT JOIN rules USING (metric_id)
 ORDER BY
     evaluators.evaluator_id, metrics.is_primary DESC, metrics.metric_id,
     CASE WHEN metrics.higher_is_better THEN -aggregates.value ELSE aggregates.value END NULLS LAST,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Set
@@ -10,10 +9,15 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import orjson
 
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import DatasetError, Fault
 from leadline.tasks.load.annotations import expected_annotations, predicted_annotations
 from leadline.tasks.load.batches import Batches
+from leadline.tasks.load.column_map import ColumnNames, mapped
+from leadline.tasks.load.columns import Columns, ColumnTable, listed
 from leadline.tasks.load.dataset_models import Models
 from leadline.tasks.load.faults import Faults, Place
+from leadline.tasks.load.field_names import METADATA, field_names
 from leadline.tasks.load.limits import MAX_KEY
 from leadline.tasks.load.readers.item import Item
 from leadline.tasks.load.readers.json_document import TITLE
@@ -25,6 +29,7 @@ from leadline.tasks.load.values import (
     canonical,
     chunks,
     count,
+    derived_key,
     documents,
     expected,
     filled,
@@ -32,14 +37,13 @@ from leadline.tasks.load.values import (
     key,
     mapping,
     message,
+    milliseconds,
     money,
     number,
+    shown,
     text,
     texts,
 )
-
-Columns: TypeAlias = Mapping[str, tuple[str, Reading]]
-"""Column of a record to the field that it fills and how its value is read."""
 
 Values: TypeAlias = dict[str, Any]
 """Fields of a record, in Leadline's names and types; absent ones are left out."""
@@ -87,6 +91,13 @@ CASE_COLUMNS: Final[Columns] = {
     "expected_annotations": ("annotations", expected_annotations),
 }
 
+DEFAULTS: Final[Columns] = {
+    name: target
+    for name, target in {**CASE_COLUMNS, **ANSWER_COLUMNS, "duration_ms": ("duration_s", milliseconds)}.items()
+    if name in field_names() and name != METADATA
+}
+"""Fields that a record may have in a column of any known name, whatever its format."""
+
 _PERTURBED: Final = "perturbation_source"
 """Type of the relationship from a perturbed case to its original."""
 
@@ -120,12 +131,17 @@ class DatasetFormat(ABC):
         answer_column: The column without which there is nothing to evaluate, for messages.
         condition_column: The column of the condition, for messages.
         needs: Columns that some record must have, that of the question first.
+        keeps: Columns that are metadata although other tools call a field so.
+        is_flat: Whether the names in the file are those of columns, not of objects that are taken apart.
+        by_columns: Fields that :meth:`refine` derives from others, each with the field that a plain text or list in it
+            becomes and its reading; ``None`` if the records are to be read one at a time. Not inherited.
 
     Attributes:
         source: The file that is read.
         dataset_name: The name that the file gives to the dataset, ``""`` if none.
         warnings: Messages for the user with how often each applies.
         declares_cases: Whether the file lists its cases, so that answers must name listed ones.
+        flat: The columns of flat records.
 
     Args:
         source: The file that is read.
@@ -134,6 +150,7 @@ class DatasetFormat(ABC):
         faults: Where to note what is wrong.
         cells: Whether every value is a text, as in CSV.
         cases_only: Whether to leave out the answers, see :func:`leadline.tasks.load.dataset.load_dataset`.
+        named: Names of the columns as far as they are known, and the user's mapping of them.
     """
 
     name: ClassVar[str]
@@ -145,6 +162,9 @@ class DatasetFormat(ABC):
     answer_column: ClassVar[str]
     condition_column: ClassVar[str] = "condition"
     needs: ClassVar[tuple[str, ...]] = ()
+    keeps: ClassVar[frozenset[str]] = frozenset()
+    is_flat: ClassVar[bool] = True
+    by_columns: ClassVar[Mapping[str, tuple[str, Reading]] | None] = None
 
     def __init__(
         self,
@@ -155,6 +175,7 @@ class DatasetFormat(ABC):
         *,
         cells: bool,
         cases_only: bool = False,
+        named: ColumnNames | None = None,
     ) -> None:
         self.source = source
         self.batches = batches
@@ -165,8 +186,11 @@ class DatasetFormat(ABC):
         self.declares_cases = False
         self.cases_only = cases_only
         self._cells = cells
-        self._flat = self.prepared(self.columns)
-        self._seen: set[str] = set()
+        self._named = named or ColumnNames()
+        self._tables: list[ColumnTable] = []
+        self.flat = self.table(self.columns, DEFAULTS)
+        if self.is_flat:
+            self.flat.learn(self._named.names)
 
     @classmethod
     @abstractmethod
@@ -189,6 +213,29 @@ class DatasetFormat(ABC):
             return columns
         return {name: (field, in_cells(reading)) for name, (field, reading) in columns.items()}
 
+    @classmethod
+    def is_changed_by(cls, named: ColumnNames) -> bool:
+        """Return whether the user's mapping gives some column another meaning than it has by its name."""
+        if not named.asked:
+            return False
+        mapped_so = ColumnTable(cls.columns, DEFAULTS, asked=named.asked, kept=cls.keeps)
+        by_name = ColumnTable(cls.columns, DEFAULTS, kept=cls.keeps)
+        for table in (mapped_so, by_name):
+            table.learn(named.names)
+        return mapped_so.fields != by_name.fields or not named.asked.keys() <= set(named.names) or bool(by_name.faults)
+
+    def table(self, columns: Columns, defaults: Columns) -> ColumnTable:
+        """Return the columns of one kind of record, with the user's mapping.
+
+        Args:
+            columns: The columns of the format.
+            defaults: Leadline's columns for fields that the format has no column for.
+        """
+        own, others = self.prepared(columns), self.prepared(defaults)
+        table = ColumnTable(own, others, asked=self._named.asked, kept=self.keeps)
+        self._tables.append(table)
+        return table
+
     def convert(self, item: Item) -> None:
         """Stage one record, or note the name of the dataset."""
         if item.section == TITLE:
@@ -201,6 +248,10 @@ class DatasetFormat(ABC):
         self.convert_record(item, item.value)
         self.batches.end_of_record(item.size)
 
+    def opens(self, name: str) -> tuple[type, ...]:
+        """Return the types of values in a column that make :meth:`convert_record` read their record in another way."""
+        return ()
+
     def convert_record(self, item: Item, record: dict[str, Any]) -> None:
         """Stage a record that is an object: by default one case with one answer.
 
@@ -209,9 +260,7 @@ class DatasetFormat(ABC):
             record: Its content.
         """
         place = item.place
-        if not self._seen.issuperset(record):
-            self._seen.update(record)
-        values, others = self.read(place, record, self._flat)
+        values, others = self.read(place, record, self.flat)
         self.refine(place, values, others)
         self.stage_flat(place, values, others)
 
@@ -230,15 +279,54 @@ class DatasetFormat(ABC):
 
     def finish(self) -> None:
         """Note faults that only all records together show."""
+        read = [table for table in self._tables if table.is_read]
+        unclear = [fault for table in read for field, fault in table.faults if field not in self._ignored()]
+        if unclear and not self.faults:
+            raise DatasetError(
+                [Fault(self.faults.file, None, "", each) for each in unclear], code=ErrorCode.DATA_COLUMNS
+            )
+        if self.faults.unreadable or not read:
+            return
         for column in self.needed()[: 1 if self.cases_only else None]:
-            if self._seen and column not in self._seen and not self.faults.unreadable:
-                self.faults.add(None, column, "the column is missing")
+            if not self.flat.fills(self.columns[column][0]):
+                hint = self._hint(column)
+                self.faults.add(None, column, f"the column is missing, and no other is known to be it{hint}")
+        for column, field in self._named.asked.items():
+            if not any(column in table.seen for table in read):
+                self.faults.add(None, "", f"--map {field}={shown(column)[1:-1]}: no record has this column")
+
+    def missing_answer(self) -> str:
+        """Return how to name the column of the answers where none is known to be it, ``""`` where one is."""
+        field, _ = self.columns.get(self.answer_column, ("answer", None))
+        return "" if self.flat.fills(field) else self._hint(self.answer_column)
+
+    def _hint(self, column: str) -> str:
+        field = self.flat.field_name(column)
+        others = self.flat.others()
+        there = f"; not used: {listed(others)}" if others else ""
+        return f"; if it has another name: {mapped(field, 'COLUMN')}{there}"
+
+    def _ignored(self) -> frozenset[str]:
+        return frozenset({*ANSWER_COLUMNS, "duration_ms"}) if self.cases_only else frozenset()
+
+    def column_uses(self) -> tuple[dict[str, str], list[str]]:
+        """Return the columns that fill a field, each with the field's name, and those that are kept as metadata."""
+        read = [table for table in self._tables if table.is_read]
+        fields = {column: field for table in read for column, field in table.fields.items()}
+        return fields, list(dict.fromkeys(name for table in read for name in table.others() if name not in fields))
+
+    def column_notes(self) -> list[str]:
+        """Return what the user should know of the columns."""
+        read = [table for table in self._tables if table.is_read]
+        return [*self._named.warnings, *(note for table in read for note in table.notes(without=self._ignored()))]
 
     def warn(self, message: str) -> None:
         """Note something that the user should know, counted if it happens again."""
         self.warnings[message] = self.warnings.get(message, 0) + 1
 
-    def read(self, place: Place, record: dict[str, Any], columns: Columns) -> tuple[Values, dict[str, Any]]:
+    def read(
+        self, place: Place, record: dict[str, Any], columns: ColumnTable | Columns
+    ) -> tuple[Values, dict[str, Any]]:
         """Read the known columns of a record; return their values, and the other columns as they are.
 
         Args:
@@ -246,19 +334,31 @@ class DatasetFormat(ABC):
             record: Its columns with their values.
             columns: The known columns.
         """
+        table = None
+        if isinstance(columns, ColumnTable):
+            table = columns
+            columns = table.of(record)
         values: Values = {}
         others: dict[str, Any] = {}
         for column, value in record.items():
             if value is None:
                 continue
             known = columns.get(column)
-            if known is None or known[0] in values:
+            if known is None:
+                others[column] = value
+                continue
+            if known[0] in values:
+                first = next(
+                    name for name in record if record[name] is not None and columns.get(name, ("",))[0] == known[0]
+                )
+                self.warn(f"columns {shown(first)} and {shown(column)} are the same field; the second is metadata")
                 others[column] = value
                 continue
             try:
                 values[known[0]] = known[1](value)
             except ValueFault as error:
-                self.faults.add(place, column, str(error))
+                hint = table.hint(column) if table else ""
+                self.faults.add(place, column, f"{error}{hint}")
                 if known[0] == "model":
                     values["model"] = "?"  # or the answer would count as one that names no model
         return values, others
@@ -302,7 +402,7 @@ class DatasetFormat(ABC):
         annotations = get("annotations")
         if derived and get("question") is None and (annotations is not None or "predicted" in values):
             self.faults.add(place, "case", "a data item needs a key, for its ground truth does not tell it from others")
-        case = given or "c-" + hashlib.sha256(orjson.dumps(fields)).hexdigest()[:16]
+        case = given or derived_key(fields)
         bare = from_answer and not derived and merged is None and annotations is None and not any(fields)
         seq = self.batches.case(place, case, derived=derived, bare=bare, fields=(*fields, annotations, merged))
         if "relationships" in values:

@@ -16,8 +16,9 @@ from leadline.evaluators.core.annotations import DEFAULT_KEY
 from leadline.tasks.db.statements import sql
 from leadline.tasks.load.annotations import box, polygon, raster
 from leadline.tasks.load.coco_source import GROUND_TRUTH, PREDICTIONS
+from leadline.tasks.load.columns import Columns
 from leadline.tasks.load.faults import Place
-from leadline.tasks.load.formats.base import Columns, DatasetFormat
+from leadline.tasks.load.formats.base import DatasetFormat
 from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.limits import MAX_TEXT
 from leadline.tasks.load.readers.item import Item

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any, ClassVar, Final
 
+from leadline.tasks.load.columns import Columns
 from leadline.tasks.load.faults import Place
-from leadline.tasks.load.formats.base import MODEL_COLUMNS, Columns, DatasetFormat, Values
+from leadline.tasks.load.formats.base import MODEL_COLUMNS, DatasetFormat, Values
 from leadline.tasks.load.formats.chat import last_user_message, reply
 from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.values import anything, chunks, documents, key, message, texts, unpacked

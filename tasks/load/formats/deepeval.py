@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from typing import ClassVar, Final
 
-from leadline.tasks.load.formats.base import IDENTITY_COLUMNS, Columns, DatasetFormat
+from leadline.tasks.load.columns import Columns
+from leadline.tasks.load.formats.base import IDENTITY_COLUMNS, DatasetFormat
 from leadline.tasks.load.formats.registry import register
-from leadline.tasks.load.values import chunks, filled, key, money, number, text, texts
+from leadline.tasks.load.values import Reading, chunks, filled, key, money, number, text, texts
 
 _OWN_NAMES: Final = frozenset({"actual_output", "retrieval_context", "expected_output"})
 
@@ -22,6 +23,7 @@ class Deepeval(DatasetFormat):
     question_column = "input"
     answer_column = "actual_output"
     needs = ("input", "actual_output")
+    keeps = frozenset({"context"})  # the ideal one
     columns: ClassVar[Columns] = {
         **IDENTITY_COLUMNS,
         "name": ("case", key),
@@ -33,6 +35,8 @@ class Deepeval(DatasetFormat):
         "token_cost": ("cost_usd", money),
         "tags": ("categories", texts),
     }
+
+    by_columns: ClassVar[Mapping[str, tuple[str, Reading]] | None] = {}
 
     @classmethod
     def recognises(cls, names: Set[str], sections: Set[str]) -> float:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any, ClassVar, Final
 
+from leadline.tasks.load.columns import Columns
 from leadline.tasks.load.faults import Place
-from leadline.tasks.load.formats.base import Columns, DatasetFormat, Values
+from leadline.tasks.load.formats.base import DatasetFormat, Values
 from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.readers.item import Item
 from leadline.tasks.load.readers.json_document import MODELS
@@ -174,6 +175,7 @@ class H2oSuite(H2oDataset):
     question_column = ""
     condition_column = "condition"
     needs = ()
+    is_flat = False
     sections = ("tests",)
     columns: ClassVar[Columns] = {
         "key": ("key", key),
@@ -203,14 +205,14 @@ class H2oSuite(H2oDataset):
         if type(cases) is not list:
             self.faults.add(item.place, "test_cases", str(expected("a list of test cases", cases)))
             return
-        of_test, _ = self.read(item.place, {"categories": record.get("categories")}, self._flat)
+        of_test, _ = self.read(item.place, {"categories": record.get("categories")}, self.flat)
         metadata = {"corpus": record.get("documents"), "test_key": record.get("key")}
         for index, case in enumerate(cases):
             inner = Place(item.place.row, f"{item.place.part}test_cases[{index + 1}].")
             if type(case) is not dict:
                 self.faults.add(inner, "", str(expected("an object", case)))
                 continue
-            values, others = self.read(inner, case, self._flat)
+            values, others = self.read(inner, case, self.flat)
             self.refine(inner, values, others)
             categories = dict.fromkeys([*of_test.get("categories", ()), *values.get("categories", ())])
             of_case = {name: value for name, value in metadata.items() if value} | others

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from typing import Any, ClassVar, Final
 
+from leadline.tasks.load.columns import Columns
 from leadline.tasks.load.faults import Place
-from leadline.tasks.load.formats.base import ANSWER_COLUMNS, CASE_COLUMNS, Columns, DatasetFormat
+from leadline.tasks.load.formats.base import ANSWER_COLUMNS, CASE_COLUMNS, DEFAULTS, DatasetFormat
 from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.readers.item import Item
 from leadline.tasks.load.readers.json_document import MODELS
-from leadline.tasks.load.values import expected, filled, key, mapping
+from leadline.tasks.load.values import Reading, expected, filled, key, mapping
 
 _CASE: Final[Columns] = {**CASE_COLUMNS, "metadata": ("case_metadata", mapping)}
 _MODEL: Final[Columns] = {"key": ("key", key), "name": ("name", filled), "version": ("version", filled)}
@@ -32,6 +33,13 @@ class Leadline(DatasetFormat):
     answer_column = "actual_answer"
     sections = ("cases", "answers")
     columns: ClassVar[Columns] = {**CASE_COLUMNS, **ANSWER_COLUMNS}
+    by_columns: ClassVar[Mapping[str, tuple[str, Reading]] | None] = {}
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        of_answer = {*ANSWER_COLUMNS, "duration_ms"}
+        self._cases = self.table(_CASE, {name: DEFAULTS[name] for name in DEFAULTS.keys() - of_answer})
+        self._answers = self.table(ANSWER_COLUMNS, {name: DEFAULTS[name] for name in DEFAULTS.keys() & of_answer})
 
     @classmethod
     def recognises(cls, names: Set[str], sections: Set[str]) -> float:
@@ -41,6 +49,10 @@ class Leadline(DatasetFormat):
         if names & _OWN_NAMES:
             return 0.5
         return 0.1 if "question" in names else 0
+
+    def opens(self, name: str) -> tuple[type, ...]:
+        """Return the type of the lists that make a record a case with its answers."""
+        return (list,) if name == "answers" else ()
 
     def convert_record(self, item: Item, record: dict[str, Any]) -> None:
         """Stage a record of any of the three layouts."""
@@ -73,7 +85,7 @@ class Leadline(DatasetFormat):
     def _convert_case(self, place: Place, record: dict[str, Any]) -> None:
         self.declares_cases = True
         answers = record.get("answers") or []
-        values, others = self.read(place, {k: v for k, v in record.items() if k != "answers"}, _CASE)
+        values, others = self.read(place, {k: v for k, v in record.items() if k != "answers"}, self._cases)
         case = self.stage_case(place, values, others)
         if type(answers) is not list:
             self.faults.add(place, "answers", str(expected("a list of answers", answers)))
@@ -81,6 +93,6 @@ class Leadline(DatasetFormat):
         for index, answer in enumerate(answers):
             inner = Place(place.row, f"{place.part}answers[{index + 1}].")
             if type(answer) is dict:
-                self.stage_answer(inner, case, *self.read(inner, answer, ANSWER_COLUMNS))
+                self.stage_answer(inner, case, *self.read(inner, answer, self._answers))
             else:
                 self.faults.add(inner, "", str(expected("an object", answer)))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from typing import Any, ClassVar, Final
 
+from leadline.tasks.load.columns import Columns
 from leadline.tasks.load.faults import Place
-from leadline.tasks.load.formats.base import IDENTITY_COLUMNS, Columns, DatasetFormat, Values
+from leadline.tasks.load.formats.base import IDENTITY_COLUMNS, DatasetFormat, Values
 from leadline.tasks.load.formats.chat import last_user_message
 from leadline.tasks.load.formats.registry import register
-from leadline.tasks.load.values import anything, chunks, documents, text, texts
+from leadline.tasks.load.values import Reading, anything, chunks, documents, filled, text, texts
 
 _OLD_NAMES: Final = frozenset({"answer", "contexts", "ground_truth", "ground_truths"})
 """Fields that only ragas before 0.2 wrote beside ``question``."""
@@ -39,6 +40,8 @@ class Ragas(DatasetFormat):
         "reference_context_ids": ("documents", documents),
     }
 
+    by_columns: ClassVar[Mapping[str, tuple[str, Reading]] | None] = {"chat": ("question", filled)}
+
     @classmethod
     def recognises(cls, names: Set[str], sections: Set[str]) -> float:
         """Return how certain it is that these are ragas' records; the old names are less certain."""
@@ -63,4 +66,4 @@ class Ragas(DatasetFormat):
 
     def needed(self) -> tuple[str, ...]:
         """Return the columns that some record must have, in the names of its version of ragas."""
-        return ("question", "answer") if "question" in self._seen else ("user_input", "response")
+        return ("question", "answer") if "question" in self.flat.seen else ("user_input", "response")

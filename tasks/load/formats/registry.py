@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Set
+from itertools import islice
 from typing import Final
 
+from leadline.tasks.load.column_map import mapped
+from leadline.tasks.load.columns import listed
+from leadline.tasks.load.field_names import resembling
 from leadline.tasks.load.formats.base import DatasetFormat
 from leadline.tasks.plugins import Plugins
 
@@ -59,6 +63,9 @@ def unknown_format(names: Set[str]) -> str:
         if kind.question_column:
             columns[f"{kind.question_column} and {kind.answer_column}"].append(kind.title)
     *most, last = [f"{both} ({', '.join(titles)})" for both, titles in columns.items()]
-    listed = sorted(map(str, names))
-    shown = ", ".join(listed[:12]) + (", …" if len(listed) > 12 else "")
-    return f"no known format has the fields {shown}; expected {', '.join(most)} or {last}"
+    near = [mapped(*each) for each in islice(resembling(sorted(names), {"question", "actual_answer"}), 4)]
+    hint = f"did you mean {' '.join(near)}" if near else "name them: --map question=COLUMN --map actual_answer=COLUMN"
+    return (
+        f"no column is known to be a question or an answer: {listed(sorted(names))}; {hint}. "
+        f"Formats have {', '.join(most)} or {last}"
+    )

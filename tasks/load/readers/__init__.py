@@ -1,4 +1,4 @@
-"""Containers: records are read from a file one at a time, one module for each container."""
+"""Containers: records are read from a file, one module for each container."""
 
 from __future__ import annotations
 
@@ -6,14 +6,26 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from leadline.tasks.load.faults import Faults
-from leadline.tasks.load.readers.item import Container, Item, Layout
+from leadline.tasks.load.readers.item import Block, Container, Item, Layout
 
 if TYPE_CHECKING:
     from leadline.tasks.load.source import Source
 
 
 def read_items(source: Source, layout: Layout, faults: Faults) -> Iterator[Item]:
-    """Read the records of a file in order; what cannot be read is noted as a fault.
+    """Read the records of a file in order, one at a time; what cannot be read is noted as a fault.
+
+    Args:
+        source: The file.
+        layout: Where its records are.
+        faults: Where to note what cannot be read.
+    """
+    for block in read_blocks(source, layout, faults):
+        yield from block.items()
+
+
+def read_blocks(source: Source, layout: Layout, faults: Faults) -> Iterator[Block]:
+    """Read the records of a file in order, many at a time; what cannot be read is noted as a fault.
 
     Args:
         source: The file.
@@ -24,7 +36,7 @@ def read_items(source: Source, layout: Layout, faults: Faults) -> Iterator[Item]
     if container is Container.JSON:
         from leadline.tasks.load.readers.json_document import read_document
 
-        return read_document(source, faults, layout.sections)
+        return iter([Block(lambda: read_document(source, faults, layout.sections))])
     if container is Container.JSON_LINES:
         from leadline.tasks.load.readers.json_lines import read_lines
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-from collections.abc import Generator, Iterator
+import itertools
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import MAX_CSV_ROW, MIB
-from leadline.tasks.load.readers.item import Item
+from leadline.tasks.load.readers.item import Block, Item
+from leadline.tasks.load.readers.table_records import TableRecords
 
 if TYPE_CHECKING:
     from leadline.tasks.load.source import Source
@@ -22,6 +26,8 @@ DELIMITERS: Final = ",;\t|"
 _SLICE: Final = 4096
 _REPLACED: Final = "\ufffd"
 _MAX_COLUMNS: Final = 10_000
+BLOCK_BYTES: Final = MAX_CSV_ROW
+"""Bytes that are parsed together; a longer row cannot be."""
 
 
 def header(head: bytes) -> tuple[list[str], str]:
@@ -39,8 +45,8 @@ def header(head: bytes) -> tuple[list[str], str]:
     return [name.strip() for name in best], chosen
 
 
-def read_csv(source: Source, faults: Faults) -> Iterator[Item]:
-    """Read one record a row; rows with too few or too many cells are noted, and reading goes on behind them.
+def read_csv(source: Source, faults: Faults) -> Iterator[Block]:
+    """Read a row after the other; rows with too few or too many cells are noted, and reading goes on behind them.
 
     Args:
         source: The file.
@@ -61,12 +67,13 @@ def read_csv(source: Source, faults: Faults) -> Iterator[Item]:
         return "skip"
 
     slots = [str(index) for index in range(len(names))]
+    last: tuple[int, Any] | None = None
     try:
         with source.open() as file:
             batches = arrow.open_csv(
                 file,
                 read_options=arrow.ReadOptions(
-                    use_threads=False, block_size=MAX_CSV_ROW, column_names=slots, skip_rows_after_names=1
+                    use_threads=False, block_size=BLOCK_BYTES, column_names=slots, skip_rows_after_names=1
                 ),
                 parse_options=arrow.ParseOptions(
                     delimiter=delimiter, newlines_in_values=True, invalid_row_handler=on_ragged
@@ -78,11 +85,17 @@ def read_csv(source: Source, faults: Faults) -> Iterator[Item]:
                     quoted_strings_can_be_null=False,
                 ),
             )
-            last = yield from _items(batches, names, ragged, faults, is_utf8=is_utf8)
-        if quotes % 2 and last is not None and _is_open(source, last):
+            before = 0
+            for batch in batches:
+                rows = _rows(before, batch.num_rows, ragged)
+                items = partial(_items, batch, names, rows, faults, is_utf8=is_utf8)
+                yield Block(items, partial(TableRecords, batch, names, rows)) if is_utf8 else Block(items)
+                if rows:
+                    before, last = rows[-1], (rows[-1], batch.column(len(names) - 1)[-1].as_py())
+        if quotes % 2 and last is not None and _is_open(source, last[1]):
             faults.lose()
             faults.add(
-                last.place, names[-1], "a quote is opened here and never closed, so the rest of the file is in it"
+                Place(last[0]), names[-1], "a quote is opened here and never closed, so the rest of the file is in it"
             )
     except pa.ArrowInvalid as error:
         faults.lose()
@@ -94,24 +107,29 @@ def read_csv(source: Source, faults: Faults) -> Iterator[Item]:
         faults.add(Place(number - 1), "", f"{message}; a quote may be left open")
 
 
-def _items(
-    batches: Any, names: list[str], ragged: dict[int, str], faults: Faults, *, is_utf8: bool
-) -> Generator[Item, None, Item | None]:
-    """Yield the rows; return the last one. In a file that is not UTF-8, rows that cannot be read are noted instead."""
-    row = 0
-    item = None
-    for batch in batches:
-        size = batch.nbytes // max(1, batch.num_rows)
-        for start in range(0, batch.num_rows, _SLICE):
-            columns = [column.to_pylist() for column in batch.slice(start, _SLICE).columns]
-            for cells in zip(*columns, strict=True):
-                row += 1
-                while row + 1 in ragged:
-                    row += 1
-                item = Item("", row, dict(zip(names, cells, strict=True)), size)
-                if is_utf8 or _is_decoded(item, faults):
-                    yield item
-    return item
+def _rows(before: int, count: int, ragged: Collection[int]) -> Sequence[int]:
+    """Return the numbers of some rows, those of ragged ones left out.
+
+    Args:
+        before: Number of the row before them.
+        count: How many there are.
+        ragged: Numbers of ragged rows, counted with the header.
+    """
+    if not ragged:
+        return range(before + 1, before + 1 + count)
+    numbers = (row for row in itertools.count(before + 1) if row + 1 not in ragged)
+    return list(itertools.islice(numbers, count))
+
+
+def _items(batch: Any, names: list[str], rows: Sequence[int], faults: Faults, *, is_utf8: bool) -> Iterator[Item]:
+    """Yield the rows of a batch. In a file that is not UTF-8, rows that cannot be read are noted instead."""
+    size = batch.nbytes // max(1, batch.num_rows)
+    for start in range(0, batch.num_rows, _SLICE):
+        columns = [column.to_pylist() for column in batch.slice(start, _SLICE).columns]
+        for row, cells in zip(rows[start : start + _SLICE], zip(*columns, strict=True), strict=True):
+            item = Item("", row, dict(zip(names, cells, strict=True)), size)
+            if is_utf8 or _is_decoded(item, faults):
+                yield item
 
 
 def _is_decoded(item: Item, faults: Faults) -> bool:
@@ -134,12 +152,11 @@ def _is_decoded(item: Item, faults: Faults) -> bool:
     return fine
 
 
-def _is_open(source: Source, last: Item) -> bool:
+def _is_open(source: Source, cell: str | bytes | None) -> bool:
     """Return whether the file ends within the quotes of its last cell, which Arrow's reader does not mind."""
-    cell = next(reversed(last.value.values()), None)
     if cell is None:
         return False
-    raw = b'"' + cell.replace('"', '""').encode("utf-8", "surrogateescape")
+    raw = b'"' + (cell if isinstance(cell, bytes) else cell.encode()).replace(b'"', b'""')
     with source.path.open("rb") as file:
         file.seek(max(0, source.size - len(raw) - 1))
         tail = file.read()
@@ -150,7 +167,7 @@ def _are_names(names: list[str], faults: Faults) -> bool:
     if len(names) > _MAX_COLUMNS:
         faults.add(None, "", f"the header has {len(names):,} columns; at most {_MAX_COLUMNS:,} are read")
         return False
-    for name in sorted({name for name in names if names.count(name) > 1}):
+    for name in sorted(name for name, times in Counter(names).items() if times > 1):
         faults.add(None, name, "the header names this column more than once")
     return len(set(names)) == len(names)
 

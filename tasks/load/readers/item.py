@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from leadline.tasks.load.faults import Place
+
+if TYPE_CHECKING:
+    from leadline.tasks.load.column_values import Column
 
 
 class Container(StrEnum):
@@ -49,3 +53,40 @@ class Item(NamedTuple):
     def place(self) -> Place:
         """Its position in the file."""
         return Place(self.row, f"{self.section}[]." if self.section else "")
+
+
+class Records(Protocol):
+    """Records that follow each other in a file, to be read column by column."""
+
+    @property
+    def rows(self) -> Sequence[int]:
+        """Their rows, see :class:`leadline.tasks.load.faults.Place`."""
+
+    @property
+    def size(self) -> int:
+        """Their approximate size in bytes."""
+
+    def namings(self) -> Iterable[Mapping[str, object]]:
+        """Return records that together have all names, in the order in which these first occur."""
+
+    def column(self, name: str) -> Column:
+        """Return the values of a column."""
+
+    def others(self, without: Collection[str]) -> Iterator[dict[str, Any]]:
+        """Yield the values of each record that are not absent, but for those of some columns."""
+
+
+def _no_records() -> Records | None:
+    return None
+
+
+class Block(NamedTuple):
+    """Records that follow each other in a file, to be read in one of two ways before the next block is asked for.
+
+    Attributes:
+        items: Reads them one at a time and notes what cannot be read.
+        records: Reads them column by column; ``None`` where some cannot be read, or only with care.
+    """
+
+    items: Callable[[], Iterator[Item]]
+    records: Callable[[], Records | None] = _no_records

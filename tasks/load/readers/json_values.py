@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from itertools import chain
 from typing import Any, Final
 
 import orjson
@@ -109,6 +110,34 @@ def repeated_names(data: bytes, value: Any) -> list[str]:
     except RecursionError:
         return []  # nested about a thousand times: deeper than Python's decoder goes
     return sorted(repeated)
+
+
+def repeat_no_names(lines: bytes, values: list[dict[str, Any]]) -> bool:
+    """Return whether no object in some lines repeats a name, as :func:`repeated_names` finds out for one value.
+
+    Args:
+        lines: The lines.
+        values: The object in each.
+    """
+    return surely_repeat_no_names(lines, values) or not any(map(repeated_names, lines.split(b"\n"), values))
+
+
+def surely_repeat_no_names(data: bytes, values: list[Any]) -> bool:
+    """Return whether some JSON has no more colons behind quotes than its objects have members, so none is repeated.
+
+    Args:
+        data: The JSON of all values.
+        values: What it was decoded to.
+    """
+    members = 0
+    level = [value for value in values if type(value) is dict or type(value) is list]
+    while level:
+        objects = [value for value in level if type(value) is dict]
+        lists = (value for value in level if type(value) is list)
+        members += sum(map(len, objects))
+        inner = chain(chain.from_iterable(map(dict.values, objects)), chain.from_iterable(lists))
+        level = [value for value in inner if type(value) is dict or type(value) is list]
+    return data.count(b'":') == members and not _WIDE.search(data)
 
 
 def _count(value: Any) -> int:

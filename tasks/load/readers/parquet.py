@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.tasks.load.faults import Faults
+from leadline.tasks.load.column_values import Unclear, values_of
+from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import FREE_EXPANSION, MAX_EXPANSION, MAX_RECORD, MAX_ROWS, MIB
-from leadline.tasks.load.readers.item import Item
+from leadline.tasks.load.readers.item import Block, Item
+from leadline.tasks.load.readers.table_records import TableRecords
 
 if TYPE_CHECKING:
     from leadline.tasks.load.source import Source
 
 _BATCH: Final = 4096
-_BATCH_BYTES: Final = 64 * MIB
+_BATCH_BYTES: Final = 32 * MIB
 
 
 def column_names(source: Source) -> list[str]:
@@ -27,8 +30,8 @@ def column_names(source: Source) -> list[str]:
         return []
 
 
-def read_parquet(source: Source, faults: Faults) -> Iterator[Item]:
-    """Read one record a row; a damaged file is noted, and what was read before the damage is kept.
+def read_parquet(source: Source, faults: Faults) -> Iterator[Block]:
+    """Read rows in batches; a damaged file is noted, and what was read before the damage is kept.
 
     Args:
         source: The file.
@@ -45,34 +48,44 @@ def read_parquet(source: Source, faults: Faults) -> Iterator[Item]:
                 return
             row = 0
             for batch in file.iter_batches(batch_size=_batch_rows(file.metadata), use_threads=False):
-                for record in _records(batch):
-                    row += 1
-                    size = sum(len(value) for value in record.values() if type(value) is str)
-                    if size > MAX_RECORD:
-                        faults.lose()
-                        faults.stop(Item("", row, None, 0).place, "", f"the row is longer than {MAX_RECORD // MIB} MiB")
-                    yield Item("", row, record, size)
+                rows = range(row + 1, row + 1 + batch.num_rows)
+                yield Block(partial(_items, batch, rows, faults), partial(_table, batch, rows))
+                row += batch.num_rows
     except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError) as error:
         faults.lose()
         faults.add(None, "", f"the Parquet file is damaged: {str(error).splitlines()[0]}")
 
 
-def _records(batch: Any) -> Iterator[dict[str, Any]]:
-    columns = [_values(column) for column in batch.columns]
+def _items(batch: Any, rows: range, faults: Faults) -> Iterator[Item]:
     names = batch.schema.names
-    for cells in zip(*columns, strict=True):
-        yield dict(zip(names, cells, strict=True))
+    columns = []
+    for name, column in zip(names, batch.columns, strict=True):
+        try:
+            columns.append(values_of(column))
+        except Unclear as error:
+            faults.lose()
+            where = f"rows {rows[0]:,} to {rows[-1]:,}"
+            faults.add(None, name, f"{where} cannot be read, the Parquet file is damaged: {error}")
+            return
+    for row, cells in zip(rows, zip(*columns, strict=True), strict=True):
+        record = dict(zip(names, cells, strict=True))
+        size = sum(len(value) for value in cells if type(value) is str)
+        if size > MAX_RECORD:
+            faults.lose()
+            faults.stop(Place(row), "", f"the row is longer than {MAX_RECORD // MIB} MiB")
+        yield Item("", row, record, size)
 
 
-def _values(column: Any) -> list[Any]:
-    """Return a column's values; equal values of a dictionary are one object."""
+def _table(batch: Any, rows: range) -> TableRecords | None:
+    """Return a batch to be read by columns; ``None`` if some row may be too long, or a text no UTF-8."""
     import pyarrow as pa
 
-    if pa.types.is_dictionary(column.type):
-        values = column.dictionary.to_pylist()
-        return [None if index is None else values[index] for index in column.indices.to_pylist()]
-    result: list[Any] = column.to_pylist(maps_as_pydicts="lossy")
-    return result
+    names = batch.schema.names
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid:
+        return None
+    return None if len(set(names)) < len(names) or batch.nbytes > MAX_RECORD else TableRecords(batch, names, rows)
 
 
 def _unpacked(metadata: Any) -> int:

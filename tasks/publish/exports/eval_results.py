@@ -36,7 +36,7 @@ def fits_texts(connection: DuckDBPyConnection, facts: Facts) -> bool:
 
 
 def write_eval_results(results: RunResults, evaluator: EvaluatorView, folder: Path, *, texts: bool) -> None:
-    """Write the three files of ``global-llm-eval-results``, or copy those of an earlier run that are the same.
+    """Write the three files of ``global-llm-eval-results``.
 
     Args:
         results: What the run found.
@@ -44,20 +44,15 @@ def write_eval_results(results: RunResults, evaluator: EvaluatorView, folder: Pa
         folder: The evaluator's folder.
         texts: Whether to repeat questions, answers and contexts.
     """
-    connection, facts, kept = results.connection, results.facts, results.kept
+    connection, facts = results.connection, results.facts
     mimes = (tree_layout.CSV, tree_layout.PARQUET, tree_layout.JSON)
     csv, parquet, json = (tree_layout.explanation(folder, KIND, mime) for mime in mimes)
     frame = {**_frame(facts, evaluator), "texts": "included" if texts else "in the dataset"}
     splitter = str(facts.record.get("splitter") or "unknown")
-
-    def write() -> None:
-        columns = _columns(evaluator)
-        _make_rows(connection, evaluator, columns)
-        _write_flat(connection, columns, csv, parquet, texts=texts)
-        _write_json(connection, _json_query(evaluator, columns, splitter, texts=texts), json, frame)
-
-    names = [path.relative_to(folder).as_posix() for path in (csv, parquet, json)]
-    kept.put((folder.parent, folder.name), names, [kept.inputs.get(evaluator.id), splitter, frame], write)
+    columns = _columns(evaluator)
+    _make_rows(connection, evaluator, columns)
+    _write_flat(connection, columns, csv, parquet, texts=texts)
+    _write_json(connection, _json_query(evaluator, columns, splitter, texts=texts), json, frame)
 
 
 def _columns(evaluator: EvaluatorView) -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""Writing the results of one run in one format, to a place of the user's choice."""
+"""Writing the results of one run in one format: to a place of the user's choice, or beside its published results."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from leadline.tasks.publish.exports.exporter import EXPORTERS
 from leadline.tasks.publish.run_results import read_results
 from leadline.tasks.store.files import replacing
 from leadline.tasks.store.store import Run, Store
+from leadline.tasks.store.tmpfiles import remove, temporary_beside
 
 
 def export_run(store: Store, run: Run, name: str, output: Path) -> list[Path]:
@@ -41,6 +42,33 @@ def export_run(store: Store, run: Run, name: str, output: Path) -> list[Path]:
             with replacing(target) as draft:
                 shutil.copyfile(Path(made) / file, draft)
     return [target.absolute() for target in targets.values()]
+
+
+def add_to_results(store: Store, run: Run, name: str) -> list[Path]:
+    """Write a format into the run's own folder of results, as if the run had been published in it too.
+
+    Args:
+        store: The store.
+        run: The run.
+        name: The name of the exporter.
+
+    Returns:
+        Its files and folders.
+    """
+    made = temporary_beside(run.results)
+    made.mkdir()
+    try:
+        with open_run(store, run, read_only=True) as connection:
+            EXPORTERS.get(name)().write(read_results(connection, run, run.read()), made)
+        targets = []
+        for path in sorted(made.iterdir()):
+            target = run.results / path.name
+            remove(target)
+            targets.append(path.replace(target))
+    finally:
+        remove(made)
+    store.share_results(run)
+    return targets
 
 
 def empty_folder(output: Path) -> None:

@@ -21,12 +21,15 @@ class Exporter(ABC):
         name: What ``leadline export --as`` calls it.
         files: The files it writes, the main one first; empty if their names depend on the run.
         published: Whether every run is published in this format.
+        repeats_rows: Whether it writes every row of the run once more; runs above :data:`.run_results.SMALL_RUN` are
+            published in such a format only when that was asked for.
         order: Its place among the published formats.
     """
 
     name: ClassVar[str]
     files: tuple[str, ...]
     published: ClassVar[bool] = False
+    repeats_rows: ClassVar[bool] = False
     order: ClassVar[int] = 1000
 
     @abstractmethod
@@ -48,7 +51,11 @@ EXPORTERS: Final[Plugins[Exporter]] = Plugins("exporter", "leadline.tasks.publis
 register_exporter = EXPORTERS.register
 
 
-def published_exporters() -> list[Exporter]:
-    """Return the formats in which every run is published, in their order."""
-    found = [exporter() for exporter in EXPORTERS.all() if exporter.published]
+def published_exporters(results: RunResults) -> list[Exporter]:
+    """Return the formats in which a run is published, in their order."""
+    found = [
+        exporter()
+        for exporter in EXPORTERS.all()
+        if exporter.published and (results.repeats_rows or not exporter.repeats_rows)
+    ]
     return sorted(found, key=lambda exporter: exporter.order)

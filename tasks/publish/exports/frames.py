@@ -20,10 +20,11 @@ def scores(store: Store, run: Run) -> DataFrame:
         run: The run.
 
     Returns:
-        ``case``, ``model``, ``evaluator``, ``metric``, ``status`` and ``reason`` are text, ``trial`` is an integer,
-        ``value`` a float, NaN unless the status is ``scored``.
+        ``case``, ``model``, ``evaluator``, ``metric``, ``status`` and ``reason`` are text, ``row_id`` and ``trial`` are
+        integers, ``value`` is a float, NaN unless the status is ``scored``, ``passes`` a boolean, missing without a
+        threshold or a value.
     """
-    return _frame(store, run, "scores_table")
+    return _frame(store, run, "scores_table", {"metric": None})
 
 
 def aggregates(store: Store, run: Run) -> DataFrame:
@@ -54,6 +55,6 @@ def problems(store: Store, run: Run) -> DataFrame:
     return _frame(store, run, "problems_table")
 
 
-def _frame(store: Store, run: Run, table: str) -> DataFrame:
+def _frame(store: Store, run: Run, table: str, given: dict[str, None] | None = None) -> DataFrame:
     with open_run(store, run, read_only=True) as connection:
-        return connection.execute(sql(f"publish/{table}")).df()
+        return connection.execute(sql(f"publish/{table}"), given or {}).df()

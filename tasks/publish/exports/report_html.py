@@ -47,10 +47,11 @@ def page(results: RunResults) -> str:
     style = _text("style.css") + "".join(section.text("style") for section in sections)
     script = _script(sections)
     facts = results.facts
-    beside = [file for exporter in published_exporters() for file in exporter.files if file != "report.html"]
+    beside = [file for exporter in published_exporters(results) for file in exporter.files if file != "report.html"]
     return render(
         "report/report.html",
         facts=facts,
+        results=results,
         parts=[part for section in sections if (part := _part(section, results))],
         packed=Markup(results.page_data.packed),  # noqa: S704 - base64
         policy=content_policy(script, style),
@@ -81,7 +82,8 @@ def _part(section: Section, results: RunResults) -> _Part | None:
 
 
 def _script(sections: Sequence[Section]) -> str:
-    texts = [_text("dom.js"), _text("data.js"), *(section.text("script") for section in sections), _text("page.js")]
+    shared = [_text(name) for name in ("dom.js", "data.js", "case_view.js")]
+    texts = [*shared, *(section.text("script") for section in sections), _text("page.js")]
     return "'use strict';\n(() => {{\n{}\n}})();\n".format("\n".join(text for text in texts if text))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core import jsonio
+from leadline.tasks.analyse.changes import RowChange
 from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.exports import tree_layout
 from leadline.tasks.publish.exports.exporter import Exporter, published_exporters, register_exporter
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "leadline.report"
 SCHEMA_VERSION: Final = 1
+MOST_FLIPS: Final = 2_000
+"""Flips that ``report.json`` lists; a large run has as many as it has pairs."""
 
 
 @register_exporter
@@ -32,10 +36,11 @@ class JsonReport(Exporter):
 
     def write(self, results: RunResults, folder: Path) -> None:
         """Write ``report.json``: everything of the report but single scores, which are in ``scores.parquet``."""
-        _write(results.connection, results.facts, folder / "report.json")
+        _write(results, folder / "report.json")
 
 
-def _write(connection: DuckDBPyConnection, facts: Facts, path: Path) -> None:
+def _write(results: RunResults, path: Path) -> None:
+    facts = results.facts
     jsonio.write(
         path,
         {
@@ -46,6 +51,9 @@ def _write(connection: DuckDBPyConnection, facts: Facts, path: Path) -> None:
             "gate": facts.gate,
             "gate_reason": facts.gate_reason,
             "gate_counted": facts.gate_counted,
+            "summary": results.summary.to_json(),
+            "policy": _policy(facts),
+            "changes": _changes(facts),
             "coverage": facts.coverage,
             "n_cases": facts.n_cases,
             "n_rows": facts.n_rows,
@@ -55,7 +63,7 @@ def _write(connection: DuckDBPyConnection, facts: Facts, path: Path) -> None:
             "problems_by_fault": facts.tally(),
             "record": facts.record,
             "models": facts.models,
-            "evaluators": [_evaluator(facts, evaluator) for evaluator in facts.evaluators],
+            "evaluators": [_evaluator(evaluator) for evaluator in facts.evaluators],
             "aggregates": [_aggregate(facts, item) for item in facts.aggregates.values()],
             "leaderboards": {
                 evaluator.key: [
@@ -79,10 +87,57 @@ def _write(connection: DuckDBPyConnection, facts: Facts, path: Path) -> None:
             ],
             "trial_spread": [_spread(facts, item) for item in facts.trial_spread],
             "flip_rates": jsonio.Lazy(_flip_rates(facts)),
-            "flips": jsonio.Lazy(_flips(connection)),
-            "files": [file for exporter in published_exporters() for file in exporter.files if file != path.name],
+            "flips": list(islice(_table(results.connection, "flips_table"), MOST_FLIPS)),
+            "slices": jsonio.Lazy(_table(results.connection, "slices_table")),
+            "files": [
+                file for exporter in published_exporters(results) for file in exporter.files if file != path.name
+            ],
         },
     )
+
+
+def _policy(facts: Facts) -> dict[str, Any] | None:
+    """Return the name and the digest of the policy that decided; the record has all of it."""
+    policy = facts.record.get("policy")
+    return {name: policy.get(name) for name in ("name", "digest")} if isinstance(policy, dict) else None
+
+
+def _changes(facts: Facts) -> dict[str, Any] | None:
+    """Return what changed since the baseline, with names in the place of numbers."""
+    changes = facts.changes
+    if changes is None:
+        return None
+    keys = {metric.metric_id: metric.key for model in changes.models for metric in model.metrics}
+
+    def rows(found: Sequence[RowChange]) -> list[dict[str, Any]]:
+        return [
+            {
+                "case": row.case,
+                "metrics": [keys.get(metric) for metric in row.metric_ids],
+                "baseline_answer": row.baseline_answer,
+            }
+            for row in found
+        ]
+
+    return {
+        "baseline": changes.baseline,
+        "summary": changes.summary,
+        "n_broken": changes.n_broken,
+        "n_fixed": changes.n_fixed,
+        "undecided": changes.undecided,
+        "models": [
+            {
+                **{name: getattr(model, name) for name in model.__dataclass_fields__ if name != "model_id"},
+                "metrics": [
+                    {name: getattr(m, name) for name in m.__dataclass_fields__ if not name.endswith("_id")}
+                    for m in model.metrics
+                ],
+                "broken": rows(model.broken),
+                "fixed": rows(model.fixed),
+            }
+            for model in changes.models
+        ],
+    }
 
 
 def _aggregate(facts: Facts, item: Aggregate) -> dict[str, Any]:
@@ -99,7 +154,7 @@ def _aggregate(facts: Facts, item: Aggregate) -> dict[str, Any]:
     }
 
 
-def _evaluator(facts: Facts, evaluator: EvaluatorView) -> dict[str, Any]:
+def _evaluator(evaluator: EvaluatorView) -> dict[str, Any]:
     return {
         **tree_layout.descriptor(evaluator),
         "folder": evaluator.folder,
@@ -126,8 +181,9 @@ def _spread(facts: Facts, item: FlipRate | TrialSpread) -> dict[str, Any]:
     }
 
 
-def _flips(connection: DuckDBPyConnection) -> Iterator[dict[str, Any]]:
-    cursor = connection.execute(sql("publish/flips_table"))
+def _table(connection: DuckDBPyConnection, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a table of ``publish.sql``, some at a time."""
+    cursor = connection.execute(sql(f"publish/{name}"))
     names = [column[0] for column in cursor.description or ()]
     while lines := cursor.fetchmany(10_000):
         for line in lines:

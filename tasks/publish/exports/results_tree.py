@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 class ResultsTree(Exporter):
     """A folder for each evaluator."""
 
-    name = "tree"
+    name = "sonar"
     files = ()
     published = True
+    repeats_rows = True
     order = 700
 
     def write(self, results: RunResults, folder: Path) -> None:

@@ -13,7 +13,13 @@ from leadline.tasks.publish.run_results import RunResults
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_HOW: Final = {".parquet": "FORMAT parquet, COMPRESSION zstd", ".csv": "FORMAT csv, HEADER"}
+SORTED_AT_ONCE: Final = 1_000_000
+"""Scores that are sorted together; that spares the start of PyArrow."""
+BATCH: Final = 100_000
+"""Scores in memory at a time where there are more."""
+
+_ENCODINGS: Final = {"row_id": "DELTA_BINARY_PACKED", "case": "DELTA_BYTE_ARRAY"}
+"""Columns that ascend: a dictionary would repeat every value once for each metric."""
 
 
 @register_exporter
@@ -26,35 +32,67 @@ class ParquetScores(Exporter):
     order = 100
 
     def write(self, results: RunResults, folder: Path) -> None:
-        """Write ``scores.parquet``."""
-        _write_scores(results, folder, "scores.parquet")
+        """Write ``scores.parquet``; millions of scores metric by metric, since sorting them all takes gigabytes."""
+        connection, path = results.connection, folder / "scores.parquet"
+        if sum(results.facts.counts.values()) > SORTED_AT_ONCE:
+            _write_by_metric(connection, path)
+        else:
+            query = sql("publish/scores_table")
+            connection.execute(
+                f"COPY ({query}) TO {literal(path)} (FORMAT parquet, COMPRESSION zstd)", {"metric": None}
+            )
+
+
+def _write_by_metric(connection: DuckDBPyConnection, path: Path) -> None:
+    from pyarrow import parquet
+
+    query = sql("publish/scores_table")
+    metrics = connection.execute("SELECT metric_id FROM metrics ORDER BY metric_id").fetchall()
+    tables = (connection.sql(query, params={"metric": metric}) for (metric,) in ((None,), *metrics))
+    schema = next(tables).limit(0).to_arrow_table().schema
+    with parquet.ParquetWriter(
+        path,
+        schema,
+        compression="zstd",
+        use_dictionary=[name for name in schema.names if name not in _ENCODINGS],
+        column_encoding=dict(_ENCODINGS),
+    ) as writer:
+        for table in tables:
+            for batch in table.to_arrow_reader(BATCH):
+                writer.write_batch(batch)
 
 
 @register_exporter
 class CsvTables(Exporter):
-    """Scores, aggregates, problems and flips as CSV."""
+    """Aggregates, slices and problems as CSV."""
 
-    name = "csv"
-    files = ("scores.csv", "aggregates.csv", "problems.csv", "flips.csv")
+    name = "tables"
+    files = ("aggregates.csv", "slices.csv", "problems.csv")
     published = True
     order = 200
 
     def write(self, results: RunResults, folder: Path) -> None:
-        """Write the four tables."""
-        _write_scores(results, folder, "scores.csv")
-        for file in self.files[1:]:
-            _write(results.connection, folder / file)
+        """Write the tables."""
+        for file in self.files:
+            _write_csv(results.connection, folder / file)
 
 
-def _write_scores(results: RunResults, folder: Path, file: str) -> None:
-    """Write all scores, or copy those of an earlier run that are the same."""
-    parts = [
-        [evaluator.key, results.kept.inputs.get(evaluator.id), sorted((m.id, m.key) for m in evaluator.metrics)]
-        for evaluator in sorted(results.facts.evaluators, key=lambda evaluator: evaluator.id)
-    ]
-    results.kept.put((folder, "."), [file], parts, lambda: _write(results.connection, folder / file))
+@register_exporter
+class CsvRows(Exporter):
+    """Scores and flips as CSV: a line for every score, and for every pair of rows that flipped."""
+
+    name = "csv"
+    files = ("scores.csv", "flips.csv")
+    published = True
+    repeats_rows = True
+    order = 210
+
+    def write(self, results: RunResults, folder: Path) -> None:
+        """Write the tables."""
+        for file in self.files:
+            _write_csv(results.connection, folder / file)
 
 
-def _write(connection: DuckDBPyConnection, path: Path) -> None:
-    query = sql(f"publish/{path.stem}_table")
-    connection.execute(f"COPY ({query}) TO {literal(path)} ({_HOW[path.suffix]})")
+def _write_csv(connection: DuckDBPyConnection, path: Path) -> None:
+    given = {"metric": None} if path.stem == "scores" else {}
+    connection.execute(f"COPY ({sql(f'publish/{path.stem}_table')}) TO {literal(path)} (FORMAT csv, HEADER)", given)

@@ -120,7 +120,20 @@ def finding(facts: Facts, item: PublishedFinding, explanation: str = "") -> dict
         "explanation_name": None,
         "explanation_mime": None,
         "resources": [],
-        **({"severity": item.severity.upper(), "instrument": item.instrument} if kind == "problem" else {}),
+        **_of_problem(item),
         f"{kind}_type": item.type,
         f"{kind}_attrs": attrs,
+    }
+
+
+def _of_problem(item: PublishedFinding) -> dict[str, Any]:
+    """Return what only problems have."""
+    if not item.severity:
+        return {}
+    return {
+        "severity": item.severity.upper(),
+        "kind": item.kind,
+        "fault": item.fault,
+        "instrument": item.instrument,
+        "harm": item.harm,
     }

@@ -1,35 +1,46 @@
-"""The cases that the page can show: chosen within a budget, and packed as columns."""
+"""The cases that the page can show: chosen, cut to the room there is for them, and packed as columns.
+
+The page grows by at most :data:`ROW_BYTES` a row and holds at most :data:`MAX_ROWS` rows. Texts are cut as far as that
+takes, those of rows that problems and insights lead to the least.
+"""
 
 from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core import jsonio
 from leadline.tasks.db.statements import sql
-from leadline.tasks.publish.reuse import RowsFiles
+from leadline.tasks.publish.report.excerpts import ITEMS, LINE, Evidence, Room
 from leadline.tasks.publish.views import Facts, MetricView, PublishedFinding, number
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
-BUDGET: Final = 24_000_000
-"""Bytes of text and scores that the page contains before compression."""
-MAX_PACKED: Final = 18_000_000
-"""Characters that they may take in the page; where text does not compress the budget is lowered to fit."""
+MAX_ROWS: Final = 5_000
+"""Rows in the page; of a run with more, it holds the worst, the best and a sample."""
+ROW_BYTES: Final = 1_400
+"""Bytes of the page's file that its data may take for each row, on average."""
+FREE_BYTES: Final = 600_000
+"""Bytes that they may take beside that, so that a small run keeps its texts."""
+ROOMS: Final = (20_000, 10_000, 5_000, 2_500, 1_200, 600, 300, 150, 80)
+"""Characters that a text may have; the first of these that fits is taken."""
+ROOMY: Final = 40
+"""Rows that findings lead to first: their texts may be several times as long."""
 MOST_NAMED: Final = 40
 """Labels that stand for the annotations of a data item."""
-FILE: Final = "page_cases.json"
-"""The file of a run with the packed cases of its page; a later run with the same results copies it."""
-MAX_CASES: Final = 20_000
 MAX_FLIPS: Final = 2_000
 MAX_PROBLEMS: Final = 2_000
+MAX_EVIDENCE: Final = 100_000
+"""Bytes of an evaluator's evidence on a row that are read."""
 MAX_ROWS_OF_PROBLEM: Final = 200
+EXAMPLES_OF_FINDING: Final = 3
+"""Cases of a problem or an insight that are in the page before others."""
+_COMPRESSION: Final = 5
+"""Characters of text for one byte of the page, where text is as repetitive as it gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +53,8 @@ class PageData:
         n_rows: Answers in it.
         n_flips: Pairs in it.
         n_problems: Problems in it.
+        longest: Characters after which a text is cut.
+        n_cut: Texts that are cut.
     """
 
     packed: str
@@ -49,91 +62,175 @@ class PageData:
     n_rows: int
     n_flips: int
     n_problems: int
+    longest: int
+    n_cut: int
 
 
-def kept_page_data(connection: DuckDBPyConnection, facts: Facts, kept: RowsFiles) -> PageData:
-    """Return the packed cases, copied from an earlier run with the same results where there is one.
-
-    Args:
-        connection: The run's database.
-        facts: The run.
-        kept: The files of rows of earlier runs.
-    """
-    parts = {
-        "inputs": kept.inputs,
-        "models": [(model.id, model.key, model.label) for model in facts.models],
-        "evaluators": [(evaluator.id, evaluator.key, evaluator.short) for evaluator in facts.evaluators],
-        "metrics": [
-            (metric, evaluator.label(metric)) for evaluator in facts.evaluators for metric in evaluator.metrics
-        ],
-        "problems": facts.problems[:MAX_PROBLEMS],
-        "flips": connection.execute(sql("publish/flips_digest")).fetchall(),
-    }
-    content = kept.remember(FILE, parts, lambda: jsonio.dump(page_data(connection, facts)))
-    return PageData(**jsonio.load(content.decode()))
-
-
-def page_data(connection: DuckDBPyConnection, facts: Facts, *, budget: int | None = None) -> PageData:
+def page_data(connection: DuckDBPyConnection, facts: Facts) -> PageData:
     """Choose the cases and pack them; the page's scripts read the result.
 
     Args:
         connection: The run's database.
         facts: What the run found.
-        budget: Bytes of text and scores before compression, :data:`BUDGET` if not given.
     """
-    budget = BUDGET if budget is None else budget
+    most = MAX_ROWS
     while True:
-        data = _pack(connection, facts, budget)
-        if len(data.packed) <= MAX_PACKED or data.n_cases == 0:
+        chosen = _Chosen.choose(connection, facts, most)
+        allowed = FREE_BYTES + ROW_BYTES * len(chosen.at)
+        lengths = connection.execute(sql("publish/page_length"), {"limits": list(ROOMS)}).fetchall()
+        for text, length in lengths:
+            if (length or 0) <= allowed * _COMPRESSION or text == ROOMS[-1]:
+                data = _pack(connection, facts, chosen, text)
+                if len(data.packed) <= allowed:
+                    return data
+        if most < ITEMS:
             return data
-        budget = budget // 2
+        most //= 2
 
 
-def _pack(connection: DuckDBPyConnection, facts: Facts, budget: int) -> PageData:
-    _choose(connection, budget)
-    metrics = [metric for evaluator in facts.evaluators for metric in evaluator.metrics if not metric.dataset_level]
-    models = {model.id: position for position, model in enumerate(facts.models)}
-    evaluators = {evaluator.id: position for position, evaluator in enumerate(facts.evaluators)}
-    positions = {metric.id: position for position, metric in enumerate(metrics)}
-    cases = _cases(connection)
-    rows, chunks = _rows(connection, {case["id"]: n for n, case in enumerate(cases)}, models)
-    at = {row_id: position for position, row_id in enumerate(rows["id"])}
-    flips = _flips(connection, positions, models)
-    problems = [_problem(item, at, models, evaluators) for item in facts.problems[:MAX_PROBLEMS]]
+@dataclass(frozen=True)
+class _Chosen:
+    """The cases of the page and what evaluators said of them.
+
+    Attributes:
+        at: Places of the rows by id.
+        examples: Rows that findings name; they have more room.
+        positions: Places of the metrics by id.
+        models: Places of the models by id.
+        evaluators: Places of the evaluators by id.
+        metrics: The metrics that rows have.
+        scores: A column per metric.
+        evidence: By row.
+    """
+
+    at: Mapping[int, int]
+    examples: frozenset[int]
+    positions: Mapping[int, int]
+    models: Mapping[int, int]
+    evaluators: Mapping[int, int]
+    metrics: Sequence[MetricView]
+    scores: Sequence[Sequence[Any]]
+    evidence: Mapping[int, Sequence[Evidence]]
+
+    @classmethod
+    def choose(cls, connection: DuckDBPyConnection, facts: Facts, most: int) -> _Chosen:
+        """Fill the table ``page_cases`` and read what is not cut.
+
+        Args:
+            connection: The run's database.
+            facts: What the run found.
+            most: Rows.
+        """
+        given: dict[str, Any] = {"examples": _examples(facts), "roomy": ROOMY}
+        if facts.n_rows <= most:
+            connection.execute(sql("publish/page_all"), given)
+        else:
+            connection.execute(sql("publish/page_choice"), given | {"most": most})
+        metrics = [m for evaluator in facts.evaluators for m in evaluator.metrics if not m.dataset_level]
+        positions = {metric.id: position for position, metric in enumerate(metrics)}
+        evaluators = {evaluator.id: position for position, evaluator in enumerate(facts.evaluators)}
+        rows = connection.execute(sql("publish/page_row_ids")).fetchall()
+        at = {row_id: position for position, (row_id, _) in enumerate(rows)}
+        return cls(
+            at=at,
+            examples=frozenset(row_id for row_id, example in rows if example),
+            positions=positions,
+            models={model.id: position for position, model in enumerate(facts.models)},
+            evaluators=evaluators,
+            metrics=metrics,
+            scores=_scores(connection, positions),
+            evidence=_evidence(connection, evaluators, at),
+        )
+
+    def room(self, row_id: int, text: int) -> Room:
+        """Return the room of a row where others have ``text`` characters."""
+        return Room(_roomy(text) if row_id in self.examples else text)
+
+    def fails(self, row_id: int, evaluator: int) -> bool:
+        """Return whether a row misses a threshold of an evaluator, which is given by its place."""
+        place = self.at[row_id]
+        return any(
+            self.evaluators[metric.evaluator_id] == evaluator
+            and isinstance(value := self.scores[position][place], int | float)
+            and metric.passes(value) is False
+            for position, metric in enumerate(self.metrics)
+            if metric.primary
+        )
+
+
+def _roomy(text: int) -> int:
+    return min(ROOMS[0], 6 * text)
+
+
+def _pack(connection: DuckDBPyConnection, facts: Facts, chosen: _Chosen, text: int) -> PageData:
+    begins = _begin(connection, chosen, text)
+    cases, n_cut = _cases(connection, text)
+    rows, chunks, more_cut = _rows(connection, chosen, {case["id"]: n for n, case in enumerate(cases)}, text)
+    flips = _flips(connection, chosen.positions, chosen.models)
+    problems = [_problem(item, chosen) for item in facts.problems[:MAX_PROBLEMS]]
     data = {
         "models": [{"key": model.key, "label": model.label} for model in facts.models],
         "evaluators": [{"key": evaluator.key, "name": evaluator.short} for evaluator in facts.evaluators],
-        "metrics": [_metric(facts, metric, evaluators) for metric in metrics],
+        "metrics": [_metric(facts, metric, chosen.evaluators) for metric in chosen.metrics],
         "cases": cases,
         "rows": rows,
         "chunks": chunks,
-        "scores": _scores(connection, positions, at),
-        "trials": _trials(connection, positions, at),
-        "unscored": _unscored(connection, evaluators, at),
-        "evidence": _evidence(connection, evaluators, at),
+        "scores": chosen.scores,
+        "trials": _trials(connection, chosen.positions, chosen.at),
+        "unscored": _unscored(connection, chosen.evaluators, chosen.at),
+        "evidence": {
+            chosen.at[row_id]: [item.packed(chosen.room(row_id, text), begins.get(row_id, {})) for item in found]
+            for row_id, found in chosen.evidence.items()
+        },
         "flipped": [row_id for (row_id,) in connection.execute(sql("publish/flipped_rows")).fetchall()],
         "flips": flips,
         "problems": problems,
     }
     return PageData(
-        packed=base64.b64encode(gzip.compress(jsonio.dump_plain(data), compresslevel=4, mtime=0)).decode("ascii"),
+        packed=base64.b64encode(gzip.compress(jsonio.dump_plain(data), compresslevel=6, mtime=0)).decode("ascii"),
         n_cases=len(cases),
-        n_rows=len(at),
+        n_rows=len(chosen.at),
         n_flips=len(flips),
         n_problems=len(problems),
+        longest=text,
+        n_cut=n_cut + more_cut,
     )
 
 
-def _choose(connection: DuckDBPyConnection, budget: int) -> None:
-    """Fill the table ``page_cases``. A case that does not fit any more makes room for smaller ones."""
-    chosen: list[int] = []
-    cursor = connection.execute(sql("publish/page_ranking"))
-    while lines := cursor.fetchmany(10_000):
-        for case_id, size in lines:
-            if size <= budget and len(chosen) < MAX_CASES:
-                chosen.append(case_id)
-                budget -= size
-    connection.execute("CREATE OR REPLACE TEMP TABLE page_cases AS SELECT unnest(?::UINTEGER[]) AS case_id", [chosen])
+def _begin(connection: DuckDBPyConnection, chosen: _Chosen, text: int) -> dict[int, dict[tuple[str, int], int]]:
+    """Fill the table ``page_windows``: where the excerpts of answers and chunks begin that do not at their beginning.
+
+    An excerpt shows the first thing that an evaluator found whose threshold the row misses, or that any found.
+    """
+    begins: dict[int, dict[tuple[str, int], int]] = {}
+    for row_id, found in chosen.evidence.items():
+        room = chosen.room(row_id, text)
+        failing = [item for item in found if chosen.fails(row_id, item.evaluator)]
+        for source, index in (("actual_answer", 0), *(("retrieved_context", chunk) for chunk in range(ITEMS))):
+            for items in (failing, found):
+                starts = [start for item in items for start in item.starts(source, index)]
+                if starts:
+                    if begin := room.from_of(source, starts):
+                        begins.setdefault(row_id, {})[source, index] = begin
+                    break
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE page_windows (row_id UINTEGER, answer_from BIGINT, chunks_from BIGINT[])"
+    )
+    lines = [
+        (row_id, at.get(("actual_answer", 0), 0), [at.get(("retrieved_context", n), 0) for n in range(ITEMS)])
+        for row_id, at in begins.items()
+    ]
+    if lines:
+        connection.executemany("INSERT INTO page_windows VALUES (?, ?, ?)", lines)
+    return begins
+
+
+def _examples(facts: Facts) -> list[int]:
+    """Return the rows that the page's other parts lead to: the first of each finding, and those that changed."""
+    findings = (*facts.problems[:MAX_PROBLEMS], *facts.insights)
+    changed = [row for model in facts.changes.models for row in (*model.broken, *model.fixed)] if facts.changes else []
+    rows = [row for finding in findings for row in finding.row_ids[:EXAMPLES_OF_FINDING]]
+    return list(dict.fromkeys([*rows, *(row.row_id for row in changed)]))
 
 
 def _labels(column: str) -> str:
@@ -146,34 +243,71 @@ def _labels(column: str) -> str:
     )
 
 
-def _cases(connection: DuckDBPyConnection) -> list[dict[str, Any]]:
-    labels = _labels("expected_annotations")
-    cursor = connection.execute(sql("publish/page_cases").format(labels=labels))
+def _names(text: int) -> dict[str, str]:
+    """Return what the statements on cases and rows are filled in with."""
+    room, roomy = Room(text), Room(_roomy(text))
+    return {
+        "most": f"if(example, {roomy.text}, {room.text})",
+        "chunk": f"if(example, {roomy.chunk}, {room.chunk})",
+        "items": str(ITEMS),
+        "line": str(LINE),
+    }
+
+
+def _cases(connection: DuckDBPyConnection, text: int) -> tuple[list[dict[str, Any]], int]:
+    """Return the cases, with the lengths of their texts that are cut, and the number of these."""
+    query = sql("publish/page_cases").format(labels=_labels("expected_annotations"), **_names(text))
+    cursor = connection.execute(query)
     names = [column[0] for column in cursor.description or ()]
-    return [dict(zip(names, line, strict=True)) for line in cursor.fetchall()]
+    cases, n_cut = [], 0
+    for line in cursor.fetchall():
+        case = dict(zip(names, line, strict=True))
+        q_length, x_lengths, n_expected = (case.pop(name) for name in ("q_length", "x_lengths", "n_expected"))
+        cuts: dict[str, Any] = {}
+        if case["q"] is not None and len(case["q"]) < q_length:
+            cuts["q"] = q_length
+        shorter = {n: length for n, length in enumerate(x_lengths) if len(case["x"][n]) < length}
+        cuts |= {"x": shorter} if shorter else {}
+        cuts |= {"more": n_expected - len(x_lengths)} if n_expected > len(x_lengths) else {}
+        cases.append(case | ({"cut": cuts} if cuts else {}))
+        n_cut += len(cuts)
+    return cases, n_cut
 
 
 def _rows(
-    connection: DuckDBPyConnection, cases: dict[int, int], models: dict[int, int]
-) -> tuple[dict[str, list[Any]], list[str]]:
-    """Return the rows as columns, and the texts of the context's chunks, each once."""
-    rows: dict[str, list[Any]] = {
-        name: [] for name in ("id", "case", "model", "answer", "error", "duration", "cost", "context")
-    }
-    chunks: dict[str, int] = {}
-    for row_id, case, model, answer, error, duration, cost, context in connection.execute(
-        sql("publish/page_rows").format(labels=_labels("predicted_annotations"))
+    connection: DuckDBPyConnection, chosen: _Chosen, cases: Mapping[int, int], text: int
+) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """Return the rows as columns, the texts of the context's chunks, each once, and the number of texts that are cut.
+
+    Of a text that is cut, ``cut`` has the place where the excerpt begins and the length of the whole.
+    """
+    names = ("id", "case", "model", "answer", "error", "duration", "cost", "context")
+    rows: dict[str, Any] = {name: [] for name in names} | {"cut": {}, "more": {}}
+    chunks: dict[tuple[str, int, int], int] = {}
+    query = sql("publish/page_rows").format(labels=_labels("predicted_annotations"), **_names(text))
+    for row_id, case, model, answer, begin, length, error, duration, cost, context, n_context in connection.execute(
+        query
     ).fetchall():
-        values = (row_id, cases[case], models[model], answer, error, number(duration), number(cost))
-        for name, value in zip(rows, values, strict=False):
+        place = len(rows["id"])
+        values = (row_id, cases[case], chosen.models[model], answer, error, number(duration), number(cost))
+        for name, value in zip(names, values, strict=False):
             rows[name].append(value)
         rows["context"].append(
-            [[chunks.setdefault(c["content"] or "", len(chunks)), c["doc_uri"]] for c in context or ()]
+            [
+                [chunks.setdefault((c["content"] or "", c["from"], c["length"] or 0), len(chunks)), c["doc_uri"]]
+                for c in context or ()
+            ]
         )
-    return rows, list(chunks)
+        if answer is not None and len(answer) < length:
+            rows["cut"][place] = [begin, length]
+        if n_context and n_context > len(context):
+            rows["more"][place] = n_context - len(context)
+    shorter = {n: [begin, length] for (content, begin, length), n in chunks.items() if len(content) < length}
+    texts = {"texts": [content for content, _, _ in chunks], "cut": shorter}
+    return rows, texts, len(rows["cut"]) + len(rows["more"]) + len(shorter)
 
 
-def _metric(facts: Facts, metric: MetricView, evaluators: dict[int, int]) -> dict[str, Any]:
+def _metric(facts: Facts, metric: MetricView, evaluators: Mapping[int, int]) -> dict[str, Any]:
     evaluator = facts.evaluator(metric.evaluator_id)
     return {
         "key": metric.key,
@@ -181,36 +315,19 @@ def _metric(facts: Facts, metric: MetricView, evaluators: dict[int, int]) -> dic
         "label": evaluator.label(metric) if evaluator else metric.name,
         "e": evaluators[metric.evaluator_id],
         "hib": metric.higher_is_better,
+        "low": number(metric.low),
+        "high": number(metric.high),
+        "role": metric.role,
         "threshold": number(metric.threshold),
         "primary": metric.primary,
         "share": metric.share,
     }
 
 
-def _scores(connection: DuckDBPyConnection, metrics: dict[int, int], at: dict[int, int]) -> list[list[Any]]:
+def _scores(connection: DuckDBPyConnection, metrics: Mapping[int, int]) -> list[list[Any]]:
     """Return a column per metric: a number, or null where there is none."""
-    import numpy as np
-
-    found: Mapping[str, Any] = connection.execute(sql("publish/page_scores")).fetchnumpy()
-    known = np.isin(found["metric_id"], list(metrics)) & np.isin(found["row_id"], list(at))
-    value = found["value"][known]
-    item = value.astype(object)
-    infinite = ~np.isfinite(value)
-    item[infinite] = [number(value) for value in value[infinite].tolist()]
-    columns = np.full((len(metrics), len(at)), None)
-    columns[_numbered(metrics, found["metric_id"][known]), _numbered(at, found["row_id"][known])] = item
-    lists: list[list[Any]] = columns.tolist()
-    return lists
-
-
-def _numbered(positions: Mapping[int, int], ids: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
-    """Return the position of each id."""
-    import numpy as np
-
-    every = np.fromiter(positions, np.int64, len(positions))
-    order = np.argsort(every)
-    at = np.fromiter(positions.values(), np.int64, len(positions))
-    return at[order[np.searchsorted(every, ids, sorter=order)]]
+    found = dict(connection.execute(sql("publish/page_scores")).fetchall())
+    return [[number(value) for value in found[metric]] for metric in metrics]
 
 
 def _short(value: float) -> float:
@@ -219,7 +336,7 @@ def _short(value: float) -> float:
 
 
 def _trials(
-    connection: DuckDBPyConnection, metrics: dict[int, int], at: dict[int, int]
+    connection: DuckDBPyConnection, metrics: Mapping[int, int], at: Mapping[int, int]
 ) -> dict[int, dict[int, list[Any]]]:
     """Return the score of each trial by row and metric, where there were several."""
     found: dict[int, dict[int, list[Any]]] = {}
@@ -231,7 +348,7 @@ def _trials(
 
 
 def _unscored(
-    connection: DuckDBPyConnection, evaluators: dict[int, int], at: dict[int, int]
+    connection: DuckDBPyConnection, evaluators: Mapping[int, int], at: Mapping[int, int]
 ) -> dict[int, dict[int, str]]:
     found: dict[int, dict[int, str]] = {}
     for evaluator, row_id, reason in connection.execute(sql("publish/page_unscored")).fetchall():
@@ -241,37 +358,21 @@ def _unscored(
 
 
 def _evidence(
-    connection: DuckDBPyConnection, evaluators: dict[int, int], at: dict[int, int]
-) -> dict[int, list[list[Any]]]:
-    """Return per row: [evaluator, message, spans, data, error]."""
-    found: dict[int, list[list[Any]]] = {}
-    for evaluator, row_id, text, error in connection.execute(sql("publish/page_evidence")).fetchall():
-        if row_id not in at or evaluator not in evaluators:
-            continue
-        value = _object(text)
-        spans = [span for span in _list(value.get("spans")) if _is_span(span)]
-        entry = [evaluators[evaluator], str(value.get("message") or ""), spans, value.get("data") or None, error]
-        found.setdefault(at[row_id], []).append(entry)
+    connection: DuckDBPyConnection, evaluators: Mapping[int, int], at: Mapping[int, int]
+) -> dict[int, list[Evidence]]:
+    """Return what evaluators said of each row, some at a time: whole evidence may be too much for memory."""
+    found: dict[int, list[Evidence]] = {}
+    cursor = connection.execute(sql("publish/page_evidence").format(most=MAX_EVIDENCE))
+    while lines := cursor.fetchmany(1_000):
+        for evaluator, row_id, text, error in lines:
+            if row_id in at and evaluator in evaluators:
+                found.setdefault(row_id, []).append(Evidence.read(evaluators[evaluator], text, error))
     return found
 
 
-def _object(text: str | None) -> dict[str, Any]:
-    try:
-        value = jsonio.load(text) if text else {}
-    except ValueError:
-        return {"message": "The evidence of this row cannot be read."}
-    return value if isinstance(value, dict) else {"data": value}
-
-
-def _list(value: Any) -> Iterable[Any]:
-    return value if isinstance(value, list) else ()
-
-
-def _is_span(span: Any) -> bool:
-    return isinstance(span, dict) and all(type(span.get(edge)) is int for edge in ("start", "end"))
-
-
-def _flips(connection: DuckDBPyConnection, metrics: dict[int, int], models: dict[int, int]) -> list[dict[str, Any]]:
+def _flips(
+    connection: DuckDBPyConnection, metrics: Mapping[int, int], models: Mapping[int, int]
+) -> list[dict[str, Any]]:
     lines = connection.execute(sql("publish/page_flips").format(limit=MAX_FLIPS)).fetchall()
     return [
         {
@@ -288,21 +389,19 @@ def _flips(connection: DuckDBPyConnection, metrics: dict[int, int], models: dict
     ]
 
 
-def _problem(
-    item: PublishedFinding, at: dict[int, int], models: dict[int, int], evaluators: dict[int, int]
-) -> dict[str, Any]:
+def _problem(item: PublishedFinding, chosen: _Chosen) -> dict[str, Any]:
     return {
         "severity": item.severity,
         "type": item.type,
-        "instrument": item.instrument,
-        "evaluator": None if item.evaluator_id is None else evaluators.get(item.evaluator_id),
-        "model": None if item.model_id is None else models.get(item.model_id),
+        "fault": item.fault,
+        "evaluator": None if item.evaluator_id is None else chosen.evaluators.get(item.evaluator_id),
+        "model": None if item.model_id is None else chosen.models.get(item.model_id),
         "description": item.description,
         "actions": item.actions,
         "n": len(item.row_ids),
-        "rows": _in_page(item.row_ids, at),
+        "rows": _in_page(item.row_ids, chosen.at),
     }
 
 
-def _in_page(row_ids: Sequence[int], at: dict[int, int]) -> list[int]:
+def _in_page(row_ids: Sequence[int], at: Mapping[int, int]) -> list[int]:
     return [row_id for row_id in row_ids if row_id in at][:MAX_ROWS_OF_PROBLEM]

@@ -135,5 +135,6 @@ def _matrix(column: pa.ChunkedArray) -> npt.NDArray[np.float32]:
     import numpy as np
 
     array = column.combine_chunks()
-    flat = array.flatten().to_numpy(zero_copy_only=False)
-    return np.asarray(flat, dtype=np.float32).reshape(len(array), -1)
+    flat = array.flatten()
+    values = flat.buffers()[1]  # Arrow's to_numpy imports pandas, 0.2 s of a command
+    return np.frombuffer(values, np.float32, len(flat), 4 * flat.offset).reshape(len(array), -1)

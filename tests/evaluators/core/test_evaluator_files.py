@@ -69,7 +69,7 @@ def test_its_module_is_nobody_elses(tmp_path: Path) -> None:
 def test_it_lands_in_no_suite_of_another_system(tmp_path: Path) -> None:
     load_evaluator_file(write(tmp_path))
     assert "shouting" in suite("custom")
-    assert [name for name in suites() if "shouting" in suite(name)] == ["all", "no-judge", "rules", "custom"]
+    assert [name for name in suites() if "shouting" in suite(name)] == ["default", "all", "no-judge", "rules", "custom"]
 
 
 def test_a_copied_spec_does_not_bring_its_origin_along(tmp_path: Path) -> None:

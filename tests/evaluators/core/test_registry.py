@@ -41,6 +41,22 @@ def test_one_is_found_by_id():
     assert get("bleu") is Bleu
 
 
+def test_one_is_found_by_the_module_that_mentions_its_id():
+    sources = registry._sources()
+    own = {id_: kind.__module__ for id_, kind in all_evaluators().items() if kind.__module__ in sources}
+    assert len(own) > 60
+    assert [id_ for id_, module in own.items() if f'"{id_}"' not in sources[module]] == []
+
+
+def test_finding_one_imports_no_other_family():
+    code = (
+        "import sys; from leadline.evaluators.core.registry import FAMILIES, find; find('bleu');"
+        "print([family for family in FAMILIES if f'leadline.evaluators.{family}' in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['summarization']"
+
+
 @pytest.mark.parametrize(("typed", "hint"), [("bleau", "Did you mean bleu"), ("zzzzzz", "leadline evaluators")])
 def test_an_unknown_id_is_refused_with_advice(typed, hint):
     with pytest.raises(UsageError, match=f"no evaluator called '{typed}'.*{hint}"):

@@ -156,13 +156,31 @@ def test_a_blank_answer_holds_nothing_to_check() -> None:
         (f"{HERE}:ROW", "is no function"),
         ("search", "names no search tool"),
         ("ftp://host/x", "names no search tool"),
+        ("http://[::1/x", "cannot be read"),
+        ("https://u:SECRETPW@127.0.0.1/s", "a password or a key"),
+        ("https://SECRETPW@127.0.0.1/s", "a password or a key"),
+        ("https://127.0.0.1/s?key=SECRETKEY", "a password or a key"),
+        ("https://127.0.0.1/s?q=1&apiKey=SECRETKEY", "a password or a key"),
+        ("https://127.0.0.1/s?access%5Ftoken=SECRETKEY", "a password or a key"),
+        ("https://127.0.0.1/s?token=", "a password or a key"),
+        ("https://127.0.0.1/s?x=Bearer%20SECRETKEY", "a password or a key"),
+        ("https://127.0.0.1/s#token=SECRETKEY", "a password or a key"),
+        ("mcp+https://u:SECRETPW@127.0.0.1/mcp", "a password or a key"),
+        ("mcp+stdio:python server.py --api-key SECRETKEY", "a password or a key"),
+        ("mcp+stdio:python server.py --token=SECRETKEY", "a password or a key"),
     ],
 )
 def test_a_tool_that_is_none_is_refused_before_anything_is_asked(tool: str, said: str) -> None:
     kind = get("fact_check")
     evaluator = kind(kind.parameters.build("fact_check", {"search_tool": tool}))
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=said) as error:
         evaluator.identity(EvalContext())
+    assert "SECRET" not in str(error.value)
+
+
+@pytest.mark.parametrize("query", ["format=json&categories=general&keywords=1", "safesearch=2&author=me&language=en"])
+def test_parameters_of_an_endpoint_that_are_no_keys_are_kept(query: str) -> None:
+    search.search_tool(f"https://127.0.0.1/search?{query}")
 
 
 def test_the_limit_of_rows_is_told_to_the_plan_and_changes_no_key() -> None:
@@ -215,7 +233,7 @@ def test_an_endpoint_is_asked_over_http_with_the_key_of_the_environment(monkeypa
 
 def test_an_endpoint_that_fails_leaves_the_row_unscored_without_its_address_in_full() -> None:
     with endpoint(503, "down", "text/plain") as (url, log):
-        score = one("fact_check", ScriptedJudge({"": SEARCH}), ROW, search_tool=url + "&token=abc")
+        score = one("fact_check", ScriptedJudge({"": SEARCH}), ROW, search_tool=url + "&engine=abc")
     assert reason(score) == "judge_unavailable"
     assert len(log) == 3
     assert "abc" not in str(score)

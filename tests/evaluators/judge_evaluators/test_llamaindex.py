@@ -97,13 +97,13 @@ def test_the_judge_sees_the_rows_own_texts() -> None:
 
 @pytest.mark.parametrize(
     ("text", "word"),
-    [("YES", "YES"), ("yes.", "YES"), ("Answer: No", "NO"), ("NO, my eyes see nothing of it", "NO")],
+    [("YES", "YES"), ("yes.", "YES"), ("Answer: No", "NO"), ("NO\n\nMy eyes see nothing of it.", "NO")],
 )
 def test_yes_and_no_are_words(text: str, word: str) -> None:
     assert read_answer(text).word == word
 
 
-@pytest.mark.parametrize("text", ["", "The eyes have it.", "YES and NO", "nothing", "yesterday"])
+@pytest.mark.parametrize("text", ["", "The eyes have it.", "YES and NO", "nothing", "yesterday", "YES?"])
 def test_no_word_or_both_are_no_answer(text: str) -> None:
     with pytest.raises(JudgeUnparseable):
         read_answer(text)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.models import embedders, weights
 from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.vectors import MemoryVectors, text_digest
-from tests.support.models.tiny_models import MAX_TOKENS, WORDS
+from tests.support.models.tiny_models import MAX_TOKENS, WORDS, make_embedder
 
 pytestmark = pytest.mark.slow
 
@@ -112,6 +113,18 @@ def test_each_text_is_encoded_once_across_calls_and_processes(ref: ModelRef, enc
     again = embedders.embed(ref, texts[:25] * 3, settings=SETTINGS, vectors=store)
     assert len(encoded) == len(texts)
     np.testing.assert_array_equal(first, again)
+
+
+def test_a_process_that_stays_notices_another_model_in_the_same_directory(tmp_path: Path) -> None:
+    folder = make_embedder(tmp_path / "model", seed=1)
+    ref = ModelRef("embedder", str(folder))
+    before = embedders.embed(ref, ["a ship"], settings=Settings(device="cpu"))
+    shutil.rmtree(folder)
+    make_embedder(folder, seed=5)
+    after = embedders.embed(ref, ["a ship"], settings=Settings(device="cpu"))
+    embedders.unload()
+    assert np.array_equal(after, embedders.embed(ref, ["a ship"], settings=Settings(device="cpu")))
+    assert not np.allclose(before, after, atol=1e-3)
 
 
 def test_the_longest_texts_come_first(ref: ModelRef, encoded: list[str]) -> None:

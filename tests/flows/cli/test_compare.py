@@ -52,7 +52,7 @@ def test_a_fail_leaves_with_1_unless_told_otherwise(
 ) -> None:
     assert run(["compare", "--baseline", "tag:before", "tag:after", "--fail-on", fail_on]) == code
     out = capsys.readouterr().out
-    assert out.startswith("Verdict   FAIL: toy.value: Worse by 0.29")
+    assert out.startswith("Verdict   FAIL: Toy 0.620 → 0.330, 0 fixed, 30 broken (worse)")
     assert "now fail: c0" in out
 
 
@@ -94,6 +94,7 @@ def test_files_are_copied(runs: list[str], tmp_path: Path) -> None:
         (["tag:before", "tag:after", "--alpha", "2"], "alpha"),
         (["tag:before", "tag:after", "-m", "nothing"], "Neither run has the metric"),
         (["tag:before", "tag:after:other"], "no model 'other'"),
+        (["tag:before", "tag:after", "--slice", "nothing"], "Neither run has slices by 'nothing'"),
     ],
 )
 def test_what_makes_no_sense_is_one_line_and_2(

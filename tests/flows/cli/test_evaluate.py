@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,8 +18,12 @@ import leadline.flows.evaluate.prepare  # noqa: F401 - before the modules that i
 from leadline.evaluators.core.errors import DatasetError, Fault, StoreError
 from leadline.flows.cli.main import run
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
+from leadline.flows.evaluate.steps import DirectSteps
+from leadline.flows.prefect_server.choice import Choice, ServerUse
 from leadline.flows.shared.settings import Gate
 from leadline.tasks.load.dataset import LoadedDataset
+from leadline.tasks.store.store import Store
+from leadline.tasks.timeline import RunTime
 
 
 def result_of(tmp_path: Path, gate: Gate = "pass", **changes: Any) -> EvaluateResult:
@@ -33,7 +39,7 @@ def result_of(tmp_path: Path, gate: Gate = "pass", **changes: Any) -> EvaluateRe
         "not_applicable": 6,
         "reused": 700,
         "computed": 300,
-        "seconds": 12.34,
+        "time": RunTime(12.34, {"start": 1.0, "score": 11.34}, {"cpu": 2.0, "judge": 11.3}),
     }
     return EvaluateResult(**values | changes)
 
@@ -58,8 +64,10 @@ class World:
 
     def __init__(self, tmp_path: Path) -> None:
         self.result = result_of(tmp_path)
+        Store(tmp_path / "store").run(self.result.run).path.mkdir(parents=True)
         self.configs: list[EvaluateConfig] = []
-        self.servers = 0
+        self.choices: list[Choice] = []
+        self.without_prefect = 0
         self.flow: Callable[[EvaluateConfig], EvaluateResult] = lambda config: self.result
         self.load: Callable[..., Any] = lambda *_, **__: LOADED
 
@@ -69,13 +77,17 @@ class World:
 
     @contextmanager
     def ensure_api(
-        self, say: Callable[[str], None], *, first: Callable[[], None], meanwhile: Callable[[], None]
-    ) -> Iterator[None]:
+        self, say: Callable[[str], None], *, choice: Choice, first: Callable[[], None], meanwhile: Callable[[], None]
+    ) -> Iterator[str | None]:
         first()
-        self.servers += 1
+        self.choices.append(choice)
         meanwhile()
         say("a server is up")
-        yield
+        yield None if choice.use == ServerUse.NONE else "api"
+
+    def directly(self, config: EvaluateConfig, _: DirectSteps) -> EvaluateResult:
+        self.without_prefect += 1
+        return self.evaluate(config)
 
 
 @pytest.fixture
@@ -90,6 +102,8 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
         monkeypatch.setitem(sys.modules, name, module)
         package, _, last = name.rpartition(".")
         monkeypatch.setattr(sys.modules[package], last, module, raising=False)
+    monkeypatch.setattr("leadline.flows.evaluate.run.run_evaluation", world.directly)
+    monkeypatch.setenv("LEADLINE_SERVER", "temporary")
     prepare = "leadline.flows.evaluate.prepare"
     monkeypatch.setattr(f"{prepare}.load_dataset", lambda *args, **options: world.load(*args, **options))
     monkeypatch.setattr(f"{prepare}.applicable_to", lambda choice, dataset: choice)
@@ -103,13 +117,17 @@ def test_the_outcome_is_printed_and_nothing_else(world: World, capsys: pytest.Ca
     streams = capsys.readouterr()
     assert "pass: 2 problems of high severity." in streams.out
     assert "1,234 scored, 5 unscored, 6 not applicable" in streams.out
-    assert "700 row scores reused, 300 computed in 12.3 s" in streams.out
+    assert "700 row scores reused, 300 computed" in streams.out
+    time = re.search(r"^Time +\d+\.\d s: start \d+\.\d, load 0\.\d$", streams.out, flags=re.M)
+    assert time, "that of the command, not of the flow"
     assert "2 high, 1 low" in streams.out
     assert str(world.result.report) in streams.out
     assert "file:///" in streams.out
     assert "/my%20results/report.html" in streams.out
     assert "a server is up" in streams.err
     assert "a server is up" not in streams.out
+    assert "for want of a judge (--judge MODEL)" in streams.err
+    assert "leadline plan says why" in streams.err
 
 
 def test_the_outcome_says_what_the_gate_counted_and_whose_the_problems_are(
@@ -123,11 +141,14 @@ def test_the_outcome_says_what_the_gate_counted_and_whose_the_problems_are(
             "model": {"high": 0, "medium": 2, "low": 0},
             "instrument": {"high": 1, "medium": 0, "low": 0},
         },
+        worst=["alpha: 1 of 9 answers leaks \x1b[31m", "beta: slow"],
+        recommendation="Choose beta.",
     )
     assert run(["evaluate", "d.json"]) == 0
     out = capsys.readouterr().out
+    assert "Worst     alpha: 1 of 9 answers leaks \\x1b[31m\n          beta: slow\nChoose    Choose beta.\n" in out
     assert "Gate      pass (counted: model problems of high severity): " in out
-    assert "Problems  of models: 2 medium; of the instrument or the data: 1 high (never counted by the gate)\n" in out
+    assert "Problems  of models: 2 medium; of the instrument or the data: 1 high (these never fail the gate)\n" in out
 
 
 def test_quiet_leaves_standard_error_empty(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,7 +196,7 @@ def test_a_refused_dataset_is_said_before_any_server_is_up(world: World, capsys:
     world.load = refuse
     assert run(["evaluate", "d.json"]) == 2
     assert "d.json, row 3, question: is a number" in capsys.readouterr().err
-    assert world.servers == 0
+    assert world.choices == []
     assert world.configs == []
 
 
@@ -194,7 +215,54 @@ def test_a_request_that_makes_no_sense_is_refused_before_any_server_is_up(
 ) -> None:
     assert run(["evaluate", "d.json", *arguments]) == 2
     assert said in capsys.readouterr().err
-    assert world.servers == 0
+    assert world.choices == []
+
+
+@pytest.mark.parametrize(
+    ("option", "environment", "file", "ci", "chosen"),
+    [
+        ([], {}, "", "", Choice(ServerUse.KEPT, stated=False)),
+        ([], {}, "", "true", Choice(ServerUse.NONE, stated=False)),
+        ([], {}, "[server]\nuse = 'temporary'", "1", Choice(ServerUse.TEMPORARY)),
+        ([], {"LEADLINE_SERVER": "kept"}, "[server]\nuse = 'temporary'", "1", Choice(ServerUse.KEPT)),
+        (["--server", "none"], {"LEADLINE_SERVER": "kept"}, "", "", Choice(ServerUse.NONE)),
+    ],
+)
+def test_the_server_is_the_one_of_the_option_the_environment_or_the_file(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    option: list[str],
+    environment: dict[str, str],
+    file: str,
+    ci: str,
+    chosen: Choice,
+) -> None:
+    monkeypatch.delenv("LEADLINE_SERVER")
+    monkeypatch.setenv("CI", ci)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "leadline.toml").write_text(file)
+    assert run(["evaluate", "d.json", *option]) == 0
+    assert world.choices == [chosen]
+    assert world.without_prefect == (chosen.use == ServerUse.NONE)
+
+
+@pytest.mark.parametrize(
+    ("file", "environment"),
+    [("[server]\nuse = 'always'", {}), ("", {"LEADLINE_SERVER": "always"}), ("server = 1", {}), ("[server", {})],
+)
+def test_a_choice_of_servers_that_makes_no_sense_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str, environment: dict[str, str]
+) -> None:
+    monkeypatch.delenv("LEADLINE_SERVER")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "leadline.toml").write_text(file)
+    assert run(["evaluate", "d.json"]) == 2
+    assert world.configs == []
 
 
 def test_an_interrupt_says_that_finished_chunks_are_kept(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -248,8 +316,16 @@ def preview_of(**changes: Any) -> ModuleType:
         rows=12,
         cases=6,
         models=("alpha", "beta"),
+        columns={"question": "question", "gold": "expected_answer"},
+        metadata_columns=("page",),
+        warnings=("column 'lable\x1b' was not used",),
         splitter="punkt",
-        left_out={"toxicity": "its weights are not on this machine"},
+        embedder="offline, since BAAI/bge-small-en is not on this machine",
+        left_out={
+            "toxicity": "some/weights are not on this machine",
+            "context_recall": "no row has a retrieved context",
+            "faithfulness": "no row has a retrieved context",
+        },
         entries=(PlanEntry(**entry | changes),),
     )
     module = ModuleType("leadline.flows.evaluate.prepare")
@@ -270,8 +346,10 @@ def test_a_plan_shows_what_is_reused_and_what_is_to_compute(
 ) -> None:
     planning()
     assert run(["plan", "d.json"]) == 0
-    out = capsys.readouterr().out
+    out, err = capsys.readouterr()
     assert "d.json (ragas): 12 rows, 6 cases, models alpha, beta" in out
+    assert "\nColumns: question, gold → expected_answer; metadata: page\n" in out
+    assert "Warning: column 'lable\\x1b' was not used.\n" in err
     line = next(line for line in out.splitlines() if line.startswith("bleu"))
     assert line.split() == ["bleu", "cpu", "4", "5", "2", "1"]
     assert "4 row scores are reused, 5 are to compute." in out
@@ -305,7 +383,35 @@ def test_a_plan_as_json_has_every_count(planning: Callable[..., None], capsys: p
     assert printed["models"] == ["alpha", "beta"]
 
 
-def test_what_is_left_out_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setitem(sys.modules, "leadline.flows.evaluate.prepare", preview_of())
+def test_columns_that_were_not_understood_are_named_before_scoring(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.load = lambda *_, **__: replace(LOADED, column_warnings=("column 'expectd' was not used",))
+    said: list[str] = []
+    world.flow = lambda config: said.append(capsys.readouterr().err) or world.result  # type: ignore[func-returns-value]
+    run(["evaluate", "d.json", "-e", "rouge"])
+    assert "Warning: column 'expectd' was not used.\n" in said[0]
+
+
+def test_the_mapping_of_columns_and_the_models_name_reach_the_flow(world: World) -> None:
+    run(["evaluate", "d.json", "--map", "expected=gold", "--map", "metadata=a", "--map", "metadata=b",
+         "--model-name", "rag"])  # fmt: skip
+    (config,) = world.configs
+    assert config.map == {"expected": "gold", "metadata": ["a", "b"]}
+    assert config.model_name == "rag"
+
+
+def test_a_mapping_without_a_column_is_refused(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["evaluate", "d.json", "--map", "gold"]) == 2
+    assert "--map: 'gold' is not FIELD=COLUMN" in capsys.readouterr().err
+
+
+def test_a_plan_says_why_each_evaluator_is_left_out_and_which_embedder_is_used(
+    planning: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    planning()
     assert run(["plan", "d.json"]) == 0
-    assert "Left out, since their weights are not on this machine: toxicity." in capsys.readouterr().err
+    out = capsys.readouterr().out
+    assert "Embedder: offline, since BAAI/bge-small-en is not on this machine" in out
+    assert "Left out, 3 evaluators (-e ID runs one all the same):" in out
+    assert "  no row has a retrieved context\n    context_recall, faithfulness\n" in out

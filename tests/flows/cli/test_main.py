@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import pytest
 from leadline.evaluators.core.errors import DatasetError, Fault, StoreError, UsageError
 from leadline.flows import cli as cli_package
 from leadline.flows.cli import main as program
+from leadline.flows.cli import session
 from leadline.flows.cli.main import cli, own_commands, run
 
 HEAVY = {"prefect", "duckdb", "pandas", "pyarrow", "torch", "transformers", "nltk", "numpy", "pydantic", "rich"}
@@ -297,3 +299,12 @@ def test_what_the_terminal_cannot_show_is_escaped_not_an_error(tmp_path: Path) -
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
     done = subprocess.run(command, capture_output=True, check=True, env=environment)
     assert done.stdout == b"x\n\\u2713 \\U0001f600\n"
+
+
+def test_a_warning_that_nobody_reads_any_more_does_not_end_what_warns(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unread(message: str) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(session, "say", unread)
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    session._Relay().handle(logging.makeLogRecord({"levelno": logging.WARNING, "msg": "The API does not answer."}))

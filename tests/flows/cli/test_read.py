@@ -87,7 +87,7 @@ def test_a_run_is_shown_with_its_gate_boards_problems_and_insights(
     assert SECOND in out
     assert "fail: 1 problem of high severity." in out
     board = next(line for line in out.splitlines() if line.startswith("bleu"))
-    assert board.split() == ["bleu", "bleu_1", "beta", "0.100", "0.050", "to", "0.150", "0.500", "fail", "1", "0"]
+    assert board.split()[2:] == ["beta", "0.100", "0.050", "to", "0.150", "0.500", "should", "fail", "1", "0"]
     assert "beta misses the threshold" in out
     assert "alpha is best" in out
 
@@ -261,6 +261,7 @@ def test_export_refuses_what_it_cannot_do(
 ) -> None:
     store.run(FIRST).update({"status": "failed"})
     assert "--as" in error_of(capsys, "export", "latest", "-o", str(tmp_path / "a.docx"))
+    assert "nothing to export" in error_of(capsys, "export", "latest")
     assert "not completed" in error_of(capsys, "export", FIRST, "-o", str(tmp_path / "a.html"))
     assert "no empty folder" in error_of(capsys, "export", "latest", "--format", "all", "-o", str(published))
 
@@ -273,11 +274,24 @@ def test_evaluators_are_listed_filtered_and_described(capsys: pytest.CaptureFixt
     assert {one["family"] for one in only} == {"summarization"}
     assert 0 < len(only) < len(every)
     assert "bleu" in output_of(capsys, "evaluators", "--suite", "rules")
+    found = output_of(capsys, "evaluators", "--find", "LEAK")
+    assert "pii_leakage" in found
+    assert "bleu" not in found
+    assert "rag, chatbot, privacy" in found
 
 
 def test_one_evaluator_is_shown_with_method_metrics_and_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     out = output_of(capsys, "evaluators", "show", "bleu")
-    for part in ("bleu: ", "expected_answer", "bleu_1", "min_test_cases", "higher", "0.0 to 1.0"):
+    for part in (
+        "bleu: ",
+        "rag, chatbot, summarization",
+        "valor.bleu",
+        "expected_answer",
+        "bleu_1",
+        "min_test_cases",
+        "higher",
+        "0.0 to 1.0",
+    ):
         assert part in out
     assert json.loads(output_of(capsys, "evaluators", "show", "bleu", "--json"))["id"] == "bleu"
 
@@ -310,7 +324,8 @@ def add_instrument_problem(store: Store, run_id: str) -> None:
     with duckdb.connect(str(store.run(run_id).database)) as connection:
         connection.execute(
             "INSERT INTO problems VALUES "
-            "(1, 'high', 'evaluation', true, 0, NULL, NULL, 'the judge was away', '', '{}', [])"
+            "(1, 'high', 'evaluation', 'unscored', 'instrument', true, 0, 0, NULL, NULL, 'the judge was away', "
+            "'', '{}', [])"
         )
         connection.execute("UPDATE problems SET severity = 'low' WHERE problem_id = 0")
 
@@ -324,7 +339,7 @@ def test_problems_of_models_and_of_the_instrument_are_shown_apart_beside_what_th
     monkeypatch.setenv("LEADLINE_STORE", str(store.root))
     out = output_of(capsys, "show", FIRST)
     assert "pass (counted: model problems of high and medium severity): Enough." in out
-    assert "of models: 1 low; of the instrument or the data: 1 high (never counted by the gate)" in out
+    assert "of models: 1 low; of the instrument or the data: 1 high (these never fail the gate)" in out
     models, instrument = out.index("Problems of models: 1"), out.index("Problems of the instrument or the data: 1")
     assert models < out.index("beta misses the threshold") < instrument < out.index("the judge was away")
 
@@ -340,3 +355,19 @@ def test_a_run_of_another_version_is_listed_but_not_read(
         assert f"Run {FIRST} was made by another version of Leadline." in said
         assert "Evaluate its dataset again; nothing that the store holds is computed twice." in said
         assert "Traceback" not in said
+
+
+def test_policies_are_listed_shown_and_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert [policy["name"] for policy in json.loads(output_of(capsys, "policy", "--json"))] == [
+        "default",
+        "sonar",
+        "strict",
+    ]
+    assert "pii_leakage" in output_of(capsys, "policy", "show")
+    (tmp_path / "own.toml").write_text(output_of(capsys, "policy", "show", "strict", "--toml"), encoding="utf-8")
+    checked = output_of(capsys, "policy", "check", "own.toml")
+    assert "valid policy" in checked
+    assert "surely meets its threshold" in checked, "what differs from the default policy"

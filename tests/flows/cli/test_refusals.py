@@ -1,16 +1,17 @@
-"""What is refused before a server is started, and in which words."""
+"""What is refused before anything is run, and in which words; and what becomes of a server meanwhile."""
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
-from typing import Any
 
+import click
 import pytest
 
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.flows.cli.main import run
-from leadline.flows.prefect_server import resolve
+from leadline.flows.cli.running import start_ahead, stoppable
+from leadline.flows.prefect_server import background, resolve
+from leadline.flows.prefect_server.choice import Choice, ServerUse
 
 SUITE = '{"key": "c1", "question": "Q?", "expected_answer": "A", "model": "m", "actual_answer": "A"}\n'
 
@@ -43,10 +44,18 @@ def _away_from_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("PREFECT_API_URL", "LEADLINE_JUDGE", "LEADLINE_TARGETS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(resolve, "TemporaryServer", FakeServer)
-    monkeypatch.setattr(resolve, "running", lambda: None)
     (tmp_path / "broken.json").write_text('{"question": ')
     (tmp_path / "broken.csv").write_text("question,actual_answer\nonly one cell\n")
     (tmp_path / "suite.jsonl").write_text(SUITE)
+
+
+def test_an_interruption_that_a_library_made_an_error_of_is_one_all_the_same() -> None:
+    error = ValueError("Error calling function")
+    with pytest.raises(ValueError, match="Error calling"), stoppable("Interrupted."):
+        raise error
+    with pytest.raises(click.exceptions.Exit) as ending, stoppable("Interrupted."):
+        raise error from KeyboardInterrupt()  # as Pydantic does
+    assert ending.value.exit_code == 130
 
 
 @pytest.mark.parametrize(
@@ -59,6 +68,11 @@ def _away_from_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (["evaluate", "suite.jsonl", "-e", "bleu", "--param", "bleu.nonsense=1"], "there is no such parameter"),
         (["evaluate", "suite.jsonl", "--model", "other"], "Its models: m."),
         (["evaluate", "suite.jsonl", "--language", "x"], "--language: 'x' is not allowed; it must have at least 2"),
+        (
+            "evaluate suite.jsonl -e answer_relevancy --judge openai/fake --judge-api-base http://127.0.0.1:9/v1 "
+            "--max-cost 2".split(),
+            "--max-cost: the price of the judge 'openai/fake' is unknown, so no call would be allowed.",
+        ),
         (["plan", "nowhere.json"], "there is no such file"),
         (["collect", "nowhere.json", "--model", "python:json:dumps"], "there is no such file"),
         (["collect", "suite.jsonl", "--targets", "nowhere.toml"], "nowhere.toml"),
@@ -83,10 +97,9 @@ def _away_from_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (["emit", "model-version", "m", "--version", "1", "--suite", "s", "--set", "foo=1"], "foo: there is no such"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_a_server_is_started(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_what_makes_no_sense_is_refused_before_anything_is_run(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(resolve, "CHECK_FIRST_S", 60.0)  # this machine may be slow
     assert run(arguments) == 2
     streams = capsys.readouterr()
     assert said in streams.err
@@ -96,36 +109,70 @@ def test_what_makes_no_sense_is_refused_before_a_server_is_started(
     assert started == []
 
 
-def test_a_server_starts_by_itself_beside_a_check_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolve, "CHECK_FIRST_S", 0.01)
-    waiting = threading.Event()
-    monkeypatch.setattr(resolve, "_server_environment", lambda: waiting.set() or {})
-
-    def long_check() -> None:
-        assert waiting.wait(30)
-
-    with resolve.ensure_api(lambda _: None, first=long_check) as api:
-        assert api.kind == "temporary"
-        assert len(started) == 1
-    assert started[0].ended
-
-
-def test_a_server_that_was_started_ends_when_the_check_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolve, "CHECK_FIRST_S", 0.01)
-    waiting = threading.Event()
-    monkeypatch.setattr(resolve, "_server_environment", lambda: waiting.set() or {})
+def test_a_server_starts_before_the_checks_and_ends_when_they_refuse() -> None:
+    order: list[str] = []
 
     def refuse() -> None:
-        assert waiting.wait(30)
+        order.append(f"checked, {len(started)} started")
         raise UsageError("No.")
 
-    with pytest.raises(UsageError, match="No"), resolve.ensure_api(lambda _: None, first=refuse):
+    choice = Choice(ServerUse.TEMPORARY)
+    with (
+        pytest.raises(UsageError, match="No"),
+        resolve.ensure_api(lambda _: None, choice=choice, first=refuse, meanwhile=lambda: order.append("went on")),
+    ):
         pytest.fail("the block was entered")
-    assert all(each.ended for each in started)
+    assert order == ["checked, 1 started"]
+    assert [each.ended for each in started] == [True]
 
 
-def test_the_check_comes_before_the_search_and_the_rest_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    order: list[Any] = []
-    first, meanwhile = (lambda: order.append(len(started))), (lambda: order.append(len(started)))
-    with resolve.ensure_api(lambda _: None, first=first, meanwhile=meanwhile):
-        assert order == [0, 1]
+def test_a_run_goes_on_without_prefect_where_its_server_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: FakeServer, timeout: float = 0.0) -> str:
+        raise LeadlineError("Prefect's server did not start: no space.")
+
+    monkeypatch.setattr(FakeServer, "wait", fail)
+    said: list[str] = []
+    with resolve.ensure_api(said.append, choice=Choice(ServerUse.TEMPORARY)) as api:
+        assert api is None
+        assert resolve.current_api() is None
+        assert started[0].ended
+    assert said == [
+        "Prefect's server did not start: no space. This run is done without Prefect, and has no history there."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "starts"),
+    [
+        (["evaluate", "suite.jsonl"], True),
+        (["-q", "--store", "collect", "evaluate", "suite.jsonl"], True),
+        (["--store", "evaluate", "runs"], False),
+        (["collect", "suite.jsonl", "--server=kept"], True),
+        (["evaluate", "suite.jsonl", "--server", "none"], False),
+        (["evaluate", "suite.jsonl", "--server", "nonsense"], False),
+        (["evaluate", "--help"], False),
+        (["generate", "docs", "--dry-run"], False),
+        (["show", "latest"], False),
+        ([], False),
+    ],
+)
+def test_the_kept_server_is_started_ahead_of_the_commands_that_use_it(
+    arguments: list[str], starts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched: list[float | None] = []
+    monkeypatch.setattr(background, "launch", lambda *, idle_minutes: launched.append(idle_minutes))
+    monkeypatch.delenv("CI")
+    start_ahead(arguments)
+    assert launched == [30.0] * starts
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    start_ahead(arguments)
+    assert launched == [30.0] * starts
+
+
+def test_a_field_of_the_table_server_that_does_not_exist_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "leadline.toml").write_text('[server]\nusee = "none"\n')
+    assert run(["evaluate", "suite.jsonl", "-e", "bleu"]) == 2
+    assert "[server] usee: there is no such field" in capsys.readouterr().err
+    assert started == []

@@ -53,6 +53,7 @@ def test_it_runs_on_prefect_and_leaves_artifacts(tmp_path: Path, home: Path) -> 
     before, after = (completed(tmp_path, {"m": [value + 0.01 * (n % 5) for n in range(30)]}) for value in (0.8, 0.4))
     config = {"baseline": before.id, "candidate": after.id, "store": str(tmp_path / "store")}
     environment = os.environ | {"PREFECT_HOME": str(home), "XDG_STATE_HOME": str(tmp_path / "state")}
+    environment = environment | {"LEADLINE_SERVER": "temporary"}
     environment.pop("PREFECT_API_URL", None)
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, json.dumps(config)], capture_output=True, text=True, env=environment, timeout=100

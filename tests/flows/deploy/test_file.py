@@ -46,6 +46,7 @@ def test_print_shows_the_file_that_is_deployed(capsys: pytest.CaptureFixture[str
         ({"work_pool": {"nam": "flows"}}, "work_pool"),
         ({"schedules": [{"slug": "n", "cron": "0 2 * * *", "interval": 5}]}, "one of cron, interval and rrule"),
         ({"schedules": [{"cron": "0 2 * * *"}]}, "slug"),
+        ({"schedules": [{"slug": "n", "cron": "0 2 * * *", "anchor_date": "2026-01-01"}]}, "belongs to an interval"),
         ({"concurency_limit": 3}, "concurency_limit"),
     ],
 )

@@ -12,7 +12,8 @@ from prefect.exceptions import ObjectNotFound
 
 from leadline.evaluators.core.base import Lane
 from leadline.flows.dispatch import pools
-from leadline.flows.dispatch.pools import NoWorkers, served
+from leadline.flows.dispatch.failures import NoWorkers
+from leadline.flows.dispatch.pools import served
 from leadline.flows.prefect_server.resolve import Api
 from leadline.flows.shared.settings import Dispatch
 
@@ -94,8 +95,8 @@ def test_a_server_of_the_runs_own_has_no_workers_whatever_its_database_remembers
     def never(**_: Any) -> None:
         raise AssertionError("nobody is to be asked")
 
-    monkeypatch.setattr(pools, "current_api", lambda: Api("http://127.0.0.1:1/api", "temporary"))
+    monkeypatch.setattr(pools, "current_api", lambda: Api("http://127.0.0.1:1/api", "temporary", services=False))
     monkeypatch.setattr(pools, "get_client", never)
     assert served(Dispatch.AUTO, ["cpu"]) == {}
-    with pytest.raises(NoWorkers, match="temporary server"):
+    with pytest.raises(NoWorkers, match="serves no workers"):
         served(Dispatch.WORKERS, ["cpu"])

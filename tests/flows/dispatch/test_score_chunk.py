@@ -14,7 +14,7 @@ from prefect.client.schemas.objects import StateType
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.summarization.rouge import Rouge
 from leadline.flows.dispatch import score_chunk as module
-from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, UNFIT, read_result
+from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, UNFIT, outcomes_in, read_result
 from leadline.tasks import pipeline
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset
@@ -42,8 +42,8 @@ def planned(tmp_path: Path) -> tuple[Store, pipeline.Planned]:
     )  # fmt: skip
 
 
-def score(chunk: Chunk) -> Any:
-    return module.score_chunk.fn(chunk)
+def score(*chunks: Chunk) -> Any:
+    return module.score_in_turn(chunks, module.score_one)
 
 
 @pytest.mark.slow
@@ -53,7 +53,7 @@ def test_a_large_chunk_is_scored_in_parts_and_says_how_much_it_scored(planned: t
     assert chunk.scores == 2 * ROWS
     state = score(chunk)
     assert state.type == StateType.COMPLETED
-    result = read_result(chunk, state.message)
+    result = read_result(chunk, outcomes_in(state.message)[chunk.name])
     assert (result.chunk, result.scored, result.unscored) == ("cpu-0000", 2 * ROWS, 0)
     segments = sorted(store.root.glob("scores/rouge/*/*.parquet"))
     assert len(segments) == 16
@@ -145,7 +145,26 @@ def test_a_judge_that_is_down_is_the_name_of_the_state(
 
     monkeypatch.setattr(module, "score_on_all_cores", down)
     state = score(planned[1].chunks[0])
-    assert (state.type, state.name, state.message) == (StateType.FAILED, JUDGE_DOWN, "no verdict for some rows")
+    assert (state.type, state.name) == (StateType.FAILED, JUDGE_DOWN)
+    assert "no verdict for some rows" in state.message
+
+
+def test_a_chunk_that_fails_takes_no_others_with_it(
+    planned: tuple[Store, pipeline.Planned], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunks = [replace(planned[1].chunks[0], number=number) for number in range(3)]
+
+    def second_fails(chunk: Chunk) -> ChunkResult:
+        if chunk.number == 1:
+            raise OSError("no room")
+        return ChunkResult(chunk.name, 5, 0)
+
+    monkeypatch.setattr(module, "score_on_all_cores", second_fails)
+    state = score(*chunks)
+    assert (state.type, state.name) == (StateType.FAILED, "Failed")
+    outcomes = outcomes_in(state.message)
+    assert [read_result(chunk, outcomes[chunk.name]).scored for chunk in (chunks[0], chunks[2])] == [5, 5]
+    assert outcomes["cpu-0001"] == {"failed": "Failed", "message": "OSError: no room"}
 
 
 @pytest.mark.parametrize("message", [None, "", "{", "[]", '{"chunk": "x"}', "null"])

@@ -15,17 +15,19 @@ import pytest
 from prefect.client.schemas.objects import StateType
 from prefect.states import Cancelled, Completed, Crashed, Failed, Pending, Running, Scheduled, State
 
-from leadline.flows.dispatch import lanes, shards
+from leadline.flows.dispatch import board, lanes, shards
 from leadline.flows.dispatch.board import table
-from leadline.flows.dispatch.pools import NoWorkers, Pool
+from leadline.flows.dispatch.failures import NoWorkers, Stopped, WorkerLost
+from leadline.flows.dispatch.pools import Pool
 from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, UNFIT
-from leadline.flows.dispatch.shards import Shards, ShardTimeouts, Stopped, WorkerLost
+from leadline.flows.dispatch.shards import Shards, ShardTimeouts
 from leadline.flows.shared.settings import Dispatch
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 
 LONG = 1_000.0
-DONE = Completed(message='{"chunk": "judge-0000", "scored": 7, "unscored": 1, "seconds": {}}')
+SCORED = '{"chunk": "judge-0000", "scored": 7, "unscored": 1, "seconds": {}}'
+DONE = Completed(message=f'{{"judge-0000": {SCORED}}}')
 QUICK = ShardTimeouts(poll=0.01, start=LONG, silence=LONG, offline=LONG, waiting=LONG, running=LONG, api=LONG)
 
 
@@ -43,6 +45,7 @@ class Api:
         self.workers = 1
         self.away = False
         self.heartbeats: Callable[[], list[UUID]] = list
+        self.task_runs: list[SimpleNamespace] = []
         self._states: dict[UUID, list[State[Any]]] = {}
 
     def __enter__(self) -> Api:
@@ -69,6 +72,9 @@ class Api:
         states = self._states[id_]
         return states.pop(0) if len(states) > 1 else states[0]
 
+    def read_task_runs(self, flow_run_filter: Any, limit: int) -> list[SimpleNamespace]:
+        return self.task_runs
+
     def read_events(self, event_filter: Any, limit: int) -> SimpleNamespace:
         return SimpleNamespace(events=[SimpleNamespace(id=id_) for id_ in self.heartbeats()])
 
@@ -89,7 +95,7 @@ def serving(
 ) -> Iterator[tuple[Shards, Callable[[Chunk], Future[ChunkResult]]]]:
     """Yield shards on this API, and a way to score a chunk in the background."""
     use(api, monkeypatch)
-    with ThreadPoolExecutor(8) as threads, Shards(timeouts, **options) as opened:
+    with ThreadPoolExecutor(8) as threads, Shards({"judge": 2}, timeouts, **options) as opened:
         yield opened, lambda one: threads.submit(opened.score, one)
 
 
@@ -107,6 +113,46 @@ def test_a_completed_shard_brings_its_counts(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_shard_is_completed_even_if_its_message_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(Api(Completed()), monkeypatch) as (_, score):
         assert score(chunk()).result(5).scored == 8
+
+
+def test_workers_share_out_the_chunks_and_each_takes_its_own_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = Api(Scheduled(), Running())
+    with serving(api, monkeypatch, patient(poll=0.2)) as (opened, score):
+        waiting = [score(chunk(number)) for number in range(5)]
+        while len(opened.all) < 2:
+            time.sleep(0.01)
+        one, other = ([part["number"] for part in started["parameters"]["chunks"]] for started in api.started)
+        assert (one, other) == ([0, 2, 4], [1, 3])
+        assert api.started[0]["flow_run_name"] == "score judge-0000 and 2 more of run"
+        api.task_runs = [
+            SimpleNamespace(name="score judge-0000", state=Completed(message=SCORED)),
+            SimpleNamespace(name="score judge-0001", state=Failed(name=JUDGE_DOWN, message="no verdict")),
+            SimpleNamespace(name="score judge-0002", state=Running()),
+        ]
+        assert waiting[0].result(5).scored == 7, "it is known before its shard ends"
+        assert isinstance(waiting[1].exception(5), JudgeDown)
+        assert not waiting[2].done()
+        api.task_runs = []
+        for states in api._states.values():
+            states[:] = [Crashed(message="killed")]
+        assert all(isinstance(waiting[number].exception(5), WorkerLost) for number in (2, 3, 4))
+        api._states.clear()
+        api.scripts = [(Completed(),)]
+        again = [score(chunk(number)) for number in (2, 4)]
+        assert [one.result(5).scored for one in again] == [8, 8]
+    assert [len(started["parameters"]["chunks"]) for started in api.started[2:]] == [1, 1], "two workers are idle"
+
+
+def test_a_shard_says_at_its_end_which_of_its_chunks_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = f'{{"judge-0000": {SCORED}, "judge-0001": {{"failed": "Failed", "message": "OSError: no room"}}}}'
+    api = Api(Running(), Failed(message=said))
+    monkeypatch.setattr(api, "workers", 1)
+    use(api, monkeypatch)
+    with ThreadPoolExecutor(2) as threads, Shards({"judge": 1}, patient(poll=0.2)) as opened:
+        good, bad = (threads.submit(opened.score, chunk(number)) for number in (0, 1))
+        assert good.result(5).scored == 7
+        assert "no room" in str(bad.exception(5))
+    assert len(api.started) == 1
 
 
 def test_each_attempt_is_a_flow_run_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,10 +316,11 @@ def test_a_lane_whose_workers_vanish_is_scored_here_unless_workers_were_demanded
     api, here = Api(Scheduled()), list[Chunk]()
     api.workers = 0
     use(api, monkeypatch)
-    monkeypatch.setattr(lanes.Board, "show", lambda self, shards: None)
+    monkeypatch.setattr(board.Board, "show", lambda self, shards: None)
     monkeypatch.setattr(lanes, "score_on_all_cores", lambda one: here.append(one) or ChunkResult(one.name, 8, 0))
     chunks = [chunk(0), chunk(1)]
-    with lanes.Lanes(1, chunks, {"judge": 2}, dispatch, patient(offline=0.2)) as opened:
+    monkeypatch.setattr(shards.Shards.__init__, "__defaults__", (patient(offline=0.2), lambda _: None))
+    with lanes.open_lanes(1, chunks, {"judge": 2}, dispatch) as opened:
         if dispatch == Dispatch.WORKERS:
             with pytest.raises(NoWorkers):
                 opened.score(chunks[0])
@@ -286,5 +333,5 @@ def test_a_lane_whose_workers_vanish_is_scored_here_unless_workers_were_demanded
 def test_few_rules_are_not_worth_a_trip_unless_workers_were_demanded(monkeypatch: pytest.MonkeyPatch) -> None:
     use(Api(), monkeypatch)
     few = [Chunk("store", "run", "dataset", "cpu", 0, 0, 9, 10, 40)]
-    assert lanes.Lanes(1, few, {"cpu": 1}, Dispatch.AUTO).widths["cpu"] == 1
+    assert lanes.open_lanes(1, few, {"cpu": 1}, Dispatch.AUTO).widths["cpu"] == 1
     assert lanes.Lanes(1, few, {"cpu": 1}, Dispatch.WORKERS).widths["cpu"] == lanes.AT_ONCE

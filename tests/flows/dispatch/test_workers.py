@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -29,9 +28,9 @@ IN_FLIGHT: Final = 8
 
 
 @pytest.fixture(scope="module")
-def farm(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Farm]:
+def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
     folder = tmp_path_factory.mktemp("farm")
-    with Farm(folder, Path(shutil.copytree(migrated, folder / "prefect"))) as farm:
+    with Farm(folder, folder / "prefect") as farm:
         yield farm
 
 
@@ -137,7 +136,7 @@ def test_a_run_on_workers_finds_what_the_same_run_finds_here_even_if_the_judge_i
     assert down["state_name"] == "JudgeDown"
     assert "the judge gave no verdict" in down["state"]["message"]
     completed = [one["name"].split()[1] for one in farm.shards_in("COMPLETED", there["run"])]
-    assert sorted(completed) == ["cpu-0000", "judge-0000", "judge-0001"]
+    assert sorted(completed) == ["cpu-0000", "judge-0000"], "a worker takes all chunks of its lane in turn"
     assert bench.outcome("there") == bench.outcome("here")
     assert len(bench.outcome("there")["scores"]) > 4_000
     assert set(counts.values()) == {2}, "each question was answered once for each store"
@@ -150,7 +149,7 @@ def test_killed_shards_and_workers_are_replaced_and_nothing_is_lost_or_asked_twi
         bench = Bench(farm, tmp_path, endpoint)
         first, second = farm.start_workers("judge", "judge")
         process = bench.start(dataset, JUDGED)
-        wait_for(lambda: len(endpoint.answered) > 100, 60, "some answers")
+        wait_for(lambda: len(endpoint.answered) > 100, 180, "some answers")
         wait_for(lambda: len(farm.shards_in("RUNNING", bench.latest())) == 2, 30, "two shards at work")
         farm.kill_shards(first)
         wait_for(lambda: farm.shards_in("CRASHED", bench.latest()), 30, "a crash that is noticed")
@@ -164,9 +163,9 @@ def test_killed_shards_and_workers_are_replaced_and_nothing_is_lost_or_asked_twi
     assert sum(counts.values()) - len(counts) <= IN_FLIGHT, "more was asked again than was in flight"
     assert result["judge_made_again"] <= IN_FLIGHT
     states = Counter(one["state_type"] for one in shards)
-    assert states == {"CRASHED": 1, "COMPLETED": 3}
-    assert len({one["name"] for one in shards}) == 4, "the replacement says which attempt it is"
-    assert "4 shards: 1 crashed, 3 completed" in shown
+    assert states == {"CRASHED": 1, "COMPLETED": 2}
+    assert len({one["name"] for one in shards}) == 3, "the replacement says which attempt it is"
+    assert "3 shards: 1 crashed, 2 completed" in shown
     assert all(one["id"] in shown for one in shards)
 
 

@@ -13,10 +13,11 @@ from leadline.flows.cli.main import run as leadline
 from leadline.flows.compare.config import CompareResult
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.model_version.config import ModelVersionConfig, ModelVersionResult
-from leadline.flows.model_version.flow import decide, is_final, subject_of
-from leadline.flows.model_version.prepare import target_of
+from leadline.flows.model_version.prepare import evaluation_of, reading_of_suite, target_of
+from leadline.flows.model_version.version_check import decide, is_final, subject_of
 from leadline.flows.shared.settings import FailOn
 from leadline.tasks.load import LoadedDataset
+from leadline.tasks.timeline import RunTime
 
 Verdict = Literal["pass", "fail", "inconclusive"]
 
@@ -24,7 +25,7 @@ Verdict = Literal["pass", "fail", "inconclusive"]
 def run(gate: Verdict) -> EvaluateResult:
     return EvaluateResult(
         run="r2", folder=Path(), report=Path("report.html"), gate=gate, gate_reason="Because.", problems={}, scored=1,
-        unscored=0, not_applicable=0, reused=0, computed=1, seconds=1.0,
+        unscored=0, not_applicable=0, reused=0, computed=1, time=RunTime(1.0, {}),
     )  # fmt: skip
 
 
@@ -120,6 +121,16 @@ def test_a_target_can_be_named_in_the_event() -> None:
 def test_a_payload_that_makes_no_sense_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         config(**fields)
+
+
+def test_given_answers_that_name_no_model_are_the_models_and_the_mapping_is_for_them() -> None:
+    config = ModelVersionConfig(
+        model="app", version="2", suite="s.json", answers="nightly.csv", map={"answer": "reply"}
+    )
+    evaluated = evaluation_of(config)
+    assert (evaluated.model_name, evaluated.map) == ("app", {"answer": "reply"})
+    assert reading_of_suite(config)["columns"] == {}
+    assert reading_of_suite(config.model_copy(update={"answers": None}))["columns"] == {"answer": "reply"}
 
 
 def test_how_and_where_makes_no_other_evaluation_and_everything_else_does() -> None:

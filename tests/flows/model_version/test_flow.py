@@ -104,7 +104,7 @@ def test_a_worse_version_fails_with_a_comparison_and_a_repeated_event_costs_noth
 
     assert (second["decision"], second["comparison"], second["baseline"]) == ("fail", "fail", "v1")
     assert second["baseline_run"] == first["run"]
-    assert "text_matching" in second["reason"]
+    assert "Text Matching" in second["reason"]
     assert "<html" in Path(second["comparison_report"]).read_text("utf-8").lower()
     assert second["asked"] == CASES
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.server
 import json
 import os
@@ -12,17 +13,25 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.flows.prefect_server import background
-from leadline.flows.prefect_server.background import BackgroundServer, answers, running
+from leadline.flows.prefect_server import background, resolve
+from leadline.flows.prefect_server.background import BackgroundServer, _place, answers, running
+from leadline.flows.prefect_server.choice import Choice, ServerUse, minutes
+from leadline.flows.prefect_server.database import SCHEMA, create, statements
 from leadline.flows.prefect_server.ephemeral import TemporaryServer
 from leadline.flows.prefect_server.logs import new_log, tail
+from leadline.flows.prefect_server.prefect_settings import configured_api, prefect_home
+from leadline.flows.prefect_server.resolve import ensure_api, lasting_api
+from leadline.flows.prefect_server.serving import Activity
 from leadline.tasks.store.locks import locked
 from leadline.tasks.store.user_folder import state_folder
 
@@ -31,10 +40,11 @@ from leadline.tasks.store.user_folder import state_folder
 def _own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
+    monkeypatch.setenv("LEADLINE_SERVER", "temporary")
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     yield
     kept = running()
-    if kept is not None:
+    if kept is not None and kept.pid > 1:
         with suppress(ProcessLookupError):
             os.killpg(kept.pid, signal.SIGKILL)
 
@@ -115,8 +125,8 @@ def hold_lock(record: BackgroundServer | str | None) -> subprocess.Popen[str]:
     """Hold the server's lock as a running server does, with this record beside it."""
     script = (
         "import fcntl, sys\n"
-        "from leadline.tasks.store.user_folder import state_folder\n"
-        "file = (state_folder() / 'server.lock').open('ab')\n"
+        "from leadline.flows.prefect_server.background import _place\n"
+        "file = _place('.lock').open('ab')\n"
         "fcntl.flock(file, fcntl.LOCK_EX)\n"
         "print('held', flush=True)\n"
         "sys.stdin.read()\n"
@@ -126,34 +136,160 @@ def hold_lock(record: BackgroundServer | str | None) -> subprocess.Popen[str]:
     assert process.stdout.readline() == "held\n"
     if record is not None:
         text = record if isinstance(record, str) else json.dumps({f: getattr(record, f) for f in record.__slots__})
-        (state_folder() / "server.json").write_text(text, encoding="utf-8")
+        _place(".json").write_text(text, encoding="utf-8")
     return process
 
 
-def kept_at(api: str, home: Path) -> BackgroundServer:
-    return BackgroundServer(1, api.removesuffix("/api"), api, str(home), "2026-01-01T00:00:00Z", "/dev/null")
+def kept_at(api: str, **changes: Any) -> BackgroundServer:
+    kept = BackgroundServer(
+        pid=1,
+        url=api.removesuffix("/api"),
+        api=api,
+        services="runs",
+        prefect_home="",
+        prefect=background.prefect_version(),
+        idle_minutes=30.0,
+        started="2026-01-01T00:00:00Z",
+        log="/dev/null",
+    )
+    return replace(kept, **changes)
 
 
-def test_the_kept_server_is_used_when_it_serves_the_same_home(api: str, tmp_path: Path) -> None:
-    with hold_lock(kept_at(api, tmp_path / "prefect")) as holder:
-        assert python(CHOICE).stdout.split()[0] == "background"
+def test_the_kept_server_is_used(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEADLINE_SERVER", "kept")
+    with hold_lock(kept_at(api)) as holder:
+        done = python(CHOICE)
+        assert done.stdout.split()[0] == "background"
+        assert done.stderr == ""  # nothing is said where nothing is started
+        monkeypatch.setenv("PREFECT_HOME", str(state_folder()))
+        assert running() is None  # there is one for each PREFECT_HOME
         holder.communicate("")
 
 
-def test_a_record_without_a_server_misleads_nobody(api: str, tmp_path: Path) -> None:
-    record = state_folder() / "server.json"
-    record.write_text(json.dumps({f: getattr(kept_at(api, tmp_path), f) for f in BackgroundServer.__slots__}))
+def test_a_server_of_another_prefect_is_not_used(api: str) -> None:
+    with hold_lock(kept_at(api, prefect="3.0.0")) as holder:
+        said: list[str] = []
+        with ensure_api(said.append, choice=Choice(ServerUse.KEPT)) as found:
+            assert found is None
+        assert "is of version 3.0.0" in said[0]
+        assert "without Prefect" in said[0]
+        holder.communicate("")
+
+
+def test_a_server_that_hangs_is_not_waited_for_without_end() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        url = f"http://127.0.0.1:{mute.getsockname()[1]}/api"
+        with hold_lock(kept_at(url)) as holder:
+            with pytest.raises(LeadlineError, match="does not answer after 1 s"):
+                background.wait(timeout=1)
+            holder.communicate("")
+
+
+def test_a_server_that_runs_started_serves_no_deployments(api: str) -> None:
+    with hold_lock(kept_at(api)) as holder:
+        with pytest.raises(UsageError, match="serves deployments"), lasting_api():
+            pytest.fail("the block was entered")
+        with pytest.raises(UsageError, match="A run uses"), background.use():
+            background.start()
+        holder.communicate("")
+    with hold_lock(kept_at(api, services="all")) as holder:
+        with lasting_api() as found:
+            assert found.url == api
+        with pytest.raises(UsageError, match="running already"):
+            background.start()
+        holder.communicate("")
+
+
+def test_a_record_without_a_server_misleads_nobody(api: str) -> None:
+    _place(".json").write_text(json.dumps(asdict(kept_at(api))))
     assert running() is None
-    assert not record.exists()
+    with pytest.raises(LeadlineError, match="ended as it started"):
+        background.wait()
 
 
 @pytest.mark.parametrize("record", [None, "", "{}", "[]", '{"pid": 1}'])
 def test_a_server_that_is_just_starting_has_no_record_yet(record: str | None) -> None:
     with hold_lock(record) as holder:
         assert running() is None
+        assert not background.launch(idle_minutes=None)
         with pytest.raises(UsageError, match="just starting"):
             background.start()
         holder.communicate("")
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("profiles.toml", 'active = "a"\n[profiles.a]\nPREFECT_API_URL = "http://a/api"\n'),
+        ("profiles.toml", '[profiles.a]\nPREFECT_API_URL = "http://a/api"\n'),
+        ("profiles.toml", "active = "),
+        ("prefect.toml", 'home = "~/elsewhere"\n[api]\nurl = "http://b/api"\n'),
+        ("pyproject.toml", '[tool.prefect.api]\nurl = "http://c/api"\n'),
+        (".env", "PREFECT_API_URL=http://d/api\nPREFECT_HOME=/tmp/other\n"),
+        ("nothing", ""),
+    ],
+)
+@pytest.mark.parametrize("home", ["prefect", None])
+def test_prefects_home_and_api_are_those_that_prefect_itself_reads(
+    file: str, text: str, home: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from prefect.settings import Settings
+
+    monkeypatch.chdir(tmp_path)
+    if home:
+        monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    else:
+        monkeypatch.delenv("PREFECT_HOME")
+    (tmp_path / file).write_text(text)
+    try:
+        settings = Settings()
+    except ValueError:  # of TOML; Prefect says what is wrong once it is used
+        assert configured_api() is None
+        return
+    assert configured_api() == settings.api.url
+    assert prefect_home() == settings.home
+
+
+@pytest.mark.parametrize(("text", "read"), [("30", 30.0), ("0.5", 0.5), ("never", None)])
+def test_a_kept_server_stays_for_a_number_of_minutes(text: str, read: float | None) -> None:
+    assert minutes(text, "here") == read
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "nan", "inf", "30m"])
+def test_no_other_text_says_how_long_a_server_stays(text: str) -> None:
+    with pytest.raises(UsageError, match="neither a number of minutes nor 'never'"):
+        minutes(text, "here")
+
+
+def test_a_server_is_idle_when_nothing_is_asked_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("leadline.flows.prefect_server.serving.time.monotonic", lambda: now)
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        assert not activity.idle(0)  # a request is in work
+
+    activity = Activity(answer)
+
+    def ask(path: str) -> None:
+        asyncio.run(activity({"type": "http", "path": path}, None, None))  # type: ignore[arg-type]
+
+    ask("/api/health")
+    now = 61.0
+    assert activity.idle(1800)  # it was only asked whether it answers
+    ask("/api/flows/")
+    now += 1799
+    assert not activity.idle(1800)
+    now += 2
+    assert activity.idle(1800)
+
+
+def test_a_kept_server_holds_none_of_a_runs_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "PREFECT_API_KEY", "HARBOUR"):
+        monkeypatch.setenv(name, "secret")
+    assert {name for name, value in background._environment("runs").items() if value == "secret"} == {
+        "PREFECT_API_KEY",
+        "HARBOUR",
+    }
 
 
 def test_a_taken_port_is_refused_when_it_was_asked_for(api: str) -> None:
@@ -223,10 +359,28 @@ def history(home: Path) -> tuple[dict[str, int], int, list[str]]:
 
 
 @pytest.mark.e2e
+def test_a_new_database_is_the_one_that_prefects_migrations_make(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "leadline.flows.prefect_server.database"]
+    migrated = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100).stdout
+
+    def parts(script: str) -> list[str]:  # migrations leave the constraints of a table in any order
+        return sorted(line.strip(" \t,") for line in script.splitlines())
+
+    written = SCHEMA.read_text(encoding="utf-8")
+    assert parts(migrated) == parts(written), "write prefect_schema.sql anew"
+    file = tmp_path / "prefect.db"
+    assert create(file, written)
+    made = "\n".join(f"{statement};" for statement in statements(file))
+    assert [line.rstrip() for line in made.splitlines()] == written.splitlines()[1:]
+    file.write_bytes(b"")
+    assert not create(file, written), "what is there is left alone"
+    assert [each.name for each in tmp_path.iterdir() if "tmp" in each.name] == []
+
+
+@pytest.mark.e2e
 def test_a_temporary_server_has_the_whole_history_when_it_ends(home: Path, tmp_path: Path) -> None:
     done = python(FLOW)
     assert done.stdout.split()[:2] == ["temporary", "50"]
-    assert "Starting a temporary Prefect server" in done.stderr
     assert history(home) == ({"COMPLETED": 50}, 150, ["COMPLETED"])
     assert list((tmp_path / "state" / "leadline" / "logs").iterdir()) == []
     with sqlite3.connect(home / "prefect.db") as database:
@@ -250,14 +404,63 @@ def test_a_temporary_server_writes_down_what_it_has_and_ends_when_its_run_is_kil
 
 
 @pytest.mark.e2e
-def test_two_runs_may_start_on_a_new_database_at_once(tmp_path: Path) -> None:
+def test_commands_at_once_start_one_kept_server_which_ends_when_it_is_not_used(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEADLINE_SERVER", "kept")
+    monkeypatch.setenv("LEADLINE_SERVER_IDLE", "0.05")
     command = [sys.executable, "-c", FLOW]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    for process in both:
-        out, error = process.communicate(timeout=100)
-        assert process.returncode == 0, error
-        assert out.split()[:2] == ["temporary", "50"]
-    assert history(tmp_path / "prefect") == ({"COMPLETED": 100}, 300, ["COMPLETED", "COMPLETED"])
+    with ExitStack() as stack:
+        with suppress(OSError):  # somebody else's, as good
+            stack.enter_context(socket.create_server(("127.0.0.1", background.DEFAULT_PORT)))
+        both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        said, urls = "", set()
+        for process in both:
+            out, error = process.communicate(timeout=100)
+            assert process.returncode == 0, error
+            assert out.split()[:2] == ["background", "50"]
+            urls.add(out.split()[2])
+            said += error
+        assert said.count("A Prefect server was started for this and further commands") == 1
+        assert len(urls) == 1
+        assert f":{background.DEFAULT_PORT}/" not in urls.pop()
+        kept = running()
+        assert kept is None or kept.services == "runs"
+    deadline = time.monotonic() + 60
+    while background._is_locked() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not background._is_locked()
+    assert history(home) == ({"COMPLETED": 100}, 300, ["COMPLETED", "COMPLETED"])
+
+
+KILLED = """
+import os, signal
+from leadline.flows.prefect_server.background import running
+from leadline.flows.prefect_server.resolve import ensure_api
+from leadline.flows.shared.prefect_steps import TaskSteps, finished, recorded
+
+with ensure_api() as api:
+    from prefect import flow
+
+    @flow
+    def work(number):
+        steps = TaskSteps()
+        steps.step("before", lambda: print("before"))
+        os.killpg(running().pid, signal.SIGKILL)
+        steps.step("after", lambda: print("after"))
+        steps.show("summary", "text", "description")
+        return finished(number + 1)
+
+    print(recorded(work, 41, None), flush=True)
+    os._exit(0)  # what cannot be sent any more need not be waited for here
+"""
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("home")
+def test_a_run_is_not_lost_with_the_server_that_records_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEADLINE_SERVER", "kept")
+    assert python(KILLED).stdout.split() == ["before", "after", "42"]
 
 
 @pytest.mark.e2e
@@ -276,6 +479,20 @@ def test_a_server_that_cannot_start_is_an_error_of_one_line(monkeypatch: pytest.
         server.wait()
     assert "\n" not in str(caught.value)
     assert Path(caught.value.hint.removeprefix("Its log: ")).stat().st_size > 0
+
+
+def test_a_server_that_recorded_nothing_lacks_nothing() -> None:
+    assert TemporaryServer(os.environ).stop()
+
+
+def test_the_history_is_sent_beside_a_running_event_loop() -> None:
+    async def block() -> None:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            resolve._send_all()
+        assert [str(warning.message) for warning in caught] == []
+
+    asyncio.run(block())
 
 
 @pytest.fixture
@@ -313,7 +530,8 @@ def test_a_server_starts_beside_the_working_directorys_own_rooms() -> None:
 
 
 @pytest.mark.e2e
-def test_a_kept_server_starts_answers_and_stops(home: Path) -> None:
+def test_a_kept_server_starts_answers_and_stops(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEADLINE_SERVER", "kept")
     leadline = [sys.executable, "-P", "-m", "leadline.flows.cli.main", "server"]
 
     def ask(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -7,15 +7,21 @@ import hashlib
 import hmac
 import json
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event, Semaphore
 from typing import Any
 from uuid import UUID
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from leadline.evaluators.core.errors import UsageError
 from leadline.flows.model_version.config import ModelVersionConfig
+from leadline.flows.triggers import webhook_queue, webhook_server
 from leadline.flows.triggers.prefect_events import EventNotSent, Sent
 from leadline.flows.triggers.webhook_payloads import (
     Ignored,
@@ -28,7 +34,9 @@ from leadline.flows.triggers.webhook_payloads import (
     of_mlflow,
     read_choice,
 )
+from leadline.flows.triggers.webhook_queue import DeliveryQueue, Send
 from leadline.flows.triggers.webhook_server import MAX_BODY, Webhook
+from tests.support.processes.service import eventually
 
 SECRET = "a shared secret"
 EVENT = UUID("5fcc0143-566f-5aa6-b00a-747e786fe854")
@@ -99,8 +107,30 @@ CHOICE = ModelChoice(
 )
 
 
-def client(sending: Sending, choice: ModelChoice = CHOICE) -> TestClient:
-    return TestClient(Webhook(SECRET, choice, send=sending).app())
+SHAPES = {"mlflow": MLFLOW, "huggingface": HUGGINGFACE}
+
+
+@pytest.fixture(scope="module")
+def answering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with TestClient(Webhook(SECRET, CHOICE, tmp_path_factory.mktemp("queue"), send=Sending()).app()) as web:
+        yield web
+
+
+OPENED: list[TestClient] = []
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A queue of this test's own, which nobody works on afterwards."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    yield
+    while OPENED:
+        OPENED.pop().__exit__()
+
+
+def client(sending: Send, choice: ModelChoice = CHOICE) -> TestClient:
+    OPENED.append(TestClient(Webhook(SECRET, choice, send=sending).app()))
+    return OPENED[-1].__enter__()
 
 
 def test_a_delivery_of_mlflow_becomes_the_event() -> None:
@@ -160,7 +190,54 @@ def test_a_timestamp_that_is_none_is_refused() -> None:
         check_mlflow(SECRET, headers, body)
 
 
-@pytest.mark.parametrize("body", [b"", b"no json", b"[]", b"1", b"[" * 30_000, b'{"entity": "model_version"'])
+def test_a_timestamp_of_thousands_of_digits_is_refused() -> None:
+    body, stamp = b"{}", "9" * 5000
+    digest = hmac.new(SECRET.encode(), f"d.{stamp}.".encode() + body, hashlib.sha256).digest()
+    headers = {"x-mlflow-delivery-id": "d", "x-mlflow-timestamp": stamp}
+    headers["x-mlflow-signature"] = "v1," + base64.b64encode(digest).decode()
+    assert client(Sending()).post("/mlflow", content=body, headers=headers).status_code == 401
+
+
+def bent(shape: Any) -> st.SearchStrategy[Any]:
+    """Return documents like one of a registry's, with anything in the place of some of its values."""
+    anything = st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()) | st.just("\ud800\x00"),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=5,
+    )
+    if isinstance(shape, dict):
+        kept = st.fixed_dictionaries({}, optional={key: bent(value) for key, value in shape.items()})
+        return kept | anything
+    return st.just(shape) | anything
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    given_=st.sampled_from(["mlflow", "huggingface"]).flatmap(lambda kind: st.tuples(st.just(kind), bent(SHAPES[kind])))
+)
+def test_whatever_is_delivered_is_answered_and_never_by_an_error_of_the_servers_own(
+    answering: TestClient, given_: tuple[str, Any]
+) -> None:
+    registry, document = given_
+    body = json.dumps(document).encode()
+    headers = signed(body) if registry == "mlflow" else {"X-Webhook-Secret": SECRET}
+    reply = answering.post(f"/{registry}", content=body, headers=headers)
+    assert reply.status_code in (200, 202, 400, 422)
+    reply.json()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"entity": "\\ud800", "action": "created"}',
+        b"",
+        b"no json",
+        b"[]",
+        b"1",
+        b"[" * 30_000,
+        b'{"entity": "model_version"',
+    ],
+)
 def test_what_is_no_json_object_is_refused_with_a_reason(body: bytes) -> None:
     reply = client(Sending()).post("/mlflow", content=body, headers=signed(body))
     assert reply.status_code == 400
@@ -206,20 +283,86 @@ def test_a_payload_that_does_not_fit_is_answered_with_the_fault() -> None:
     assert reply.json()["error"].startswith("[LL-EVENT-02] ")
 
 
-def test_an_event_that_does_not_arrive_is_asked_for_again() -> None:
+def test_an_event_that_does_not_arrive_is_stored_and_sent_by_the_next_process() -> None:
     body = json.dumps(MLFLOW).encode()
-    reply = client(Sending(EventNotSent("Prefect's server does not answer."))).post(
-        "/mlflow", content=body, headers=signed(body)
-    )
-    assert reply.status_code == 503
-    assert reply.headers["retry-after"] == "10"
-    assert "does not answer" in reply.json()["error"]
+    web = client(Sending(EventNotSent("Prefect's server does not answer.")))
+    reply = web.post("/mlflow", content=body, headers=signed(body))
+    assert (reply.status_code, reply.json()) == (202, {"queued": 1})
+    sending = Sending()
+    later = client(sending)
+    eventually(lambda: sending.sent and later.get("/health").json() == {"ok": True, "queued": 0}, 20, "it is sent")
+    assert [(config.model, config.version) for config in sending.sent] == [("harbour", "7")]
+
+
+@pytest.mark.parametrize(
+    "error", [EventNotSent("Prefect's server does not answer."), ValueError("no JSON, but a gateway's page")]
+)
+def test_what_could_not_be_sent_is_tried_again(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    monkeypatch.setattr(webhook_queue, "RETRY_S", 0.05)
+    sending, body = Sending(error), json.dumps(MLFLOW).encode()
+    web = client(sending)
+    assert web.post("/mlflow", content=body, headers=signed(body)).json() == {"queued": 1}
+    sending.error = None
+    eventually(lambda: web.get("/health").json()["queued"] == 0, 20, "it is sent")
+    assert len(sending.sent) == 1
+
+
+def test_a_burst_of_deliveries_is_taken_while_events_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook_server, "ANSWER_S", 0.2)
+    entered, go = Semaphore(0), Event()
+
+    def slowly(config: ModelVersionConfig) -> Sent:
+        entered.release()
+        go.wait(60)
+        return Sent(EVENT, True, config.version, None)
+
+    web = client(slowly)
+    try:
+        with ThreadPoolExecutor(40) as pool:
+            bodies = [
+                json.dumps(MLFLOW | {"data": {"name": "harbour-rag", "version": str(i)}}).encode() for i in range(40)
+            ]
+            began = [pool.submit(web.post, "/mlflow", content=body, headers=signed(body)) for body in bodies]
+            assert entered.acquire(timeout=60)
+            replies = [one.result(60) for one in began]
+        assert {reply.status_code for reply in replies} == {202}
+        assert web.get("/health").json()["queued"] == 40
+    finally:
+        go.set()
+    eventually(lambda: web.get("/health").json()["queued"] == 0, 20, "all are sent")
+
+
+def test_equal_deliveries_that_wait_are_one_and_too_many_others_are_asked_to_come_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(webhook_queue, "MOST", 2)
+    web = client(Sending(EventNotSent("Prefect's server does not answer.")))
+
+    def deliver(version: str) -> int:
+        body = json.dumps(MLFLOW | {"data": {"name": "harbour-rag", "version": version}}).encode()
+        reply = web.post("/mlflow", content=body, headers=signed(body))
+        assert reply.headers.get("retry-after") == ("10" if reply.status_code == 503 else None)
+        return int(reply.status_code)
+
+    assert [deliver(version) for version in ("1", "1", "2", "3", "2")] == [202, 202, 202, 503, 202]
+    assert web.get("/health").json() == {"ok": True, "queued": 2}
+
+
+def test_a_stored_delivery_that_cannot_be_read_is_set_aside(tmp_path: Path) -> None:
+    folder = tmp_path / "queue"
+    folder.mkdir()
+    (folder / "cut-off.json").write_text('{"model": "m", "ver')
+    (folder / "unfit.json").write_text('{"model": "m"}')
+    queue = DeliveryQueue(folder, Sending())
+    eventually(lambda: len(queue) == 0, 20, "both are set aside")
+    assert sorted(path.name for path in folder.iterdir()) == ["cut-off.refused", "unfit.refused"]
+    queue.close()
 
 
 def test_only_post_is_taken_and_health_is_told() -> None:
     web = client(Sending())
     assert web.get("/mlflow").status_code == 405
-    assert web.get("/health").json() == {"ok": True}
+    assert web.get("/health").json() == {"ok": True, "queued": 0}
     assert web.post("/other").status_code == 404
 
 

@@ -20,8 +20,8 @@ def make_dataset(store: Store, answers: list[dict[str, Any]]) -> str:
     """Write the Parquet files of a dataset and return its digest.
 
     Each answer is a flat record: case, model, question, expected (list), context (list of strings or of pairs with a
-    document), answer, condition, categories, error, duration_s, cost_usd, original (key of the original case),
-    expected_annotations, predicted_annotations.
+    document), answer, condition, categories, metadata (of the case), row_metadata, error, duration_s, cost_usd,
+    original (key of the original case), expected_annotations, predicted_annotations.
     """
     name = hashlib.sha256(json.dumps(answers, sort_keys=True).encode()).hexdigest()[:32]
     publish_folder(store.dataset(name), lambda folder: _write(folder, answers))
@@ -47,10 +47,10 @@ def _write(folder: Path, answers: list[dict[str, Any]]) -> None:
             if case_id not in seen:
                 seen.add(case_id)
                 connection.execute(
-                    "INSERT INTO cases VALUES (?, ?, ?, ?, ?, ?, ?, '{}', ?)",
+                    "INSERT INTO cases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     [case_id, record["case"], record.get("question"), record.get("expected", []),
                      record.get("documents", []), record.get("condition"), record.get("categories", []),
-                     _dumped(record.get("expected_annotations"))],
+                     json.dumps(record.get("metadata", {})), _dumped(record.get("expected_annotations"))],
                 )  # fmt: skip
                 if "original" in record:
                     connection.execute(
@@ -64,9 +64,10 @@ def _write(folder: Path, answers: list[dict[str, Any]]) -> None:
                 for chunk in record.get("context", [])
             ]
             connection.execute(
-                "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, '{}', ?)",
+                "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?)",
                 [row_id, case_id, models[record["model"]], record.get("answer"), context, record.get("error"),
-                 record.get("duration_s"), record.get("cost_usd"), _dumped(record.get("predicted_annotations"))],
+                 record.get("duration_s"), record.get("cost_usd"), json.dumps(record.get("row_metadata", {})),
+                 _dumped(record.get("predicted_annotations"))],
             )  # fmt: skip
             values = {
                 RowField.QUESTION: record.get("question"),

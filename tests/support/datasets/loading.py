@@ -22,9 +22,9 @@ from leadline.tasks.store.store import Store
 Tables = dict[str, list[dict[str, Any]]]
 
 
-def load(folder: Path, name: str, content: Any, *, format: str = "auto") -> LoadedDataset:  # noqa: A002
+def load(folder: Path, name: str, content: Any, **options: Any) -> LoadedDataset:
     """Write a file and load it; content that is no text is written as JSON."""
-    return load_dataset(Store.open(folder / "store"), write(folder, name, content), format=format)
+    return load_dataset(Store.open(folder / "store"), write(folder, name, content), **options)
 
 
 def write(folder: Path, name: str, content: Any) -> Path:
@@ -36,12 +36,12 @@ def write(folder: Path, name: str, content: Any) -> Path:
     return path
 
 
-def faults(folder: Path, name: str, content: Any, *, format: str = "auto") -> list[str]:  # noqa: A002
+def faults(folder: Path, name: str, content: Any, **options: Any) -> list[str]:
     """Return the faults for which a file is refused, without the file's name; nothing may have been written."""
     path = write(folder, name, content)
     store = Store.open(folder / "store")
     with pytest.raises(DatasetError) as refused:
-        load_dataset(store, path, format=format)
+        load_dataset(store, path, **options)
     assert not list(store.root.glob("datasets/*"))
     assert not list(store.root.glob("staging/*"))
     assert refused.value.exit_code == 2

@@ -40,7 +40,7 @@ class Farm:
 
     Args:
         folder: For logs and the workers' working directories.
-        home: A ``PREFECT_HOME`` whose database is ready.
+        home: The ``PREFECT_HOME``.
         environment: Added to everybody's environment.
     """
 
@@ -54,7 +54,6 @@ class Farm:
             "DO_NOT_TRACK": "1",
             "PREFECT_WORKER_QUERY_SECONDS": "1",
             "PREFECT_WORKER_HEARTBEAT_SECONDS": "5",
-            "PREFECT_SERVER_SERVICES_FOREMAN_ENABLED": "false",
             **(environment or {}),
         }
         self.api = ""
@@ -105,13 +104,13 @@ class Farm:
 
     def kill_shards(self, name: str) -> None:
         """``kill -9`` the flow runs of a worker, which lives on."""
-        for pid in _children(self._workers[name].pid):
+        for pid in children(self._workers[name].pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def stop_workers(self) -> None:
         for process in self._workers.values():
-            for pid in [*_children(process.pid), process.pid]:
+            for pid in [*children(process.pid), process.pid]:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             process.wait()
@@ -140,12 +139,12 @@ class Farm:
         return [one for one in self.shards(run) if one["state_type"] == state]
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
     """Return all descendants of a process."""
     found = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in map(int, path.read_text().split()):
-            found += [child, *_children(child)]
+            found += [child, *children(child)]
     return found
 
 

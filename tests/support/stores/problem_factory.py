@@ -9,12 +9,17 @@ from typing import Any
 from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.row import Row, RowField, RowScore
-from leadline.tasks.analyse.aggregate import aggregate
+from leadline.tasks.analyse.aggregate import aggregate, measure_trials
 from leadline.tasks.analyse.findings.problems import find_problems
 from leadline.tasks.analyse.perturbation_flips import find_flips
+from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.db.connection import open_run
+from leadline.tasks.policy.policy import Policy
 from tests.support.stores.run_factory import VALUE, Given, answer, make_run, table
 from tests.support.stores.scoring import registered
+
+SEED = Policy("sonar", problems="seed")
+GROUPED = Policy("default")
 
 
 class Needs(RowEvaluator):
@@ -33,17 +38,19 @@ class Needs(RowEvaluator):
         raise AssertionError("not asked for")
 
 
-def problems(folder: Path, **made: Any) -> list[dict[str, Any]]:
+def problems(folder: Path, *, policy: Policy = SEED, **made: Any) -> list[dict[str, Any]]:
     """Make a run (see :func:`.make_run`), and return what its search for problems finds."""
     made.setdefault("rows", [answer(g.case, g.model) for g in made.get("scores", ())])
     made["rows"] = list({(row["case"], row["model"]): row for row in made["rows"]}.values())
     store, run = make_run(folder, **made)
     with registered(Needs), open_run(store, run) as connection:
         aggregate(connection)
+        measure_trials(connection)
+        find_slices(connection)
         find_flips(connection)
-        counted = find_problems(connection)
+        counted = find_problems(connection, policy)
         found = table(connection, "problems")
-        assert find_problems(connection) == counted, "a second look finds the same"
+        assert find_problems(connection, policy) == counted, "a second look finds the same"
         assert table(connection, "problems") == found
     assert sum(counted.values()) == len(found)
     assert [counted[s] for s in ("high", "medium", "low")] == [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import duckdb
 
 from leadline.evaluators.core.metric import Metric, boolean_metrics
 from leadline.tasks.db.connection import open_run
+from leadline.tasks.policy.policy import Role, Rule
 from leadline.tasks.store.store import Run, Store
 from tests.support.datasets.dataset import make_dataset
 
@@ -37,6 +38,9 @@ class Toy:
     params: Mapping[str, Any] = field(default_factory=dict)
     thresholds: Mapping[str, float | None] = field(default_factory=dict)
     error: str | None = None
+    rule: Rule = field(default_factory=Rule)
+    judged: bool = False
+    named: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ def fill(
     evidence: Iterable[Basis] = (),
 ) -> None:
     """Fill the tables evaluators, metrics, scores and evidence in place of what they hold."""
-    for name in ("evaluators", "metrics", "scores", "evidence"):
+    for name in ("evaluators", "metrics", "rules", "scores", "evidence"):
         connection.execute(f"DELETE FROM {name}")
     metrics: dict[tuple[str, str], int] = {}
     for number, toy in enumerate(evaluators):
@@ -110,6 +114,13 @@ def fill(
                 [metrics[toy.id, metric.key], number, metric.key, metric.name, metric.description,
                  metric.higher_is_better, *metric.range, toy.thresholds.get(metric.key, metric.threshold),
                  metric.primary, metric.share, metric.dataset_level, metric.pooled],
+            )  # fmt: skip
+            rule = toy.rule if metric.primary else replace(toy.rule, role=Role.INFORMATION)
+            connection.execute(
+                "INSERT INTO rules VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [metrics[toy.id, metric.key], rule.role, rule.tolerance_rows, rule.tolerance_share,
+                 rule.min_pass_share, rule.min_coverage,
+                 rule.min_rows, rule.weight, list(rule.slices), toy.judged, toy.named],
             )  # fmt: skip
     rows = {(case, model): row for row, case, model in connection.execute(
         "SELECT row_id, case_key, model_key FROM rows JOIN cases USING (case_id) JOIN models USING (model_id)"

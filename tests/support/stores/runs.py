@@ -9,6 +9,7 @@ import duckdb
 
 from leadline.tasks.db.statements import sql
 from leadline.tasks.store.store import Run, Store
+from leadline.tasks.timeline import RunTime
 from tests.support.datasets.dataset import make_dataset
 
 ANSWERS: Final[list[dict[str, Any]]] = [
@@ -40,6 +41,7 @@ def make_run(
         connection.execute(
             "INSERT INTO metrics VALUES (0, 0, 'bleu_1', 'BLEU-1', '', true, 0, 1, 0.5, true, false, false, false)"
         )
+        connection.execute("INSERT INTO rules (metric_id) SELECT metric_id FROM metrics")
         for row_id, value in enumerate(values):
             state = ("unscored", "timeout") if value is None else ("scored", None)
             connection.execute("INSERT INTO scores VALUES (0, ?, 0, ?, ?, ?)", [row_id, *state, value])
@@ -52,8 +54,10 @@ def make_run(
             "0.5 AS threshold, 'fail' AS verdict"
         )
         connection.execute(
-            "INSERT INTO problems VALUES "
-            "(0, 'high', 'accuracy', false, 0, 0, 1, 'beta misses the threshold', 'Look at beta.', '{\"n\": 1}', [1])"
+            "INSERT INTO problems BY NAME SELECT 0 AS problem_id, 'high' AS severity, 'accuracy' AS type, "
+            "'missed_threshold' AS kind, 'model' AS fault, false AS instrument, 0.5 AS harm, 0 AS evaluator_id, "
+            "0 AS metric_id, 1 AS model_id, 'beta misses the threshold' AS description, 'Look at beta.' AS actions, "
+            "'{\"n\": 1}' AS attrs, [1] AS row_ids"
         )
         connection.execute(
             "INSERT INTO insights VALUES (0, 'accuracy', 0, 0, 0, 'alpha is best', 'Use alpha.', '{}', [0])"
@@ -79,7 +83,7 @@ def make_run(
             },
             "reused": 0,
             "computed": 3,
-            "seconds": 1.5,
+            "time": RunTime(1.5, {"start": 0.5, "score": 1.0}, {"cpu": 1.0}).to_json(),
         }
         | dict(record or {})
     )

@@ -14,6 +14,7 @@ from leadline.tasks.db.connection import open_run
 from leadline.tasks.plan.chunks import Chunk, cut
 from leadline.tasks.plan.jobs import make_jobs, write_jobs
 from leadline.tasks.plan.planner import plan
+from leadline.tasks.policy.policy_file import load_policy
 from leadline.tasks.store.store import Run, Store
 from tests.support.datasets.dataset import make_dataset
 
@@ -40,7 +41,7 @@ def planned(
     run = store.new_run()
     run.update({"dataset": dataset})
     with open_run(store, run, create=True) as connection:
-        register_jobs(connection, plan(connection, store, jobs))
+        register_jobs(connection, plan(connection, store, jobs), load_policy("sonar"))
         chunks = cut(connection, jobs, store, run, processes=processes)
     write_jobs(run.plan / "jobs.json", jobs, Settings())
     return run, list(chunks)

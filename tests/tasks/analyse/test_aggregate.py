@@ -146,16 +146,16 @@ def test_the_interval_is_students_over_row_means_not_over_trials(tmp_path: Path)
     low, high = stats.t.interval(0.95, 3, np.mean(means), stats.sem(means))
     assert line["n_scored"] == 4
     assert (line["ci_low"], line["ci_high"]) == pytest.approx((max(low, 0), min(high, 1)))
-    assert line["ci_method"] == "t"
+    assert line["ci_method"] == "bounded"
 
 
-def test_shares_have_wilson_intervals(tmp_path: Path) -> None:
+def test_shares_have_exact_intervals(tmp_path: Path) -> None:
     scores = [given_ for case in range(10) for given_ in board_scores(f"c{case}", "a", generation=case < 3)]
     line = aggregates(tmp_path, scores, evaluators=[Toy(metrics=BOARD, leaderboard="bool")])["passes", "a"]
-    expected = stats.binomtest(7, 10).proportion_ci(method="wilson")
+    expected = stats.binomtest(7, 10).proportion_ci(method="exact")
     assert line["value"] == 0.7
     assert (line["ci_low"], line["ci_high"], line["ci_method"]) == (
-        pytest.approx(expected.low), pytest.approx(expected.high), "wilson",
+        pytest.approx(expected.low), pytest.approx(expected.high), "exact",
     )  # fmt: skip
     assert (line["pass_low"], line["pass_high"]) == pytest.approx((expected.low, expected.high))
 
@@ -288,8 +288,8 @@ def test_dataset_level_metrics_have_their_value_and_a_bootstrap_interval(tmp_pat
 def test_a_dataset_level_metric_without_any_variation_is_not_called_certain(tmp_path: Path) -> None:
     line = ratio_run(tmp_path, [[1, 1]] * 20)
     assert line["value"] == 1.0
-    assert line["ci_method"] == "rule_of_three"
-    assert line["ci_low"] == pytest.approx(0.05 ** (1 / 20))
+    assert line["ci_method"] == "bounded"
+    assert line["ci_low"] == pytest.approx(0.04 ** (1 / 20))
 
 
 @pytest.mark.usefixtures("_ratio")

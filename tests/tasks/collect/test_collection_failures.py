@@ -139,9 +139,6 @@ def test_answers_that_did_not_come_are_not_held_in_memory(tmp_path: Path, monkey
                 alive.append(sum(isinstance(each, Answer) for each in gc.get_objects()))
             return Answer(error=f"down since case {case.key}", unavailable=True)
 
-        async def aclose(self) -> None:
-            """Nothing to close."""
-
     monkeypatch.setattr(collection, "Asker", Down)
     target = Target.model_validate({"key": "m", "model": "openai/gpt-x", "down_after_s": 0.01})
     done, rows = Bench(tmp_path, 1_500).collect(target)

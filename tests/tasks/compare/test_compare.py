@@ -67,13 +67,21 @@ class TestVerdicts:
         assert only(found).effect == pytest.approx(-0.005)
         assert (found.verdict, only(found).change) == ("inconclusive", "none shown")
 
-    def test_few_rows_are_inconclusive_and_say_how_many_more_it_takes(self, store: Store, tmp_path: Path) -> None:
-        before = completed(tmp_path, {"m": [1, 1, 0, 1, 0, 1, 1, 1]}, metric=SHARE)
-        after = completed(tmp_path, {"m": [1, 0, 1, 1, 0, 1, 1, 1]}, metric=SHARE)
+    def test_an_open_comparison_says_how_many_more_cases_it_takes(self, store: Store, tmp_path: Path) -> None:
+        before = completed(tmp_path, {"m": [1, 1, 0, 1, 0, 1, 1, 1] * 12}, metric=SHARE)
+        after = completed(tmp_path, {"m": [1, 0, 1, 1, 0, 1, 1, 1] * 12}, metric=SHARE)
         metric = only(compare(store, before.id, after.id))
         assert metric.verdict == "inconclusive"
         assert metric.rows_needed is not None
-        assert f"{metric.rows_needed - 8:,} more cases" in metric.reason
+        assert f"{metric.rows_needed - 96:,} more cases" in metric.reason
+
+    def test_with_fewer_cases_than_the_margin_can_decide_it_says_too_few(self, store: Store, tmp_path: Path) -> None:
+        before = completed(tmp_path, {"m": [1, 1, 0, 1, 0, 1, 1, 1]}, metric=SHARE)
+        after = completed(tmp_path, {"m": [1, 0, 1, 1, 0, 1, 1, 1]}, metric=SHARE)
+        metric = only(compare(store, before.id, after.id))
+        assert metric.least_cases is not None
+        assert f"Too few cases (8; at least {metric.least_cases} needed)." in metric.reason
+        assert (metric.rows_needed or 0) >= metric.least_cases
 
     def test_where_lower_is_better_a_rise_is_a_loss(self, store: Store, tmp_path: Path) -> None:
         before = completed(tmp_path, {"m": noise(30, 0.2)}, metric=LOWER)
@@ -275,7 +283,7 @@ class TestComparability:
             ]
             runs.append(completed(tmp_path, scores, rows=cases(8), evaluators=(toy,)).id)
         assert [m.metric.key for m in compare(store, runs[0], runs[1]).metrics] == ["board.passes"]
-        assert compare(store, runs[0], runs[1], Options(all_metrics=True)).tested == 5
+        assert len(compare(store, runs[0], runs[1], Options(all_metrics=True)).metrics) == 5
         named = compare(store, runs[0], runs[1], Options(metrics=("board.failures",)))
         assert only(named).effect == pytest.approx(-2 / 8)
 
@@ -318,8 +326,8 @@ class TestWhoIsCompared:
             compare(store, run.id, run.id)
 
     def test_several_models_are_matched_by_key_and_corrected_together(self, store: Store, tmp_path: Path) -> None:
-        before = completed(tmp_path, {"a": noise(30, 0.8), "b": noise(30, 0.8, 2), "gone": noise(30, 0.5)})
-        after = completed(tmp_path, {"b": noise(30, 0.3), "a": noise(30, 0.8, 3), "new": noise(30, 0.5)})
+        before = completed(tmp_path, {"a": noise(80, 0.8), "b": noise(80, 0.8, 2), "gone": noise(80, 0.5)})
+        after = completed(tmp_path, {"b": noise(80, 0.3), "a": noise(80, 0.8, 3), "new": noise(80, 0.5)})
         found = compare(store, before.id, after.id)
         assert [(metric.models.label, metric.verdict) for metric in found.metrics] == [("b", "fail"), ("a", "pass")]
         assert found.tested == 2

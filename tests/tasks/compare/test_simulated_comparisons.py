@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leadline.tasks.compare.paired import Series, detectable, measure
+from benchmarks.coverage import NEEDED, WORSE, Candidate, decided, passes
+from leadline.tasks.compare.paired import Series, measure
+from leadline.tasks.compare.sample_size import detectable
 from leadline.tasks.compare.verdicts import Answer, Question, judge
 
 ALPHA = 0.05
@@ -65,10 +67,10 @@ def share_of(answers: list[list[Answer]], verdict: str) -> float:
 @pytest.mark.parametrize("margin", [0.0, 0.05])
 def test_a_model_compared_with_itself_fails_no_more_often_than_declared(margin: float) -> None:
     makes = [shares(40), shares(12, changed=0.4), numbers(30), copies(12, 4)]
-    answers = simulate(makes, margin, 1200)
-    assert share_of(answers, "fail") <= at_most(ALPHA, 1200)
+    answers = simulate(makes, margin, 600)
+    assert share_of(answers, "fail") <= at_most(ALPHA, 600)
     changed = np.mean([any(answer.change != "none shown" for answer in found) for found in answers])
-    assert changed <= at_most(ALPHA, 1200)
+    assert changed <= at_most(ALPHA, 600)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +80,18 @@ def test_a_model_that_is_worse_by_just_the_margin_seldom_passes_or_fails(make: M
     answers = simulate([make], 0.05, 1000)
     assert share_of(answers, "pass") <= at_most(0.04, 1000)
     assert share_of(answers, "fail") <= at_most(0.03, 1000)
+
+
+@pytest.mark.parametrize("n", [20, 50, 100])
+@pytest.mark.parametrize("candidate", WORSE, ids=lambda candidate: candidate.name)
+def test_rare_losses_that_were_not_seen_do_not_pass(candidate: Candidate, n: int) -> None:
+    assert passes(candidate, n, 500, seed=6) <= at_most(0.04, 500)
+
+
+@pytest.mark.parametrize("candidate", [NEEDED[0], NEEDED[1], NEEDED[3]], ids=lambda candidate: candidate.name)
+def test_as_many_more_cases_as_are_asked_for_decide_about_four_times_in_five(candidate: Candidate) -> None:
+    share, _ = decided(candidate, 50)
+    assert 0.7 <= share <= 0.98
 
 
 def test_a_regression_in_one_metric_of_many_is_not_hidden_by_the_others() -> None:

@@ -135,7 +135,7 @@ def test_two_processes_make_no_call_too_many_even_if_one_is_killed(
     with serving(JudgeEndpoint(reply, latency=0.05)) as endpoint:
         plan = pipeline.plan_run(
             store, loaded, Choice(tuple(kind() for kind in EVALUATORS), {}),
-            Settings(judges=(judge_at(endpoint.url, timeout_s=30.0),)),
+            Settings(judges=(judge_at(endpoint.url),)),
             model_keys=(), processes=1, config={}, limits=Limits(calls=limit),
         )  # fmt: skip
         assert len(plan.chunks) == 2

@@ -65,7 +65,7 @@ def test_duplicates_beyond_the_list_are_counted_too(tmp_path: Path) -> None:
         ("question", {"a": 1}, "expected a text, found an object"),
         ("expected_answer", [1], "element 1: expected a text, found a number"),
         ("expected_answer", {"a": 1}, "expected a text or a list of texts"),
-        ("retrieved_context", [{"text": "x"}], "chunk 1: a chunk needs content or doc_uri"),
+        ("retrieved_context", [{"body": "x"}], "chunk 1: a chunk needs content or doc_uri"),
         ("retrieved_context", ["a", 5], "chunk 2: expected a text, found a number: 5"),
         ("retrieved_context", {"content": "x"}, "expected a list of chunks"),
         ("expected_documents", [{"content": "x"}], "a document needs doc_uri"),
@@ -168,9 +168,11 @@ def test_questions_without_answers_are_refused(tmp_path: Path, content: str, col
 
 
 def test_unknown_fields_are_refused_with_what_was_expected(tmp_path: Path) -> None:
-    (fault,) = faults(tmp_path, "d.jsonl", '{"prompt": "Q", "completion": "A"}\n')
-    assert "no known format has the fields completion, prompt" in fault
-    assert "actual_answer" in fault
+    (fault,) = faults(tmp_path, "d.jsonl", '{"frage": "Q", "antwort": "A"}\n')
+    assert "no column is known to be a question or an answer: 'antwort', 'frage'; name them" in fault
+    assert "--map actual_answer=COLUMN" in fault
+    (fault,) = faults(tmp_path, "e.jsonl", '{"qestion": "Q", "respnse": "A"}\n')
+    assert "did you mean --map question=qestion --map actual_answer=respnse" in fault
 
 
 def test_an_unknown_format_is_a_usage_error(tmp_path: Path) -> None:

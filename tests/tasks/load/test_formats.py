@@ -308,3 +308,30 @@ def test_a_format_can_be_forced(tmp_path: Path) -> None:
     forced = load(tmp_path, "d.jsonl", content, format="deepeval")
     assert forced.format == "deepeval"
     assert rows(forced)[next(iter(rows(forced)))]["metadata"] == {"key": "k"}
+
+
+def test_promptfoo(tmp_path: Path) -> None:
+    def result(provider: Any, prompt: int, question: str, **more: Any) -> dict[str, Any]:
+        return {
+            "provider": provider, "promptIdx": prompt, "prompt": {"raw": f"Answer: {question}", "label": "p"},
+            "vars": {"question": question, "expected": "5.4 m", "tone": "kind"}, "latencyMs": 1500, "cost": 0.01,
+            "response": {"output": "5 m", "tokenUsage": {"prompt": 7, "completion": 2}}, "success": True,
+        } | more  # fmt: skip
+
+    results = [
+        result({"id": "openai:gpt", "label": "GPT"}, 0, "How high?", error="Expected output to contain 5.4"),
+        result({"id": "openai:gpt", "label": "GPT"}, 1, "How high?", response={"output": {"height": 5}}),
+        result("python:app.py", 0, "How high?", response={"error": "503"}, error="503"),
+        result("python:app.py", 0, "", vars={"topic": "tides"}),
+    ]
+    loaded = load(tmp_path, "out.json", {"evalId": "e", "results": {"version": 3, "results": results, "prompts": []}})
+    assert (loaded.format, loaded.cases, loaded.rows) == ("promptfoo", 2, 4)
+    assert loaded.models == ("GPT", "GPT prompt 2", "python:app.py")
+    first, second, failed, topic = rows(loaded).values()
+    assert (first["question"], first["actual_answer"], first["expected_answers"]) == ("How high?", "5 m", ["5.4 m"])
+    assert (first["duration_s"], first["cost_usd"], first["input_tokens"], first["output_tokens"]) == (1.5, 0.01, 7, 2)
+    assert (first["error"], first["metadata"]) == (None, {"vars": {"tone": "kind"}, "success": True})
+    assert second["actual_answer"] == '{"height":5}'
+    assert (failed["actual_answer"], failed["error"]) == (None, "503")
+    assert topic["question"] == "tides"
+    assert loaded.column_warnings == ()

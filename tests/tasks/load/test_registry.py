@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner
 
-from docs.build import format_table
+from docs.build import column_table, format_table
 from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.load.columns import Columns
 from leadline.tasks.load.formats import registry
-from leadline.tasks.load.formats.base import Columns, DatasetFormat
+from leadline.tasks.load.formats.base import DatasetFormat
 from leadline.tasks.load.values import filled, key, text, texts
 from tests.support.datasets.loading import as_jsonl, faults, load, rows
 
@@ -113,5 +114,6 @@ def test_an_unknown_format_is_refused_with_the_choices() -> None:
     assert "coco, databricks, deepeval, h2o-dataset" in str(refused.value.hint)
 
 
-def test_the_documentation_lists_the_registered_formats() -> None:
+def test_the_documentation_lists_the_registered_formats_and_the_names_of_columns() -> None:
     assert format_table() in DATASETS.read_text(encoding="utf-8")
+    assert column_table() in DATASETS.read_text(encoding="utf-8")

@@ -44,7 +44,7 @@ def test_shards_are_split_further_only_when_both_parts_are_worth_the_trip(
         ("gpu", 10_000, 20_000, 2, 4),
         ("gpu", 1_000, 1_000, 8, 1),
         ("cpu", 1_000_000, 10_000_000, 4, 25),
-        ("cpu", 10_000_000, 400_000_000, 4, 100),
+        ("cpu", 10_000_000, 400_000_000, 4, 80),
     ],
 )
 def test_workers_share_what_there_is(lane: Lane, rows: int, scores: int, workers: int, shards: int) -> None:

@@ -55,6 +55,8 @@ def test_parameters_name_an_evaluator_too() -> None:
 def test_a_judge_evaluator_without_a_judge_is_refused() -> None:
     with pytest.raises(UsageError, match="faithfulness asks a judge, and none is named"):
         ids(None, "faithfulness")
+    with pytest.raises(UsageError, match="faithfulness asks a judge, and none is named"):
+        choose(None, (), {"faithfulness": {"min_test_cases": 5}}, WITHOUT)
 
 
 def test_parameters_for_an_evaluator_that_does_not_run_are_refused() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import duckdb
 
-from leadline.tasks.db.connection import DATASET_TABLES, literal
+from leadline.tasks.db.connection import DATASET_TABLES, connect, literal
 from leadline.tasks.db.statements import sql
 from leadline.tasks.store.files import publish_folder
 from leadline.tasks.store.store import Run, Store
@@ -59,7 +59,7 @@ def make_sample(root: Path, *, cases: int = 40, models: int = 3, save_rows: bool
     run = store.run("20260102-030405-abcdef")
     run.path.mkdir(parents=True)
     run.update(_record(name, cases, models))
-    with duckdb.connect(str(run.database)) as connection:
+    with connect(run.database, block_size=1 << 14) as connection:
         connection.execute(sql("run"))
         for table in DATASET_TABLES:
             file = literal(store.dataset(name) / f"{table}.parquet")
@@ -95,6 +95,8 @@ def _scores(connection: duckdb.DuckDBPyConnection, save_rows: bool) -> None:
             [number, evaluator, key, title, f"What {title} says of an answer.", higher, low, high, threshold, primary,
              share],
         )  # fmt: skip
+    connection.execute("INSERT INTO rules (metric_id, role) SELECT metric_id, CASE metric_id WHEN 3 THEN 'must' WHEN 2 "
+                       "THEN 'information' ELSE 'should' END FROM metrics")  # fmt: skip
     connection.execute(HERE.joinpath("sample_run.sql").read_text("utf-8"))
 
 

@@ -113,10 +113,12 @@ FROM (
 );
 
 INSERT INTO problems
-SELECT row_number() OVER () - 1, severity, type, instrument, e, m, model, said, actions, '{"n": 3}', coalesce(row_ids, [])
+SELECT
+    row_number() OVER () - 1, severity, type, kind, fault, fault <> 'model', 0.5, e, m, model, said, actions, '{"n": 3}',
+    coalesce(row_ids, [])
 FROM (
     SELECT
-        'high' AS severity, 'accuracy' AS type, false AS instrument, evaluator_id AS e, metric_id AS m, model_id AS model,
+        'high' AS severity, 'accuracy' AS type, 'missed_threshold' AS kind, 'model' AS fault, evaluator_id AS e, metric_id AS m, model_id AS model,
         'Evaluated model failed to satisfy the threshold ' || aggregates.threshold || ' for ''' || name || '''.' AS said,
         'Look at the failed cases and <b>improve</b> the prompt.' AS actions,
         (
@@ -127,14 +129,14 @@ FROM (
     WHERE verdict = 'fail' AND is_primary
     UNION ALL
     SELECT
-        'medium', 'robustness', false, evaluator_id, metric_id, model_id,
+        'medium', 'robustness', 'flips', 'model', evaluator_id, metric_id, model_id,
         'A perturbed question changed the verdict of ' || name || '.', 'Make the system less sensitive.',
         [original_row_id, perturbed_row_id]
     FROM flips JOIN metrics USING (metric_id)
     WHERE is_primary AND perturbed_case_id < 200
     UNION ALL
     SELECT
-        'low', 'evaluation', true, 5, 8, NULL, 'The judge''s reply could not be read for some answers.',
+        'low', 'evaluation', 'unscored', 'instrument', 5, 8, NULL, 'The judge''s reply could not be read for some answers.',
         'Use another judge.', (SELECT list(row_id)[:1000] FROM scores WHERE reason = 'judge_unparseable')
 );
 

@@ -73,9 +73,9 @@ def test_canaries_that_the_judge_passes_cost_their_calls_with_every_chunk_and_ch
 ) -> None:
     file = canary_file(tmp_path, {"test.brief": 1})
     with serving(JudgeEndpoint(says(lambda question: "yes"))) as endpoint:
-        without = evaluate(Store.open(tmp_path / "without"), rows, [judge_at(endpoint.url, timeout_s=30.0)])
+        without = evaluate(Store.open(tmp_path / "without"), rows, [judge_at(endpoint.url)])
         asked = len(endpoint.log)
-        result = evaluate(Store.open(tmp_path / "with"), rows, [judge_at(endpoint.url, timeout_s=30.0)], canaries=file)
+        result = evaluate(Store.open(tmp_path / "with"), rows, [judge_at(endpoint.url)], canaries=file)
         assert len(endpoint.log) - asked == asked + CHUNKS * 2, "two calls a canary, asked afresh with every chunk"
     assert result["scores"] == without["scores"]
     purposes = Counter(ask["purpose"] for ask in read_ledger(Store.open(tmp_path / "with")).asks())
@@ -88,7 +88,7 @@ def test_a_judge_that_fails_one_is_not_asked_about_the_chunk_and_a_later_run_ask
     file = canary_file(tmp_path, {"test.brief": 1}, {"test.brief.brief": [0.5, 1]})
     store = Store.open(tmp_path / "store")
     with serving(JudgeEndpoint(says(lambda question: "no" if "1." in question.text else "yes"))) as endpoint:
-        result = evaluate(store, rows, [judge_at(endpoint.url, timeout_s=30.0)], canaries=file)
+        result = evaluate(store, rows, [judge_at(endpoint.url)], canaries=file)
         assert states(result) == {("unscored", "quarantined"): 2 * ROWS}, "both evaluators ask the same judge"
         assert len(endpoint.log) == CHUNKS * 4, "nothing is paid for verdicts that nobody would trust"
         assert result["down"] == []
@@ -105,12 +105,12 @@ def test_a_judge_that_fails_one_is_not_asked_about_the_chunk_and_a_later_run_ask
 
         endpoint.reply = says(lambda question: "yes")
         asked = len(endpoint.log)
-        again = evaluate(store, rows, [judge_at(endpoint.url, timeout_s=30.0)], canaries=file)
+        again = evaluate(store, rows, [judge_at(endpoint.url)], canaries=file)
         assert states(again) == {("scored", None): 2 * ROWS}
         assert len(endpoint.log) - asked == ROWS * CALLS_PER_ROW + CHUNKS * 4
 
         asked = len(endpoint.log)
-        evaluate(store, rows, [judge_at(endpoint.url, timeout_s=30.0)], canaries=file)
+        evaluate(store, rows, [judge_at(endpoint.url)], canaries=file)
         assert len(endpoint.log) == asked, "where nothing is to be scored, no canary is asked"
 
 
@@ -125,7 +125,7 @@ def test_a_judge_that_breaks_on_the_way_costs_the_chunks_after_that(tmp_path: Pa
 
     with serving(JudgeEndpoint(says(word))) as endpoint:
         rows = write_rows(tmp_path / "rows.jsonl", ROWS)
-        result = evaluate(Store.open(tmp_path / "store"), rows, [judge_at(endpoint.url, timeout_s=30.0)], canaries=file)
+        result = evaluate(Store.open(tmp_path / "store"), rows, [judge_at(endpoint.url)], canaries=file)
     found = states(result)
     assert set(found) == {("scored", None), ("unscored", "quarantined")}
     assert 0 < found["scored", None] < 2 * ROWS
@@ -136,7 +136,7 @@ def test_an_unreadable_canary_is_a_failed_one(tmp_path: Path, said: str, reason:
     file = canary_file(tmp_path, {"test.brief": 1})
     rows = write_rows(tmp_path / "few.jsonl", 3)
     with serving(JudgeEndpoint(says(lambda question: said))) as endpoint:
-        result = evaluate(Store.open(tmp_path / "store"), rows, [judge_at(endpoint.url, timeout_s=30.0)], canaries=file)
+        result = evaluate(Store.open(tmp_path / "store"), rows, [judge_at(endpoint.url)], canaries=file)
     assert {line[4] for line in result["scores"]} == {reason}
 
 
@@ -145,10 +145,10 @@ def test_without_money_for_canaries_rows_that_are_on_record_are_still_read(tmp_p
     rows = write_rows(tmp_path / "few.jsonl", 3)
     store = Store.open(tmp_path / "store")
     with serving(JudgeEndpoint(reply)) as endpoint:
-        first = evaluate(store, rows, [judge_at(endpoint.url, timeout_s=30.0)])
+        first = evaluate(store, rows, [judge_at(endpoint.url)])
         for segment in store.root.glob("scores/**/*.parquet"):
             segment.unlink()
-        again = evaluate(store, rows, [judge_at(endpoint.url, timeout_s=30.0)], canaries=file, limits=Limits(calls=0))
+        again = evaluate(store, rows, [judge_at(endpoint.url)], canaries=file, limits=Limits(calls=0))
     assert again["scores"] == first["scores"]
 
 
@@ -207,7 +207,7 @@ def test_an_expectation_that_makes_no_sense_is_refused_before_anything_is_asked(
             evaluate(
                 Store.open(tmp_path / "store"),
                 rows,
-                [judge_at(endpoint.url, timeout_s=30.0)],
+                [judge_at(endpoint.url)],
                 canaries=canary_file(tmp_path, expected),
             )
         assert endpoint.log == []
@@ -226,4 +226,4 @@ def test_too_many_canaries_are_refused(tmp_path: Path) -> None:
     file = canary_file(tmp_path, *[{"test.brief": 1}] * 101)
     rows = write_rows(tmp_path / "few.jsonl", 3)
     with serving(JudgeEndpoint(reply)) as endpoint, pytest.raises(UsageError, match="100 are the most"):
-        evaluate(Store.open(tmp_path / "store"), rows, [judge_at(endpoint.url, timeout_s=30.0)], canaries=file)
+        evaluate(Store.open(tmp_path / "store"), rows, [judge_at(endpoint.url)], canaries=file)

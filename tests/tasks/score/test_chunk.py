@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -96,11 +97,25 @@ class Sloppy(RowEvaluator):
         return RowScore({"m": np.float32(0.5)}, Evidence(data=value))  # type: ignore[dict-item]
 
 
+class Embedding(RowEvaluator):
+    """Needs a judge and an embedder."""
+
+    spec = spec("embedding", "judge")
+    asked: ClassVar[threading.Event] = threading.Event()
+
+    def texts_to_embed(self, rows: Sequence[Row], ctx: EvalContext) -> Mapping[ModelRef, Iterable[str]]:
+        return {ModelRef("embedder", "slow", "main"): ["text"]}
+
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
+        self.asked.set()
+        return RowScore({"m": 1.0})
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     Sound.store = tmp_path
     Sound.temporary.clear()
-    with registered(Sound, Unprepared, SoundModel, Homeless, Sloppy):
+    with registered(Sound, Unprepared, SoundModel, Homeless, Sloppy, Embedding):
         yield Store.open(tmp_path)
 
 
@@ -125,6 +140,19 @@ def test_an_evaluator_that_cannot_say_what_it_will_embed_answers_for_its_own_row
     assert unscored(store, chunk) == [(Reason.EVALUATOR_ERROR, "ValueError: c3 has no sentence")]
     told = "test.unprepared cannot determine which texts it will embed: ValueError: c3 has no sentence"
     assert [record.getMessage() for record in caplog.records if record.name == "leadline.score"] == [told]
+
+
+def test_a_judge_is_asked_while_the_embedder_loads(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    Embedding.asked.clear()
+    met: list[bool] = []
+
+    def embed(*_: Any, steady: bool, **__: Any) -> None:
+        met.append(steady and Embedding.asked.wait(20))
+
+    monkeypatch.setattr(EvalContext, "embed", embed)
+    _, (chunk,) = planned(store, [Embedding()], ANSWERS)
+    assert score_chunk(chunk).scored == 25
+    assert met == [True]
 
 
 def test_an_evaluator_that_cannot_say_which_model_it_needs_costs_no_other(

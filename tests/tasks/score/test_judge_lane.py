@@ -75,7 +75,7 @@ def test_with_every_fault_every_score_is_produced(rows: Path, undisturbed: dict[
         (0.01, SILENT),
     ]
     with serving(JudgeEndpoint(reply, fault=only_first(at_random(shares)))) as endpoint:
-        result = evaluate(Store.open(tmp_path), rows, [judge_at(endpoint.url)])
+        result = evaluate(Store.open(tmp_path), rows, [judge_at(endpoint.url, timeout_s=2.0)])
     assert result["scores"] == undisturbed["scores"]
     assert all(any(line.fault == fault for line in endpoint.log) for _, fault in shares)
     assert result["calls"]["failed"] == 0

@@ -74,7 +74,7 @@ function flipList(data, page) {
         ? el('span', {class: 'faint'}, 'Not in this page.')
         : [
             field('Question', question),
-            field('Answer', data.rows.answer[row] === null ? '–' : textBlock(data.rows.answer[row])),
+            field('Answer', data.rows.answer[row] === null ? '–' : textBlock(data.rows.answer[row], [], FOLD, data.rows.cut[row])),
           ],
     );
   };

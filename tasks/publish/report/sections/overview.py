@@ -1,4 +1,4 @@
-"""The gate, and the run in five numbers."""
+"""The first screen: the run in sentences, its worst problems, and then its numbers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ from leadline.tasks.publish.run_results import RunResults
 
 @register_section
 class Overview(Section):
-    """The gate, problems, coverage, flips and work."""
+    """The summary, then problems, coverage and answers that perturbations turned bad."""
 
     name = "overview"
     title = "Overview"
     order = 100
 
     def context(self, results: RunResults) -> Mapping[str, Any]:
-        """Return the number of comparisons with a perturbed copy."""
-        return {"flip_total": sum(rate.n_pairs for rate in results.facts.flip_rates if not rate.perturbation)}
+        """Return how many comparisons with a perturbed copy turned bad, on metrics that must or should hold."""
+        facts = results.facts
+        rates = [
+            rate
+            for rate in facts.flip_rates
+            if not rate.perturbation and (metric := facts.metric(rate.metric_id)) and metric.role != "information"
+        ]
+        return {"n_turned": sum(r.n_passed_to_failed for r in rates), "n_compared": sum(r.n_pairs for r in rates)}

@@ -1,18 +1,20 @@
-"""The heat map: metrics by models."""
+"""The heat map: metrics by models, grouped by what the policy asks of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from leadline.evaluators.core.suites import folded
 from leadline.evaluators.core.text import count, nouns
-from leadline.tasks.publish.numbers import ABSENT, RANGE, bound, figure, percent
+from leadline.tasks.numbers import ABSENT, RANGE, bound, figure, percent
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.publish.views import Aggregate, Facts, MetricView, ModelView
+from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, MetricView, ModelView
 
+ROLES: Final = ("must", "should", "information")
 SYMBOLS: Final[Mapping[str | None, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "≈", None: ""}
 
 
@@ -25,10 +27,37 @@ class Scores(Section):
     order = 200
 
     def context(self, results: RunResults) -> Mapping[str, Any]:
-        """Return the cells of the heat map by metric."""
-        facts = results.facts
-        metrics = [metric for evaluator in facts.evaluators for metric in evaluator.metrics]
-        return {"heat": {metric.id: heat_row(facts, metric) for metric in metrics}}
+        """Return the groups of the heat map."""
+        return {"groups": heat_groups(results.facts)}
+
+
+@dataclass(frozen=True, slots=True)
+class HeatLine:
+    """One line of the heat map.
+
+    Attributes:
+        evaluator: The evaluator.
+        metric: Its metric.
+        cells: A cell by model.
+        folded: True if the line is shown only among all metrics: of an evaluator's metrics the secondary ones, and
+            evaluators that look like another of the run, and what applies to no row.
+        alike: Names of the evaluators that are folded below this line.
+    """
+
+    evaluator: EvaluatorView
+    metric: MetricView
+    cells: list[HeatCell]
+    folded: bool
+    alike: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeatGroup:
+    """The lines of one role and family."""
+
+    role: str
+    family: str
+    lines: tuple[HeatLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +67,7 @@ class HeatCell:
     Attributes:
         value: The mean as it reads.
         symbol: ✓, ✗, ≈ or nothing.
-        interval: The interval as it reads, or "".
+        detail: The interval as it reads, or how many answers fail what must hold, or "".
         gap: The coverage as it reads where rows are unscored, or "".
         style: Classes: the side of the threshold, and how far from it (d1 to d4).
         title: Everything, in words.
@@ -47,10 +76,40 @@ class HeatCell:
     model: ModelView
     value: str
     symbol: str
-    interval: str
+    detail: str
     gap: str
     style: str
     title: str
+
+
+def heat_groups(facts: Facts) -> list[HeatGroup]:
+    """Return the heat map's lines by role and family; look-alikes stand below the evaluator that is preferred."""
+    below = folded(evaluator.key for evaluator in facts.evaluators)
+    found: dict[tuple[str, str], list[HeatLine]] = {}
+    for evaluator in facts.evaluators:
+        if evaluator.key in below or evaluator.primary is None:
+            continue
+        others = [other for other in facts.evaluators if below.get(other.key) == evaluator.key]
+        lines = found.setdefault((evaluator.primary.role, evaluator.family), [])
+        lines += _lines(facts, evaluator, alike=tuple(other.short for other in others))
+        for other in others:
+            lines += _lines(facts, other, below=True)
+    families = list(dict.fromkeys(family for _, family in found))
+    return [
+        HeatGroup(role, family, tuple(found[role, family]))
+        for role, family in sorted(found, key=lambda group: (ROLES.index(group[0]), families.index(group[1])))
+    ]
+
+
+def _lines(
+    facts: Facts, evaluator: EvaluatorView, *, alike: tuple[str, ...] = (), below: bool = False
+) -> Iterator[HeatLine]:
+    for metric in evaluator.metrics:
+        first = metric is evaluator.primary
+        cells = heat_row(facts, metric)
+        empty = all(cell.value == ABSENT for cell in cells)
+        hidden = below or empty or not (metric.primary or first)
+        yield HeatLine(evaluator, metric, cells, hidden, alike if first else ())
 
 
 def heat_row(facts: Facts, metric: MetricView) -> list[HeatCell]:
@@ -102,12 +161,14 @@ def _cell(metric: MetricView, model: ModelView, item: Aggregate | None, scale: t
     interval = ""
     if item.ci_low is not None and item.ci_high is not None and math.isfinite(item.ci_low):
         interval = f"{figure(item.ci_low, metric.share)}{RANGE}{figure(item.ci_high, metric.share)}"
+    failing = None if item.n_pass is None else item.n_scored - item.n_pass
+    counted = f"{failing:,} of {item.n_scored:,} {nouns(failing, 'fails', 'fail')}" if failing is not None else ""
     gap = "" if not item.n_unscored else percent(item.coverage)
     return HeatCell(
         model=model,
         value=figure(item.value, metric.share),
         symbol=SYMBOLS[item.verdict],
-        interval=interval,
+        detail=counted if metric.role == "must" and counted else interval,
         gap=gap,
         style=style.strip(),
         title=_title(metric, model, item, interval),

@@ -30,11 +30,13 @@ function index(data) {
     const primary = evaluator.metrics.filter(position => metrics[position].primary);
     return primary.length ? primary : evaluator.metrics.slice(0, 1);
   });
+  // Over all evaluators only what must or should hold counts, unless nothing else was measured.
+  const primary = data.deciding.flat();
+  const required = primary.filter(metric => metrics[metric].role !== 'information');
+  const counted = evaluator => (evaluator >= 0 ? data.deciding[evaluator] : required.length ? required : primary);
   /** How many deciding metrics a row fails, by one evaluator or by all (-1). */
   data.failures = (row, evaluator) =>
-    (evaluator < 0 ? data.deciding.flat() : data.deciding[evaluator]).filter(
-      metric => data.passes(metric, scores[metric][row]) === false,
-    ).length;
+    counted(evaluator).filter(metric => data.passes(metric, scores[metric][row]) === false).length;
   data.flippedRows = new Set(data.flipped);
   data.states = new Map();
   data.passes = (metric, value) => {
@@ -47,7 +49,7 @@ function index(data) {
     const key = row * 1000 + evaluator + 1;
     let state = data.states.get(key);
     if (state) return state;
-    const chosen = evaluator < 0 ? data.deciding.flat() : data.deciding[evaluator];
+    const chosen = counted(evaluator);
     const lost = data.unscored[row] || {};
     state = 'none';
     for (const metric of chosen) {

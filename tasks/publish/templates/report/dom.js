@@ -49,8 +49,17 @@ function appendText(node, text) {
 
 const FOLD = 1600;
 
-/** Return a block of text, folded if long; marks are [start, end, class, title] in UTF-16 units, sorted and apart. */
-function textBlock(text, marks = []) {
+/** Return a line that says which characters of a text are in the page: from where, and of how many. */
+function partNote(text, [begin, length]) {
+  const edges = [begin + 1, begin + [...text].length].map(n => n.toLocaleString('en'));
+  return el('div', {class: 'faint small cut'}, `Characters ${edges.join(' to ')} of ${length.toLocaleString('en')}.`);
+}
+
+/**
+ * Return text, folded if longer than fold; marks are [start, end, class, title] in UTF-16 units, sorted and apart.
+ * Of a text that is not in the page as a whole, part has the place where it begins and the length of the whole.
+ */
+function textBlock(text, marks = [], fold = FOLD, part = null) {
   const block = el('div', {class: 'text', dir: 'auto'});
   const fill = limit => {
     block.replaceChildren();
@@ -65,16 +74,16 @@ function textBlock(text, marks = []) {
     }
     appendText(block, text.slice(from, limit));
   };
-  if (text.length <= FOLD * 1.25) {
+  if (text.length <= fold * 1.25) {
     fill(text.length);
-    return block;
+    return part ? el('div', {}, block, partNote(text, part)) : block;
   }
   // Do not cut a surrogate pair in two.
-  const cut = /[\ud800-\udbff]/.test(text[FOLD - 1]) ? FOLD - 1 : FOLD;
+  const cut = /[\ud800-\udbff]/.test(text[fold - 1]) ? fold - 1 : fold;
   fill(cut);
   const hidden = marks.filter(mark => mark[1] > cut).length;
   const label = () =>
-    `Show all ${text.length.toLocaleString('en')} characters` + (hidden ? ` (${hidden} more highlighted)` : '');
+    `Show ${part ? '' : 'all '}${text.length.toLocaleString('en')} characters` + (hidden ? ` (${hidden} more highlighted)` : '');
   const more = el(
     'button',
     {
@@ -90,7 +99,7 @@ function textBlock(text, marks = []) {
     },
     label(),
   );
-  return el('div', {}, block, more);
+  return el('div', {}, block, more, part ? partNote(text, part) : null);
 }
 
 function figure(value, share) {
@@ -98,7 +107,7 @@ function figure(value, share) {
   if (typeof value === 'string') return value === 'Infinity' ? '∞' : value === '-Infinity' ? '-∞' : value;
   if (share) return value === 1 ? 'yes' : value === 0 ? 'no' : (value * 100).toFixed(1) + ' %';
   const size = Math.abs(value);
-  if (size && size < 0.0005) return value.toExponential(1);
+  if (size && size < 0.0005) return size < 1e-6 ? '0.000' : value.toExponential(1);
   return size >= 1e5 ? value.toPrecision(3) : size >= 100 ? value.toFixed(1) : value.toFixed(3);
 }
 

@@ -241,6 +241,18 @@ def test_a_judge_that_goes_down_is_given_up_soon_and_found_again() -> None:
     run(main())
 
 
+def test_a_call_that_finds_the_judge_down_does_not_come_back_as_its_probe() -> None:
+    async def main() -> None:
+        transport = fails(10**6, Transient("going down", overloaded=True))
+        client = make_client(transport, max_in_flight=8, start_in_flight=8, down_after_s=1)
+        began = now()
+        results = await asyncio.gather(*(client.ask(question(str(n))) for n in range(8)), return_exceptions=True)
+        assert all(isinstance(result, JudgeUnavailable) for result in results)
+        assert now() - began < 20
+
+    run(main())
+
+
 def test_errors_are_never_answered_from_the_ledger() -> None:
     async def main() -> None:
         transport = fails(1, Refused("not now"))

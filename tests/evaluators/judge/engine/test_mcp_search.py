@@ -140,7 +140,7 @@ def test_a_server_sees_only_the_keys_that_it_is_given(monkeypatch: pytest.Monkey
         ("mcp+stdio:no-such-program-here --x", "is not on this machine"),
         ("mcp+stdio:'", "cannot be read"),
         ("mcp+ftp://host/x", "must be an address"),
-        ("mcp+https://user:secret@host/mcp", "no user, password"),
+        ("mcp+https://user:secret@host/mcp", "a password or a key"),
     ],
 )
 def test_a_name_that_is_none_is_refused_at_once(name: str, said: str) -> None:

@@ -9,10 +9,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from leadline.evaluators.core.registry import all_evaluators
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.litellm_library import litellm
-from leadline.evaluators.judge.engine.reply_schemas import strict_schema
-from leadline.evaluators.judge.engine.transport import _response_format
+from leadline.evaluators.judge.engine.reply_schemas import response_format, strict_schema
 from leadline.evaluators.judge.verdicts import JudgeReply
 
 
@@ -83,16 +80,11 @@ def test_a_map_with_free_keys_cannot_be_expressed_and_is_sent_as_it_is() -> None
         scores: dict[str, float]
 
     assert strict_schema(Free.model_json_schema()) is None
-    config = JudgeConfig(model="openai/m", structured="json_schema")
-    sent = _response_format(litellm(), config, Free.model_json_schema())
-    assert sent is not None
+    sent = response_format(Free.model_json_schema())
     assert sent["json_schema"] == {"name": "Free", "schema": Free.model_json_schema(), "strict": False}
 
 
 def test_what_is_sent_is_strict() -> None:
-    sent = _response_format(
-        litellm(), JudgeConfig(model="openai/m", structured="json_schema"), Whole.model_json_schema()
-    )
-    assert sent is not None
+    sent = response_format(Whole.model_json_schema())
     assert sent["json_schema"]["strict"] is True
     assert_strict(sent["json_schema"]["schema"])

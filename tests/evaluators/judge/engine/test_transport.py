@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from leadline.evaluators.core.redaction import LONGEST
 from leadline.evaluators.judge.engine.calls import Reply
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.transport import MOST_TOKENS, LiteLLMTransport, plausible
+from leadline.evaluators.judge.engine.litellm_transport import LiteLLMTransport
+from leadline.evaluators.judge.engine.providers import remote_transport
+from leadline.evaluators.judge.engine.transport import MOST_TOKENS, Transient, plausible
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
 
 MESSAGES = [{"role": "user", "content": "Is it so?"}]
@@ -32,7 +34,8 @@ class Counting(JudgeEndpoint):
 
 
 @pytest.mark.slow
-def test_a_servers_count_of_tokens_is_believed_only_if_it_can_be_true() -> None:
+@pytest.mark.parametrize("wire", [remote_transport, lambda config: LiteLLMTransport()], ids=["direct", "litellm"])
+def test_a_servers_count_of_tokens_is_believed_only_if_it_can_be_true(wire: Any) -> None:
     told = {
         (100, 20): (100, 20),
         (100, 0): (100, 0),
@@ -44,7 +47,8 @@ def test_a_servers_count_of_tokens_is_believed_only_if_it_can_be_true() -> None:
     usages = [{"prompt_tokens": sent, "completion_tokens": said, "total_tokens": 1} for sent, said in told]
 
     async def ask(url: str) -> list[Reply]:
-        transport, config = LiteLLMTransport(), JudgeConfig(model="openai/gpt-4o-mini", api_base=url)
+        config = JudgeConfig(model="openai/gpt-4o-mini", api_base=url)
+        transport = wire(config)
         return [await transport.send(config, MESSAGES, None, 8) for _ in endpoint.usages]
 
     with serving(Counting([*usages, None])) as endpoint:
@@ -53,6 +57,25 @@ def test_a_servers_count_of_tokens_is_believed_only_if_it_can_be_true() -> None:
     costs = [reply.cost_usd for reply in replies]
     assert costs[:2] == pytest.approx([100 * 0.15e-6 + 20 * 0.6e-6, 100 * 0.15e-6])
     assert costs[2:] == [None] * 5
+
+
+@pytest.mark.slow
+def test_what_litellm_takes_to_get_ready_is_not_taken_for_a_judges_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask() -> None:
+        transport, config = LiteLLMTransport(), JudgeConfig(model="openai/judge", timeout_s=0.05)
+
+        async def slow(**sent: Any) -> Any:
+            await asyncio.sleep(0.2)
+            return ModelResponse(choices=[{"message": {"role": "assistant", "content": "yes"}}])
+
+        monkeypatch.setattr(transport._api, "acompletion", slow)
+        assert (await transport.send(config, MESSAGES, None, 8)).text == "yes"
+        with pytest.raises(Transient, match="no reply within"):
+            await transport.send(config, MESSAGES, None, 8)
+
+    from litellm import ModelResponse
+
+    asyncio.run(ask())
 
 
 @given(st.one_of(st.integers(), st.floats(), st.booleans(), st.none(), st.text()))

@@ -192,10 +192,10 @@ def test_a_condition_of_hostile_length_is_refused():
 
 @pytest.mark.parametrize("junk", ['"' * 99_999, "(" * 99_999, '"\\' * 49_000, '"a" OR ' * 14_000, "NOT" * 30_000])
 def test_a_hostile_condition_is_refused_quickly(junk):
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(ConditionError):
         parse(junk)
-    assert time.monotonic() - started < 3
+    assert time.process_time() - started < 3
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Users' patterns mean what Python's re says, and never hang."""
 
 import re
+import resource
 import sys
 import time
 import unicodedata
@@ -86,6 +87,49 @@ def test_a_pattern_of_hostile_size_or_depth_is_refused():
         compiled("(" * 4000 + "a" + ")" * 4000)
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(((a{1000}){1000}){1000})",
+        "((a{1000}){1000}){10}",
+        "(?:(?:a{1000}){1000}?b|c){10,}",
+        "(?=(?:(?>a{1000}){1000}+))x",
+        "(x)?(?(1)(?:a{1000}){1000}|b)",
+        "(" * 60 + "a" + ")+" * 60,
+        "(?:" * 30 + "a" + "){2}" * 30,
+    ],
+)
+def test_repeats_that_grow_to_something_huge_are_refused_before_they_are_compiled(pattern, monkeypatch):
+    monkeypatch.setattr(patterns.regex, "compile", lambda *_, **__: pytest.fail("compiled"))
+    with pytest.raises(PatternError, match="written out"):
+        compiled(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "((a{1,100}){1,100}){1,100}",
+        "(a{0,30000}){0,30000}b",
+        "(a+)+$",
+        "a{50000}",
+        "(" * 90 + "a" + ")*" * 90,
+        "(\\w{2,20}[ -]?){500}",
+        "\\b" * (MAX_PATTERN // 2),
+    ],
+)
+def test_repeats_that_stay_small_are_accepted(pattern):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    compiled(pattern)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kB
+
+
+def test_what_is_kept_counts_what_patterns_were_written_out_to():
+    for number in range(60):
+        compiled(f"{number}x{{20000}}")
+    assert patterns._compiled.cache.currsize <= patterns.CACHED
+    assert len(patterns._compiled.cache) < 30
+
+
 @pytest.mark.parametrize("pattern", ["(?:a|aa)+$", "(?:a|a)*[cd]", "(.+)+\\d"])
 def test_an_exponential_pattern_is_given_up_in_time(pattern):
     started = time.monotonic()
@@ -101,5 +145,5 @@ def test_a_surrogate_and_a_nul_are_characters():
 def test_what_is_kept_of_hostile_patterns_is_bounded() -> None:
     for number in range(80):
         compiled(f"{number}" + "a" * 9_000)
-    assert patterns.compiled.cache.currsize <= patterns.CACHED
+    assert patterns._compiled.cache.currsize <= patterns.CACHED
     assert compiled("79" + "a" * 9_000) is compiled("79" + "a" * 9_000)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.stores.problem_factory import of_type, problems
+from tests.support.stores.problem_factory import GROUPED, of_type, problems
 from tests.support.stores.run_factory import Given, Toy, answer
 
 NEEDS = [Toy("test.needs")]
@@ -105,6 +105,26 @@ def test_an_evaluator_that_no_row_fits_for_mixed_reasons_is_told(tmp_path: Path)
     found = problems(tmp_path, rows=rows, scores=scores, evaluators=NEEDS)
     (problem,) = of_type(found, "dataset", "no row has all it needs")
     assert "(expected answer, retrieved context and actual answer)" in problem["description"]
+
+
+def test_inputs_that_only_some_rows_lack_are_one_note_under_a_policy_that_groups(tmp_path: Path) -> None:
+    rows = [*(needs(f"c{i}") for i in range(8)), needs("c8", expected=[]), needs("c9", expected=[], context=[])]
+    scores = [Given(row["case"], "a", 0.9, evaluator="test.needs") for row in rows[:8]]
+    found = problems(tmp_path, policy=GROUPED, rows=rows, scores=scores, evaluators=NEEDS)
+    (problem,) = of_type(found, "dataset")
+    assert (problem["kind"], problem["severity"], problem["fault"]) == ("missing_input", "low", "data")
+    assert "expected answer 2 of 10 rows and retrieved context 1 of 10 rows" in problem["description"]
+    assert problem["attrs"]["test_case_keys"] == ["c8", "c9"]
+
+
+@pytest.mark.parametrize(("lost", "severity"), [(1, "low"), (2, "medium"), (5, "high")])
+def test_host_errors_weigh_as_much_as_the_coverage_that_is_lost(tmp_path: Path, lost: int, severity: str) -> None:
+    rows = [answer(f"c{i}", "a", **({"answer": None, "error": "504"} if i < lost else {})) for i in range(20)]
+    scores = [Given(f"c{i}", "a", "host_error" if i < lost else 0.9) for i in range(20)]
+    found = problems(tmp_path, policy=GROUPED, rows=rows, scores=scores)
+    (problem,) = [one for one in found if one["kind"] == "host_errors"]
+    assert problem["severity"] == severity
+    assert f"{lost} of 20 rows of model a {'has' if lost == 1 else 'have'} an error" in problem["description"]
 
 
 def test_negative_costs_are_noted_once_by_model(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every kind of insight: what triggers it, what does not, and how sure it is."""
+"""Every kind of insight in the seed's style: what triggers it, what does not, and how sure it is."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ from leadline.evaluators.core.metric import Metric
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.findings.insights import find_insights
 from leadline.tasks.db.connection import open_run
+from leadline.tasks.policy.policy import Policy
 from tests.support.stores.run_factory import BOARD, VALUE, Basis, Given, Toy, answer, board_scores, make_run, table
 
 BOOL = Toy(metrics=BOARD, leaderboard="bool")
+
+
+POLICY = Policy("sonar", problems="seed")
 
 
 def insights(folder: Path, **made: Any) -> list[dict[str, Any]]:
@@ -24,9 +28,9 @@ def insights(folder: Path, **made: Any) -> list[dict[str, Any]]:
     store, run = make_run(folder, **made)
     with open_run(store, run) as connection:
         aggregate(connection)
-        number = find_insights(connection)
+        number = find_insights(connection, POLICY)
         found = table(connection, "insights")
-        assert find_insights(connection) == number == len(found)
+        assert find_insights(connection, POLICY) == number == len(found)
         assert table(connection, "insights") == found
     assert [insight["type"] for insight in found] == sorted(insight["type"] for insight in found)
     assert all(insight["actions"] for insight in found)

@@ -13,7 +13,7 @@ import leadline
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.row import Reason
 from leadline.tasks.analyse.findings.instrument_problems import _REASONS
-from tests.support.stores.problem_factory import even, of_type, problems
+from tests.support.stores.problem_factory import GROUPED, even, of_type, problems
 from tests.support.stores.run_factory import Basis, Given, Toy
 
 
@@ -124,3 +124,30 @@ def test_flags_of_rows_are_told_once_by_kind(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert [problem["instrument"] for problem in found] == [False, True]
     assert found[1]["attrs"]["model_names"] == ["a", "b"]
+
+
+def test_an_unreadable_reply_of_a_judge_is_one_problem(tmp_path: Path) -> None:
+    flag = {"type": "evaluation", "severity": "high", "message": "The reply must be one of yes and no; it has none."}
+    scores = [*even(9, 0.9), Given("x", "a", "judge_unparseable")]
+    evidence = [Basis("x", "a", flags=[flag], error="The reply has none of the words.")]
+    assert len(problems(tmp_path / "1", scores=scores, evidence=evidence)) == 2
+    (problem,) = problems(tmp_path / "2", policy=GROUPED, scores=scores, evidence=evidence)
+    assert (problem["kind"], problem["fault"]) == ("unscored", "instrument")
+    assert "Message: The reply has none of the words." in problem["description"]
+
+
+def test_a_flag_of_a_row_that_fails_a_rule_is_no_second_problem(tmp_path: Path) -> None:
+    leak = {"type": "privacy", "severity": "high", "message": "A key leaked."}
+    scores = [Given("x", "a", 0.1), Given("y", "a", 0.9)]
+    evidence = [Basis("x", "a", flags=[leak]), Basis("y", "a", flags=[leak])]
+    found = problems(tmp_path, policy=GROUPED, scores=scores, evidence=evidence)
+    (flag,) = [one for one in found if one["kind"] == "flag"]
+    assert flag["attrs"]["test_case_keys"] == ["y"]
+
+
+def test_a_budget_that_cannot_be_kept_says_that_the_price_is_missing(tmp_path: Path) -> None:
+    evidence = [Basis("x", "a", error="The price is unknown, so a cost limit cannot be kept.")]
+    (problem,) = problems(tmp_path, scores=[*even(9, 0.9), Given("x", "a", "budget")], evidence=evidence)
+    assert "(budget): the price of the judge's calls is unknown" in problem["description"]
+    assert "input_cost_per_token" in problem["actions"]
+    assert "Raise the budget" not in problem["actions"]

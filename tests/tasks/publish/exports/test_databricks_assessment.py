@@ -120,12 +120,13 @@ def exported_run(store: Store, dataset: str) -> Any:
     from leadline.tasks.db.connection import open_run
     from leadline.tasks.plan.jobs import make_jobs
     from leadline.tasks.plan.planner import plan
+    from leadline.tasks.policy.policy_file import load_policy
 
     run = store.new_run()
     run.update({"dataset": dataset})
     jobs = make_jobs([get("databricks.document_recall")()], Settings())
     with open_run(store, run, create=True) as connection:
-        register_jobs(connection, plan(connection, store, jobs))
+        register_jobs(connection, plan(connection, store, jobs), load_policy("sonar"))
         connection.execute("INSERT INTO scores SELECT 0, row_id, 0, 'not_applicable', 'no documents', NULL FROM rows")
     return run
 

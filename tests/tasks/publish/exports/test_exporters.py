@@ -12,10 +12,10 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.flows.cli.main import run as leadline
 from leadline.tasks import plugins
 from leadline.tasks.db.connection import open_run
-from leadline.tasks.publish import publish
+from leadline.tasks.publish import publish, run_results
 from leadline.tasks.publish.exports import frames
 from leadline.tasks.publish.exports.export_run import export_run
-from leadline.tasks.publish.exports.exporter import EXPORTERS, Exporter, published_exporters, register_exporter
+from leadline.tasks.publish.exports.exporter import EXPORTERS, Exporter, register_exporter
 from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.store.store import Run, Store
 from tests.tasks.publish.sample import make_sample
@@ -84,11 +84,11 @@ def test_a_published_format_stands_among_the_results(
 
 def test_the_tree_is_written_into_a_new_folder_only(sample: tuple[Store, Run], tmp_path: Path) -> None:
     store, run = sample
-    folders = export_run(store, run, "tree", tmp_path / "tree")
+    folders = export_run(store, run, "sonar", tmp_path / "tree")
     assert len(folders) == 6
     assert all((folder / "result_descriptor.json").exists() for folder in folders)
     with pytest.raises(UsageError, match="no empty folder"):
-        export_run(store, run, "tree", tmp_path / "tree")
+        export_run(store, run, "sonar", tmp_path / "tree")
 
 
 def test_an_unknown_format_is_refused_with_the_nearest_ones(sample: tuple[Store, Run], tmp_path: Path) -> None:
@@ -97,9 +97,65 @@ def test_an_unknown_format_is_refused_with_the_nearest_ones(sample: tuple[Store,
         export_run(store, run, "markdwon", tmp_path / "x")
 
 
-def test_every_run_is_published_in_these_formats_in_this_order() -> None:
-    names = [exporter.name for exporter in published_exporters()]
-    assert names == ["parquet", "csv", "json", "html", "markdown", "junit", "tree"]
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def publish_sample(store: Store, run: Run) -> dict[str, bytes]:
+    with open_run(store, run) as connection:
+        return contents(publish(connection, run, run.read()).folder)
+
+
+SHORT = {
+    "report.html", "report.json", "report.md", "scores.parquet", "aggregates.csv", "slices.csv", "problems.csv",
+    "junit.xml",
+}  # fmt: skip
+
+
+def test_files_of_all_rows_are_written_for_small_runs_and_for_others_when_asked(
+    sample: tuple[Store, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, run = sample
+    row_scores = 10 * 3 * 6
+    monkeypatch.setattr(run_results, "SMALL_RUN", row_scores)
+    small = publish_sample(store, run)
+    assert {"scores.csv", "flips.csv"} | SHORT == {name for name in small if "/" not in name}
+    assert len({name.partition("/")[0] for name in small if "/" in name}) == 6
+    monkeypatch.setattr(run_results, "SMALL_RUN", row_scores - 1)
+    large = publish_sample(store, run)
+    assert set(large) == SHORT
+    assert set(json.loads(large["report.json"])["files"]) == SHORT - {"report.json"}
+    assert f"leadline export {run.id} --as sonar" in large["report.html"].decode()
+    run.update({"config": {"results": "sonar"}})
+    assert set(publish_sample(store, run)) == set(small)
+
+
+def test_what_was_left_out_is_exported_later_as_a_small_run_has_it_at_once(
+    sample: tuple[Store, Run], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store, run = sample
+    small = publish_sample(store, run)
+    monkeypatch.setattr(run_results, "SMALL_RUN", 0)
+    publish_sample(store, run)
+    run.update({"status": "completed"})
+    command = ["export", run.id, "--store", str(store.root)]
+    tree = {name: content for name, content in small.items() if "/" in name}
+    assert leadline([*command, "--as", "sonar", "-o", str(tmp_path / "tree")]) == 0
+    assert contents(tmp_path / "tree") == tree
+    for table in ("scores", "flips"):
+        assert leadline([*command, "--table", table, "-o", str(tmp_path / "mine.csv")]) == 0
+        assert (tmp_path / "mine.csv").read_bytes() == small[f"{table}.csv"]
+    assert set(contents(run.results)) == SHORT, "an export elsewhere leaves the results as they are"
+    for form in ("sonar", "csv"):
+        assert leadline([*command, "--as", form]) == 0
+    added = contents(run.results)
+    assert {name: added[name] for name in small if name not in SHORT} == tree | {
+        name: small[name] for name in ("scores.csv", "flips.csv")
+    }
+    assert set(added) == set(small)
+    assert not list(run.path.glob(".results*"))
+    assert leadline([*command, "--again"]) == 0
+    assert set(contents(run.results)) == SHORT, "made anew as the run asked for them"
 
 
 def test_another_package_registers_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +176,7 @@ def test_the_tables_are_data_frames(sample: tuple[Store, Run]) -> None:
     means = scores[(scores.metric == "bleu_4") & (scores.status == "scored")].groupby("model").value.mean()
     given = aggregates[aggregates.metric == "bleu_4"].set_index("model").value
     assert means.to_dict() == pytest.approx(given.to_dict())
-    assert list(scores.columns) == ["case", "model", "evaluator", "metric", "trial", "status", "reason", "value"]
+    assert len(scores) == 10 * 3 * 9
     assert scores.value[scores.status != "scored"].isna().all()
     assert set(problems.severity) <= {"high", "medium", "low"}
     assert problems.instrument.dtype == bool

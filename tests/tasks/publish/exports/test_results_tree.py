@@ -209,8 +209,13 @@ def test_the_log_says_what_could_not_be_scored_and_why(sample: Published) -> Non
 
 def test_scores_are_one_line_per_case_model_metric_and_trial(sample: Published) -> None:
     scores = duckdb.read_parquet(str(sample.folder / "scores.parquet"))
-    assert scores.columns == ["case", "model", "evaluator", "metric", "trial", "status", "reason", "value"]
+    columns = dict(zip(scores.columns, map(str, scores.types), strict=True))
+    texts = dict.fromkeys(("case", "model", "evaluator", "metric", "status", "reason"), "VARCHAR")
+    assert columns == texts | {"row_id": "UINTEGER", "trial": "UTINYINT", "value": "DOUBLE", "passes": "BOOLEAN"}
     assert scores.shape[0] == 120 * 9
+    judged = scores.filter("metric = 'judged' AND status = 'scored'")
+    assert judged.project("bool_and(passes = (value >= 0.75))").fetchall() == [(True,)]
+    assert scores.filter("status <> 'scored' AND passes IS NOT NULL").shape[0] == 0
     by_status = dict(scores.aggregate("status, count(*)").fetchall())
     with (sample.folder / "scores.csv").open(encoding="utf-8", newline="") as file:
         lines = list(csv.DictReader(file))
@@ -253,9 +258,56 @@ def test_junit_tells_failures_of_models_from_errors_of_the_instrument(sample: Pu
         assert all(case.get("classname") == suite.get("name") and case.get("time") is not None for case in cases)
         assert all(len(case) <= 1 for case in cases)
     assert int(root.get("failures", "")) == sum(int(suite.get("failures", "")) for suite in suites.values())
-    failed = suites["bleu"].find("testcase[@name='harbour-rag · bleu_4']/failure")
+    failed = suites["perplexity"].find("testcase[@name='harbour-rag · perplexity']/failure")
     assert failed is not None
-    assert "at least 0.5 was asked" in failed.get("message", "")
+    assert "at most 0.5 was asked" in failed.get("message", "")
+    assert suites["bleu"].find("testcase[@name='harbour-rag · bleu_4']") is None, "information is no test"
+
+
+def test_junit_follows_the_policy(tmp_path: Path) -> None:
+    store, run = make_sample(tmp_path, cases=10)
+    run.update({"policy": {"name": "own", "certain": False}})
+    with duckdb.connect(str(run.database)) as connection:
+        connection.execute(
+            "UPDATE aggregates SET verdict = 'fail', n_scored = 10, n_pass = 7 WHERE metric_id IN (3, 5)"
+        )
+        connection.execute("UPDATE rules SET min_rows = 20 WHERE metric_id = 5")
+        connection.execute(
+            "UPDATE aggregates SET verdict = 'inconclusive', n_unscored = 0, value = 0.9 WHERE metric_id = 0"
+        )
+    for certain, doubted in ((False, 0), (True, 3)):
+        run.update({"policy": {"name": "own", "certain": certain}})
+        root = ElementTree.parse(published(store, run).folder / "junit.xml").getroot()
+        leaks = root.findall("testsuite[@name='pii_leakage']/testcase/failure[@type='must']")
+        assert "3 of 10 rows of falcon-mini fail what must hold." in leaks[0].get("message", "")
+        few = root.findall("testsuite[@name='text_matching']/testcase/skipped")
+        assert "the policy asks for 20" in few[0].get("message", "")
+        assert len(root.findall("testsuite[@name='groundedness']/testcase/skipped")) == doubted
+
+
+def test_the_files_say_what_changed_since_the_baseline(tmp_path: Path) -> None:
+    store, run = make_sample(tmp_path, cases=10)
+    with duckdb.connect(str(run.database)) as connection:
+        connection.execute(
+            "INSERT INTO baseline VALUES ('20260101-000000-abc', 'nightly', 'production', 'q', '', 1, 0, '', [])"
+        )
+        connection.execute(
+            "INSERT INTO model_changes VALUES (0, 'falcon-mini', 'fail', 'Worse, beyond chance.', 10, 2, 0)"
+        )
+        connection.execute("INSERT INTO row_changes VALUES (3, 0, true, 1, 0, false, 'It <b>was</b> so.')")
+    results = published(store, run)
+    changes = read(results.folder / "report.json")["changes"]
+    assert (changes["baseline"]["run"], changes["n_broken"], changes["n_fixed"]) == ("20260101-000000-abc", 1, 0)
+    (model,) = changes["models"]
+    (row,) = model["broken"]
+    assert row["baseline_answer"] == "It <b>was</b> so."
+    (failure,) = (
+        ElementTree.parse(results.folder / "junit.xml").getroot().findall("testsuite[@name='changes']/testcase/failure")
+    )
+    assert f"Newly broken: {row['case']}." in failure.get("message", "")
+    markdown = (results.folder / "report.md").read_text("utf-8")
+    assert "## Changes since run 20260101-000000-abc (production)" in markdown
+    assert f"- Newly broken: {row['case']}" in markdown
 
 
 def test_junit_is_xml_whatever_the_names_hold(tmp_path: Path) -> None:
@@ -267,7 +319,7 @@ def test_junit_is_xml_whatever_the_names_hold(tmp_path: Path) -> None:
     root = ElementTree.parse(results.folder / "junit.xml").getroot()
     assert root.get("name") == "a\ufffdb\ufffd\ufffd]]>&<"
     errors = root.findall("testsuite[@name='bleu']/testcase/error")
-    assert len(errors) == 6
+    assert len(errors) == 3
     assert errors[0].get("message") == "no weights \ufffd <here>"
 
 
@@ -277,7 +329,7 @@ def test_markdown_shows_hostile_names_as_text(sample: Published) -> None:
     assert "**FAIL**" in report
     assert "<b>" not in report
     heat = [line for line in report.splitlines() if line.startswith("| Groundedness")]
-    assert heat[0].count("|") == 6
+    assert heat[0].count("|") == 7
     board = (folder(sample, "bleu") / "work/report.md").read_text("utf-8")
     assert "wren-7b \\<b\\>\\&" in board
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from leadline.tasks.db.connection import open_run
 from leadline.tasks.publish.exports.report_html import page
 from leadline.tasks.publish.exports.report_markdown import MarkdownReport
 from leadline.tasks.publish.report.section import SECTIONS, Section, all_sections, register_section
+from leadline.tasks.publish.report.sections.pass_fail import Bar, passing
 from leadline.tasks.publish.run_results import RunResults, read_results
 from leadline.tasks.publish.views import Facts
 from tests.tasks.publish.sample import make_sample
@@ -95,8 +97,18 @@ def test_the_script_and_the_style_of_a_section_run_under_the_pages_policy(tmp_pa
 
 def test_the_page_is_these_sections_in_this_order() -> None:
     assert [section.name for section in all_sections()] == [
-        "overview", "scores", "boards", "problems", "insights", "flips", "details", "distributions", "cases",
-        "instrument",
+        "overview", "models", "scores", "boards", "changes", "problems", "insights", "slices", "flips",
+        "details", "distributions", "cases", "instrument",
     ]  # fmt: skip
     for section in all_sections():
         assert section.text("html"), section.name
+
+
+def test_a_board_counts_what_passes_also_where_its_metric_counts_what_fails(tmp_path: Path) -> None:
+    store, run = make_sample(tmp_path, cases=10)
+    with open_run(store, run) as connection:
+        facts = read_results(connection, run, run.read()).facts
+    passed, failed = next(evaluator.metrics for evaluator in facts.evaluators if evaluator.key == "pii_leakage")
+    aggregate = replace(next(iter(facts.aggregates.values())), value=0.25, ci_low=0.125, ci_high=0.5)
+    right = passing(replace(passed, threshold=0.75), replace(aggregate, value=0.75, ci_low=0.5, ci_high=0.875))
+    assert passing(replace(failed, threshold=0.25), aggregate) == right == Bar(0.75, 0.5, 0.875, 0.75, passes=True)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.evaluators.core.text import visible
-from leadline.tasks.publish.numbers import bound, duration, figure, money, percent, when
+from leadline.tasks.numbers import bound, duration, figure, money, percent, when
 from leadline.tasks.publish.templating import markdown
 
 
@@ -21,8 +21,8 @@ def test_a_share_reads_as_all_or_none_only_if_it_is(value: float) -> None:
 
 
 def test_numbers_read_in_the_unit_that_fits() -> None:
-    assert [figure(v) for v in (0.82749, 0.0, 1e-5, 1234.56, 1e9, math.inf, -math.inf)] == [
-        "0.827", "0.000", "1.0e-05", "1,234.6", "1e+09", "∞", "-∞",
+    assert [figure(v) for v in (0.82749, 0.0, 1e-5, 9.7e-232, -1e-9, 1234.56, 1e9, math.inf, -math.inf)] == [
+        "0.827", "0.000", "1.0e-05", "0.000", "0.000", "1,234.6", "1e+09", "∞", "-∞",
     ]  # fmt: skip
     assert [bound(0.75), bound(0.5, share=True), bound(math.inf)] == ["0.75", "50 %", "∞"]
     assert [duration(v) for v in (0.25, 3.14, 125.0, 7300.0)] == ["250 ms", "3.1 s", "2 min 5 s", "2 h 1 min"]

@@ -13,7 +13,7 @@ RANGE: Final = " \N{EN DASH} "
 
 
 def figure(value: float | None, share: bool = False) -> str:
-    """Return a score: three decimals, a share as a percentage, an absent one as a dash.
+    """Return a score: three decimals, 0.000 below a millionth, a share as a percentage, an absent one as a dash.
 
     Args:
         value: The score.
@@ -25,13 +25,26 @@ def figure(value: float | None, share: bool = False) -> str:
         return "∞" if value > 0 else "-∞"
     if share:
         return percent(value)
-    if value and abs(value) < 0.0005:
-        return f"{value:.1e}"
+    if abs(value) < 0.0005:
+        return "0.000" if abs(value) < 1e-6 else f"{value:.1e}"
     if abs(value) >= 100_000:
         return f"{value:.3g}"
     if abs(value) >= 100:
         return f"{value:,.1f}"
     return f"{value:.3f}"
+
+
+def movement(before: float, after: float, share: bool = False) -> str:
+    """Return two scores as a change: "82.5 → 95.0 %", "0.746 → 0.525".
+
+    Args:
+        before: The earlier score.
+        after: The later one.
+        share: Show them as percentages.
+    """
+    if share:
+        return f"{before * 100:.1f} → {after * 100:.1f} %"
+    return f"{figure(before)} → {figure(after)}"
 
 
 def bound(value: float | None, share: bool = False) -> str:
@@ -57,7 +70,7 @@ def money(value: float | None) -> str:
         return ABSENT
     if value < 0:
         return f"-{money(-value)}"
-    return f"${value:,.2f}" if value >= 1 or value == 0 else f"${value:.2g}" if value >= 0.0001 else f"${value:.0e}"
+    return f"${value:,.2f}" if value >= 0.1 or value == 0 else f"${value:.2g}" if value >= 0.0001 else f"${value:.0e}"
 
 
 def duration(value: float | None) -> str:

@@ -1,0 +1,499 @@
+"""What a person waits for: whole commands, each in a process of its own with fresh stores, from the command to its end.
+
+Run: ``python -m benchmarks.end_to_end`` on an idle machine (``--help`` lists what can be left out). Everything is
+repeated (5 times), and medians are printed beside what is wanted, with the parts of the time that the runs themselves
+record. ``--ragas PYTHON`` and ``--deepeval PYTHON`` put the judged suite to these tools as well, in the same rounds and
+by the same endpoint; ``benchmarks/README.md`` says how to install them. ``--scale`` adds the large runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from benchmarks.embedding import WORDS
+from benchmarks.endpoint import Remote, Stats, capacity, running
+from benchmarks.machine import describe, verdict
+
+LEADLINE: Final = (sys.executable, "-P", "-m", "leadline.flows.cli.main")
+ROOT: Final = Path(__file__).parents[1]
+
+FIFTEEN: Final = (
+    "bleu", "rouge", "valor.bleu", "valor.rouge", "looping_detection", "text_matching", "pii_leakage",
+    "sensitive_data_leakage", "encoding_guardrail", "step_alignment", "answer_semantic_similarity",
+    "answer_semantic_sentence_similarity", "answer_relevancy_sentence_similarity", "context_relevancy_soft",
+    "groundedness",
+)  # fmt: skip
+"""Rules, n-grams and embeddings; none needs weights with the embedder ``offline``."""
+TWO: Final = ("bleu", "rouge")
+JUDGED: Final = ("faithfulness", "answer_relevancy", "context_precision", "context_recall")
+FAULTY: Final = ("faithfulness", "context_precision", "context_recall")
+"""Without the embedder, whose start would hide what faults cost."""
+SCALED: Final = ("bleu", "rouge", "pii_leakage", "looping_detection")
+
+SCALE: Final = (200_000, 1_000_000)
+ANSWERS, SYSTEMS = 282, 8
+IN_FLIGHT: Final = 64
+LATENCY_S, QUICK_S, MODEL_S = 0.3, 0.05, 0.1
+CASES, MANY, COLLECTED = 200, 1_000, 1_200
+AS: Final = {f"{IN_FLIGHT} at a time": IN_FLIGHT, "as it comes": 0}
+"""How other tools are run: with as many calls in flight as Leadline, and with their own defaults."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One command that was run.
+
+    Attributes:
+        wall: Seconds from its start to its end, measured from outside.
+        processor: Processor seconds of the command and of the processes that ended with it.
+        said: What it printed, if that was JSON.
+    """
+
+    wall: float
+    processor: float
+    said: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> Mapping[str, float]:
+        """The parts of its time that the run recorded."""
+        found: Mapping[str, float] = self.said.get("time", {}).get("parts", {})
+        return found
+
+    def part(self, name: str) -> float:
+        """Return the seconds of a part; 0 where it did not come to that."""
+        return self.parts.get(name, 0.0)
+
+
+class Home:
+    """A user's home of its own: where a kept server, Prefect's database and logs are.
+
+    Args:
+        folder: An empty folder.
+        server: The value of ``LEADLINE_SERVER``.
+    """
+
+    def __init__(self, folder: Path, server: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        own = ("LEADLINE_", "PREFECT_", "XDG_", "CI", "GITHUB_")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+        self.environment = kept | {"HOME": str(folder), "LEADLINE_SERVER": server, "PYTHONPATH": str(ROOT)}
+
+    def leadline(self, *arguments: str) -> Timed:
+        """Run a command in this home; a failure ends the benchmark."""
+        return command([*LEADLINE, *arguments], self.environment, self.folder)
+
+    def __enter__(self) -> Home:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leadline("server", "stop")
+
+
+def command(line: Sequence[str], environment: Mapping[str, str], folder: Path) -> Timed:
+    """Run a command and measure it.
+
+    Args:
+        line: The command line.
+        environment: Its environment.
+        folder: Where it runs.
+    """
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(line, capture_output=True, text=True, env=dict(environment), cwd=folder)
+    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(map(str, line))} left with {done.returncode}:\n{done.stderr[-3000:]}")
+    said = json.loads(done.stdout) if done.stdout.startswith("{") else {}
+    return Timed(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, said)
+
+
+def rag_answers(path: Path, seed: int = 7) -> Path:
+    """Write the answers of several RAG systems to some 36 questions each, with two or three chunks of context."""
+    draw = random.Random(seed)
+    cases = [(_text(draw, 14), _text(draw, 90), tuple(_text(draw, 130) for _ in range(4))) for _ in range(39)]
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(ANSWERS):
+            case = number // SYSTEMS
+            question, expected, pages = cases[case]
+            words = expected.split()
+            answer = " ".join(word if draw.random() < 0.6 else draw.choice(WORDS) for word in words)
+            row = {
+                "case": f"c{case}", "model": f"system-{number % SYSTEMS}", "question": f"{question[:-1]}?",
+                "expected_answer": expected, "actual_answer": answer, "categories": ["even" if case % 2 else "odd"],
+                "retrieved_context": draw.sample(pages, draw.randint(2, 3)), "condition": f'"{words[3]}"',
+            }  # fmt: skip
+            file.write(json.dumps(row) + "\n")
+    return path
+
+
+def plain_answers(path: Path, rows: int) -> Path:
+    """Write the answers of one system, as ``benchmarks.rules`` makes them."""
+    from benchmarks.rules import make_rows
+
+    with path.open("w", encoding="utf-8") as file:
+        for at in range(0, rows, 10_000):
+            for number, row in enumerate(make_rows(min(10_000, rows - at), seed=at)):
+                file.write(json.dumps(row | {"case": f"c{at + number}"}) + "\n")
+    return path
+
+
+def judged_answers(path: Path, cases: int) -> Path:
+    """Write RAG answers of one system, each with three chunks of context."""
+    text = "The harbour was dredged to a depth of nine metres in 1931, and again in 1968 after the flood. " * 6
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(cases):
+            row = {
+                "case": f"c{number}", "model": "m", "question": f"How deep is berth {number}?",
+                "expected_answer": f"Berth {number} is nine metres deep.",
+                "actual_answer": f"It is nine metres deep at berth {number}.",
+                "retrieved_context": [f"{text} Page {page} of {number}." for page in range(3)],
+            }  # fmt: skip
+            file.write(json.dumps(row) + "\n")
+    return path
+
+
+def _text(draw: random.Random, words: int) -> str:
+    sentences = []
+    while words > 0:
+        length = min(words, 4 + int(draw.expovariate(1 / 14)))
+        sentences.append(" ".join(draw.choices(WORDS, k=length)).capitalize() + ".")
+        words -= length
+    return " ".join(sentences)
+
+
+class Bench:
+    """All that is measured.
+
+    Args:
+        folder: A folder for everything.
+        runs: How often each command is run.
+        scale: Rows of the large runs.
+    """
+
+    def __init__(self, folder: Path, runs: int, scale: tuple[int, int] = SCALE) -> None:
+        self._folder = folder
+        self._scale = scale
+        self._runs = runs
+        self._number = 0
+
+    def fresh(self, name: str) -> Path:
+        """Return a path that nothing uses yet."""
+        self._number += 1
+        return self._folder / f"{self._number}-{name}"
+
+    def repeat(self, once: Callable[[], Timed]) -> list[Timed]:
+        """Return several measurements."""
+        return [once() for _ in range(self._runs)]
+
+    def help(self) -> None:
+        """The help, and the list of evaluators."""
+        home = Home(self.fresh("home"), "none")
+        for arguments, limit in ((["--help"], 0.25), (["evaluators"], 0.6)):
+            tell(f"leadline {arguments[0]}", self.repeat(partial(home.leadline, *arguments)), limit)
+
+    def rerun(self) -> None:
+        """An evaluation that finds all scores in the store."""
+        answers = rag_answers(self.fresh("answers.jsonl"))
+        arguments = ["evaluate", str(answers), "-e", ",".join(FIFTEEN), "--embedder", "offline", "--json"]
+        for server, limit in (("kept", 4.0), ("none", 3.0)):
+            with Home(self.fresh("home"), server) as home:
+                store = ["--store", str(self.fresh("store"))]
+                first = home.leadline(*arguments, *store)
+                again = self.repeat(partial(home.leadline, *arguments, *store))
+            if again[0].said["computed"] or not again[0].said["reused"]:
+                raise SystemExit("the rerun computed something")
+            what = f"{ANSWERS} answers x {len(FIFTEEN)} evaluators"
+            tell(f"unchanged rerun, {what}, server {server}", again, limit)
+            print(f"    the first run of it: {first.wall:.1f} s")
+
+    def new_machine(self) -> None:
+        """The first run of a user, without a home, a server's database or a store."""
+        answers = plain_answers(self.fresh("answers.jsonl"), 200)
+
+        def once() -> Timed:
+            with Home(self.fresh("home"), "kept") as home:
+                return home.leadline("evaluate", str(answers), "-e", ",".join(TWO), "--json")
+
+        found = self.repeat(once)
+        tell("first run on a new machine, 200 rows x bleu, rouge", found)
+        overhead = median(each.wall - each.part("score") for each in found)
+        print(f"    {verdict('seconds of it that are not scoring', overhead, 10, at_least=False)}")
+
+    def small(self) -> None:
+        """A small evaluation with a new store."""
+        answers = plain_answers(self.fresh("answers.jsonl"), 200)
+        arguments = ["evaluate", str(answers), "-e", ",".join(TWO), "--json", "--store"]
+        for server in ("kept", "none"):
+            with Home(self.fresh("home"), server) as home:
+                home.leadline(*arguments, str(self.fresh("store")))
+                found = self.repeat(lambda home=home: home.leadline(*arguments, str(self.fresh("store"))))  # type: ignore[misc]
+            tell(f"200 rows x bleu, rouge, server {server}", found, 5.0)
+
+    def judged(self, peers: Mapping[str, str]) -> None:
+        """Four evaluators that ask a judge, beside other tools."""
+        cases = judged_answers(self.fresh("judged.jsonl"), CASES)
+        ways = {f"{name}, {how}": (name, places) for name in peers for how, places in AS.items()}
+        walls: dict[str, list[float]] = {way: [] for way in ways}
+        kept, none = [], []
+        with running(LATENCY_S, IN_FLIGHT) as endpoint, self._judging(endpoint) as home:
+            alone = Home(home.folder, "none")
+            self._ask(home, endpoint, cases)
+            for _ in range(self._runs):
+                kept.append(self._ask(home, endpoint, cases))
+                none.append(self._ask(alone, endpoint, cases))
+                for way, (name, places) in ways.items():
+                    walls[way].append(self._ask_peer(name, peers[name], endpoint, cases, places))
+        for server, found in (("kept", kept), ("none", none)):
+            tell(f"judged, {CASES} cases x {', '.join(JUDGED)}, server {server}", [each for each, _ in found], 16.0)
+            self._tell_calls(found)
+        ours = median(each.wall for each, _ in kept)
+        for name, measured in walls.items():
+            times = verdict(f"times as long as Leadline ({median(measured):.1f} s)", median(measured) / ours, 4)
+            print(f"    {name}: {times}")
+
+    def faults(self) -> None:
+        """The judged suite where calls fail."""
+        cases = judged_answers(self.fresh("judged.jsonl"), MANY)
+        rates: dict[bool, list[float]] = {True: [], False: []}
+        measured, worked = [], []
+        with running(QUICK_S, IN_FLIGHT) as sound, running(QUICK_S, IN_FLIGHT, faults=True) as faulty:
+            for endpoint, bad in ((sound, False), (faulty, True)):
+                with self._judging(endpoint) as home:
+                    self._ask(home, endpoint, cases, FAULTY)
+                    for _ in range(self._runs):
+                        one, stats = self._ask(home, endpoint, cases, FAULTY)
+                        rates[bad].append(stats.calls / (stats.last - stats.first))
+                        measured += [one] if bad else []
+                        worked += [] if bad else [1000 * one.said["time"]["processor"]["score"] / stats.calls]
+        shares = "5 % 429 with Retry-After 1, 3 % 500, 3 % garbage"
+        tell(f"{MANY:,} cases x {', '.join(FAULTY)} at {QUICK_S * 1000:.0f} ms, {shares}", measured)
+        print(f"    of {MANY * len(FAULTY)} scores are missing: {', '.join(map(_missing, measured))}")
+        print(f"    {median(rates[True]):.0f} calls/s; without faults {median(rates[False]):.0f} calls/s")
+        print(f"    {verdict('ms of processor a call without faults', median(worked), 3, at_least=False)}")
+        print(f"    {verdict('of the rate without faults', median(rates[True]) / median(rates[False]), 0.6)}")
+
+    def collect(self) -> None:
+        """Asking a model for its answers."""
+        suite = judged_answers(self.fresh("suite.jsonl"), COLLECTED)
+        with running(MODEL_S, IN_FLIGHT) as endpoint, Home(self.fresh("home"), "kept") as home:
+
+            def once() -> Timed:
+                store, answers = self.fresh("store"), self.fresh("answers.jsonl")
+                return home.leadline(
+                    "collect", str(suite), "--model", "openai/model", "--api-base", endpoint.url,
+                    "--store", str(store), "-o", str(answers),
+                )  # fmt: skip
+
+            once()
+            found = self.repeat(once)
+            endpoint.reset()
+            once()
+            stats = endpoint.stats()
+        tell(f"collect of {COLLECTED:,} answers at {MODEL_S * 1000:.0f} ms", found, 10.0)
+        rate = stats.calls / (stats.last - stats.first)
+        print(f"    {rate:.0f} calls/s while it asks, {stats.most_in_flight} in flight at most")
+
+    def scale(self) -> None:
+        """Large runs: rows a second beside plain loops, and time and memory by part."""
+        from benchmarks.rules import make_rows, reference
+
+        many, sample = self._scale[0], 10_000
+        answers = plain_answers(self.fresh("answers.jsonl"), many)
+        timed, peaks = self._watched(answers, SCALED)
+        loops = reference(make_rows(sample), SCALED)
+        print(f"{many:,} rows x {', '.join(SCALED)}: {timed.wall:.1f} s, {many / timed.wall:,.0f} rows/s")
+        print(f"    while scoring {many / timed.part('score'):,.0f} rows/s; plain loops {sample / loops:,.0f} rows/s")
+        tell_peaks(timed, peaks)
+        answers.unlink()
+        rows = self._scale[1]
+        answers = plain_answers(self.fresh("answers.jsonl"), rows)
+        timed, peaks = self._watched(answers, ("pii_leakage", "looping_detection"))
+        print(f"{rows:,} rows x pii_leakage, looping_detection: {timed.wall:.1f} s, {rows / timed.wall:,.0f} rows/s")
+        tell_peaks(timed, peaks)
+        answers.unlink()
+
+    def _watched(self, answers: Path, evaluators: Sequence[str]) -> tuple[Timed, dict[str, tuple[float, float]]]:
+        """Evaluate; return the time, and the peak memory of the command and of all its processes by part, in GiB."""
+        home, profile = Home(self.fresh("home"), "none"), self.fresh("profile")
+        line = [
+            *LEADLINE, "evaluate", str(answers), "-e", ",".join(evaluators), "--json", "--profile", str(profile),
+            "--store", str(self.fresh("store")),
+        ]  # fmt: skip
+        with watching() as samples:
+            timed = command(line, home.environment, home.folder)
+        trace = json.loads(profile.read_text(encoding="utf-8"))
+        origin = trace["otherData"]["began"]
+        peaks: dict[str, tuple[float, float]] = {}
+        for event in trace["traceEvents"]:
+            if event.get("cat") == "part":
+                began = origin + event["ts"] / 1e6
+                inside = [sample for at, *sample in samples if began <= at <= began + event["dur"] / 1e6]
+                own, every = (max((sample[of] for sample in inside), default=0.0) for of in (0, 1))
+                before = peaks.get(event["name"], (0.0, 0.0))
+                peaks[event["name"]] = (max(own, before[0]), max(every, before[1]))
+        return timed, peaks
+
+    @contextlib.contextmanager
+    def _judging(self, endpoint: Remote) -> Iterator[Home]:
+        """Provide a home whose judge is the endpoint."""
+        with Home(self.fresh("home"), "kept") as home:
+            judge = {"model": "openai/judge", "api_base": endpoint.url, "max_in_flight": IN_FLIGHT, "default": True}
+            lines = (f"{name} = {json.dumps(value)}" for name, value in judge.items())
+            (home.folder / "leadline.toml").write_text("\n".join(["[judges.bench]", *lines, ""]), encoding="utf-8")
+            yield home
+
+    def _ask(
+        self, home: Home, endpoint: Remote, cases: Path, evaluators: Sequence[str] = JUDGED
+    ) -> tuple[Timed, Stats]:
+        """Evaluate with the judge; return the time, and what came to the endpoint."""
+        endpoint.reset()
+        store = str(self.fresh("store"))
+        timed = home.leadline(
+            "evaluate", str(cases), "-e", ",".join(evaluators), "--embedder", "offline", "--json", "--store", store
+        )
+        stats = endpoint.stats()
+        if timed.said["unscored"] and not stats.faults:
+            raise SystemExit(f"{timed.said['unscored']} scores are missing")
+        return timed, stats
+
+    def _ask_peer(self, name: str, python: str, endpoint: Remote, cases: Path, places: int) -> float:
+        """Put the suite to another tool, and return its time from command to end."""
+        output, home = self.fresh(f"{name}.json"), Home(self.fresh("home"), "none")
+        script = str(ROOT / "benchmarks" / "peers" / f"{name}_run.py")
+        environment = {key: value for key, value in home.environment.items() if key != "PYTHONPATH"}
+        line = [python, script, str(cases), endpoint.url, str(places), str(output)]
+        timed = command(line, environment, home.folder)
+        scores = json.loads(output.read_text(encoding="utf-8"))
+        missing = sum(value is None or value != value for row in scores for value in row.values())
+        if len(scores) != CASES or missing:
+            raise SystemExit(f"{name} left {missing} of {CASES * len(JUDGED)} scores away")
+        return timed.wall
+
+    def _tell_calls(self, found: Sequence[tuple[Timed, Stats]]) -> None:
+        rate = median(stats.calls / stats.busy for _, stats in found)
+        worked = median(1000 * one.said["time"]["processor"]["score"] / stats.calls for one, stats in found)
+        a_case = median(stats.calls for _, stats in found) / CASES
+        print(f"    {verdict('calls/s while it judges', rate, 150)}")
+        print(f"    {worked:.1f} ms of processor a call while it judges, loading the embedder included")
+        print(f"    {verdict('calls a case', a_case, 5, at_least=False)}")
+
+
+def tell(name: str, found: Sequence[Timed], limit: float | None = None) -> None:
+    """Print the median of measurements, its range and its parts.
+
+    Args:
+        name: What was measured.
+        found: The measurements.
+        limit: The most seconds that are wanted.
+    """
+    walls = [each.wall for each in found]
+    least, most, used = min(walls), max(walls), median(each.processor for each in found)
+    print(f"{name}: {median(walls):.2f} s ({least:.2f} to {most:.2f}), {used:.1f} s of processor", flush=True)
+    names = dict.fromkeys(name for each in found for name in each.parts)
+    if names:
+        parts = ", ".join(f"{part} {median(each.part(part) for each in found):.2f}" for part in names)
+        untold = median(each.wall - sum(each.parts.values()) for each in found)
+        print(f"    {parts}; not told by the run (the process's exit) {untold:.2f}")
+    if limit is not None:
+        print(f"    {verdict('seconds', median(walls), limit, at_least=False)}", flush=True)
+
+
+def _missing(timed: Timed) -> str:
+    """Return how many scores of a run are missing, and why."""
+    report = json.loads((Path(timed.said["report"]).parent / "report.json").read_text(encoding="utf-8"))
+    reasons = [f"{item['n_rows']} {item['evaluator']} {item['reason']}" for item in report["unscored"]]
+    return f"{timed.said['unscored']}" + (f" ({'; '.join(reasons)})" if reasons else "")
+
+
+def tell_peaks(timed: Timed, peaks: Mapping[str, tuple[float, float]]) -> None:
+    """Print time and memory by part.
+
+    Args:
+        timed: The time.
+        peaks: Peak memory of the command and of all its processes by part, in GiB.
+    """
+    for part, seconds in timed.parts.items():
+        own, every = peaks.get(part, (0.0, 0.0))
+        print(f"    {part:9} {seconds:7.1f} s, peak {own:.2f} GiB, with its processes {every:.2f} GiB")
+
+
+@contextlib.contextmanager
+def watching(every_s: float = 0.1) -> Iterator[list[tuple[float, float, float]]]:
+    """Sample the memory of this process's children: time, the largest one's GiB, and that of all together.
+
+    Pages that processes share are counted once (``Pss``). Linux only.
+    """
+    samples: list[tuple[float, float, float]] = []
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(every_s):
+            sizes = [_resident(pid) for pid in _descendants(os.getpid())]
+            samples.append((time.time(), max(sizes, default=0.0), sum(sizes)))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _descendants(pid: int) -> list[int]:
+    try:
+        tasks = [(task / "children").read_text(encoding="ascii") for task in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:  # it ended
+        return []
+    children = [int(child) for text in tasks for child in text.split()]
+    return [*children, *(each for child in children for each in _descendants(child))]
+
+
+def _resident(pid: int) -> float:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    except OSError:  # it ended
+        return 0.0
+    return next((int(line.split()[1]) / 2**20 for line in lines if line.startswith("Pss:")), 0.0)
+
+
+def main() -> None:
+    """Measure, and print as it goes."""
+    parser = argparse.ArgumentParser(description="Time from command to end.")
+    parser.add_argument("--runs", type=int, default=5, help="how often each command is run")
+    parser.add_argument("--only", nargs="*", metavar="NAME", help="only these: " + ", ".join(SCENARIOS))
+    parser.add_argument("--ragas", metavar="PYTHON", help="Python of an environment that has Ragas")
+    parser.add_argument("--deepeval", metavar="PYTHON", help="Python of an environment that has DeepEval")
+    parser.add_argument("--scale", action="store_true", help="also the large runs, which take minutes, once each")
+    options = parser.parse_args()
+    peers = {name: python for name in ("ragas", "deepeval") if (python := getattr(options, name))}
+    print(f"{describe()}; load {os.getloadavg()[0]:.1f}; medians of {options.runs}")
+    print(f"the endpoint serves {capacity():,.0f} calls/s to a bare client")
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder), options.runs)
+        for name in options.only or SCENARIOS:
+            bench.judged(peers) if name == "judged" else getattr(bench, name)()
+        if options.scale:
+            bench.scale()
+
+
+SCENARIOS: Final = ("help", "small", "rerun", "new_machine", "judged", "faults", "collect")
+
+if __name__ == "__main__":
+    main()

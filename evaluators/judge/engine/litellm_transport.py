@@ -1,0 +1,153 @@
+"""The wire to every provider that LiteLLM knows; its retries and those of the provider's SDK are off."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, Final
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.redaction import without_secrets
+from leadline.evaluators.judge.engine.calls import Reply
+from leadline.evaluators.judge.engine.deadline import Deadline
+from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.judge.engine.litellm_library import cost, litellm
+from leadline.evaluators.judge.engine.reply_schemas import response_format
+from leadline.evaluators.judge.engine.transport import (
+    AttemptError,
+    Refused,
+    Throttled,
+    Transient,
+    failure_of,
+    seconds_of,
+    text_of,
+    tokens_of,
+)
+
+_PREFIXES: Final = re.compile(r"^(?:(?:litellm\.)?\w+(?:Error|Exception)(?:: | - ))+")
+"""What LiteLLM puts before a provider's own words."""
+
+READY_S: Final = 60.0
+"""Seconds that LiteLLM may take, on top of the judge's, until its first call is back: it imports and builds clients in
+threads, and on a busy machine that takes longer than many a judge."""
+
+
+class LiteLLMTransport:
+    """Any provider by LiteLLM's model name.
+
+    LiteLLM gives up a silent connection after the judge's ``timeout_s``. The deadline around that, for what trickles,
+    counts LiteLLM's own work, too, so it is longer until a first call is back.
+
+    Raises:
+        JudgeRefused: LiteLLM is not installed.
+    """
+
+    def __init__(self) -> None:
+        self._api = litellm()
+        self._ready = False
+
+    async def send(
+        self,
+        config: JudgeConfig,
+        messages: list[dict[str, str]],
+        schema: Mapping[str, Any] | None,
+        max_tokens: int,
+    ) -> Reply:
+        """See :class:`Transport`."""
+        try:
+            key = config.api_key()
+        except UsageError as error:
+            raise Refused(str(error), every=True) from None
+        started = time.perf_counter()
+        try:
+            async with Deadline(config.timeout_s + (0.0 if self._ready else READY_S)):
+                response = await self._api.acompletion(
+                    model=config.model,
+                    messages=messages,
+                    api_base=config.api_base,
+                    api_key=key,
+                    temperature=config.temperature,
+                    top_p=config.top_p,
+                    seed=config.seed,
+                    max_tokens=max_tokens,
+                    response_format=_form(self._api, config, schema),
+                    timeout=config.timeout_s,
+                    num_retries=0,
+                    max_retries=0,
+                )
+            return _reply(config, response, time.perf_counter() - started)
+        except TimeoutError:
+            raise Transient(f"no reply within {config.timeout_s:g} s", overloaded=True) from None
+        except Exception as error:  # without its cause, which may hold the key
+            raise _meaning(self._api, config, error) from None
+        finally:
+            self._ready = True
+
+
+def _form(api: ModuleType, config: JudgeConfig, schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if schema is None or config.structured == "off":
+        return None
+    if config.structured == "json_object":
+        return {"type": "json_object"}
+    if config.structured == "auto" and not _knows_schemas(api, config.model):
+        return None
+    return response_format(schema)
+
+
+_schemas_known: dict[str, bool] = {}
+
+
+def _knows_schemas(api: ModuleType, model: str) -> bool:
+    if model not in _schemas_known:
+        _schemas_known[model] = bool(api.supports_response_schema(model))
+    return _schemas_known[model]
+
+
+def _reply(config: JudgeConfig, response: Any, seconds: float) -> Reply:
+    if not response.choices:
+        raise Transient("a reply without content")
+    choice = response.choices[0]
+    usage = getattr(response, "usage", None)
+    sent, replied = tokens_of({name: getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens")})
+    return Reply(
+        text=text_of(choice.message.content),
+        finish_reason=choice.finish_reason or "stop",
+        input_tokens=sent,
+        output_tokens=replied,
+        cost_usd=_cost(config, response, sent, replied),
+        seconds=seconds,
+    )
+
+
+def _cost(config: JudgeConfig, response: Any, sent: int | None, replied: int | None) -> float | None:
+    if sent is None or replied is None:
+        return None  # LiteLLM's price, too, comes from what the server reported of them
+    price = cost(config, sent, replied)
+    return response._hidden_params.get("response_cost") if price is None else price
+
+
+def _meaning(api: ModuleType, config: JudgeConfig, error: Exception) -> AttemptError:
+    """Say what a provider's error means for the call."""
+    if isinstance(error, AttemptError):
+        return error
+    status = getattr(error, "status_code", None)
+    words = _PREFIXES.sub("", without_secrets(str(error), config))
+    message = f"{type(error).__name__}: {words}"
+    if isinstance(error, api.RateLimitError):
+        return Throttled(message, _retry_after(error))
+    if isinstance(error, api.Timeout):
+        return Transient(f"no reply within {config.timeout_s:g} s", overloaded=True)
+    return failure_of(status if isinstance(status, int) else None, message, _retry_after(error))
+
+
+def _retry_after(error: Exception) -> float | None:
+    for headers in (
+        getattr(error, "litellm_response_headers", None),
+        getattr(getattr(error, "response", None), "headers", None),
+    ):
+        value = headers.get("retry-after") if headers else None
+        if value is not None:
+            return seconds_of(value)
+    return None

@@ -1,0 +1,212 @@
+"""An evaluation from its request to its report; the flow and the command line both run this.
+
+``load → plan → score (in chunks) → gather → aggregate → slices → flips → changes → problems → insights → gate →
+publish``. There is no logic here: each step is a function of the tasks room that takes paths and plain values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from leadline.flows.dispatch.dask_cluster import dask_workers
+from leadline.flows.dispatch.lanes import open_lanes
+from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
+from leadline.flows.evaluate.prepare import prepare
+from leadline.flows.evaluate.steps import Steps
+from leadline.flows.shared.judges import Retries, canaries_of, limits_of
+from leadline.flows.shared.reporting import report
+from leadline.flows.shared.settings import is_dask
+from leadline.tasks import pipeline
+from leadline.tasks.analyse.findings.tally import what_counts
+from leadline.tasks.analyse.gate import Decision
+from leadline.tasks.db.connection import kept_open
+from leadline.tasks.load import load_dataset
+from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.score.chunk import ChunkResult
+from leadline.tasks.score.executor import default_processes
+from leadline.tasks.store.store import Run, Store
+from leadline.tasks.timeline import Timeline, current, timed_by
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def run_evaluation(config: EvaluateConfig, steps: Steps) -> EvaluateResult:
+    """Evaluate a dataset.
+
+    Args:
+        config: What to evaluate, with which evaluators, and what makes the gate fail.
+        steps: How the steps are run: in this process, or as Prefect tasks.
+
+    Returns:
+        The run, where its report is, and what the gate says.
+    """
+    timeline = current()
+    if timeline is not None:  # that of the command, which began before and ends after this
+        return _run(config, steps, timeline)
+    with timed_by(Timeline()) as timeline:
+        result = _run(config, steps, timeline)
+        return record_time(result, Store.open(config.store), timeline)
+
+
+def record_time(result: EvaluateResult, store: Store, timeline: Timeline) -> EvaluateResult:
+    """Bring the time of a run up to date where all is done, in its record and in its result, which is returned.
+
+    Args:
+        result: What :func:`run_evaluation` returned.
+        store: The store.
+        timeline: The run's time.
+    """
+    time = timeline.so_far()
+    store.run(result.run).update({"time": time.to_json()})
+    return result.model_copy(update={"time": time})
+
+
+def _run(config: EvaluateConfig, steps: Steps, timeline: Timeline) -> EvaluateResult:
+    prepared = prepare(config, load=lambda *args, **options: _step(steps, "load", load_dataset, *args, **options))
+    settings, store = prepared.settings, prepared.store
+    processes = config.processes or default_processes()
+    needed = {evaluator.spec.lane for evaluator in prepared.choice.evaluators}
+    dask = is_dask(config.dispatch)
+    workers = dask_workers(config.dispatch, needed, processes) if dask else steps.workers(config.dispatch, needed)
+    with timeline.part("plan"):
+        planned = _step(
+            steps,
+            "plan",
+            pipeline.plan_run,
+            store,
+            prepared.loaded,
+            prepared.choice,
+            settings,
+            model_keys=config.model_keys,
+            processes=processes,
+            trials=config.judges.trials,
+            limits=limits_of(config.judges),
+            canaries=canaries_of(config.judges),
+            workers=workers,
+            lasting=dask,
+            config=config.model_dump(mode="json"),
+            policy=prepared.policy,
+        )
+    run = store.run(planned.run)
+    try:
+        run.update({"workers": dict(workers)})
+        retries = Retries(settings.judges)
+        with timeline.part("score"):
+            lanes = open_lanes(processes, planned.chunks, workers, config.dispatch)
+            steps.score(planned.chunks, lanes, retries, _follow(planned.chunks, steps, retries, timeline))
+        with kept_open(run):
+            return _conclude(store, run, config, planned, steps, timeline)
+    except BaseException as error:
+        run.fail(error, time=timeline.so_far().to_json())
+        raise
+
+
+def _step(steps: Steps, name: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run one step and report its begin and end."""
+    report(name, done=0)
+    result = steps.step(name, function, *args, **kwargs)
+    report(name, done=1)
+    return result
+
+
+def _follow(
+    chunks: tuple[Chunk, ...], steps: Steps, retries: Retries, timeline: Timeline
+) -> Callable[[Chunk, ChunkResult | BaseException], None]:
+    """Return what takes note of each chunk's end; a chunk that fails for good leaves its rows unscored."""
+    totals: dict[str, int] = {}
+    for chunk in chunks:
+        totals[chunk.lane] = totals.get(chunk.lane, 0) + chunk.scores
+    done = dict.fromkeys(totals, 0)
+    for lane, total in totals.items():
+        report("score", lane, 0, total)
+        timeline.mark_lane(lane)
+
+    def finished(chunk: Chunk, result: ChunkResult | BaseException) -> None:
+        if isinstance(result, ChunkResult):
+            steps.log.info("%s: %d scored, %d not, %s", result.chunk, result.scored, result.unscored, result.seconds)
+            timeline.add(result.spans)
+        else:
+            steps.log.error("%s failed for good: %s", chunk.name, result)
+        if chunk.lane == "judge":
+            retries.learn(result)
+        timeline.mark_lane(chunk.lane)
+        done[chunk.lane] += chunk.scores
+        report("score", chunk.lane, done[chunk.lane], totals[chunk.lane])
+
+    return finished
+
+
+def _conclude(
+    store: Store, run: Run, config: EvaluateConfig, planned: pipeline.Planned, steps: Steps, timeline: Timeline
+) -> EvaluateResult:
+    """Turn scores into aggregates, findings and files."""
+    with timeline.part("aggregate"):
+        found = _find(store, run, config, steps, timeline)
+    # The report is written before the run ends, and says the time until then.
+    run.update({"reused": planned.reused, "computed": planned.to_compute, "time": timeline.so_far().to_json()})
+    output = Path(config.output) if config.output else None
+    with timeline.part("publish"):
+        published = _step(steps, "publish", pipeline.publish_results, store, run, output)
+    time = timeline.so_far()
+    record = run.update(
+        {"status": "completed", "time": time.to_json(), "report": pipeline.report_location(run, published)}
+    )
+    result = EvaluateResult(
+        run=run.id,
+        folder=run.path,
+        report=published.report,
+        report_url=run.report if store.remote else "",
+        gate=found.decision.gate,
+        gate_reason=found.decision.reason,
+        gate_counted=what_counts(record),
+        changed=record.get("changed", ""),
+        worst=[problem.headline for problem in published.summary.worst],
+        recommendation=published.summary.recommendation,
+        problems=record["problems"],
+        problems_by_fault=record["problems_by_fault"],
+        scored=found.counts["scored"],
+        unscored=found.counts["unscored"],
+        not_applicable=found.counts["not_applicable"],
+        reused=planned.reused,
+        computed=planned.to_compute,
+        time=time,
+        embedder=record["embedder"],
+        judge_calls=found.judged["answered"],
+        judge_cost_usd=found.judged["cost_usd"],
+        judge_unknown_price=found.judged["unknown_price"],
+        judge_made_again=found.judged["made_again"],
+    )
+    steps.conclude(store, run, result)
+    return result
+
+
+class _Found(NamedTuple):
+    """The outcome of a run's scores: the gate's decision, the scores by status, and the judge calls."""
+
+    decision: Decision
+    counts: Mapping[str, int]
+    judged: Mapping[str, Any]
+
+
+def _find(store: Store, run: Run, config: EvaluateConfig, steps: Steps, timeline: Timeline) -> _Found:
+    """Aggregate the scores, and find what they say."""
+
+    def step(name: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        with timeline.step(name):
+            return _step(steps, name, function, *args, **kwargs)
+
+    step("gather", pipeline.gather_scores, store, run)
+    step("aggregate", pipeline.aggregate_scores, store, run)
+    step("slices", pipeline.measure_slices, store, run, names=config.slices)
+    step("flips", pipeline.detect_flips, store, run)
+    step("changes", pipeline.compare_with_baseline, store, run, config.against)
+    problems = step("problems", pipeline.detect_problems, store, run)
+    step("insights", pipeline.derive_insights, store, run)
+    decision = step("gate", pipeline.decide_gate, store, run, fail_on=config.fail_on, min_coverage=config.min_coverage)
+    counts = pipeline.count_scores(store, run)
+    judged = pipeline.count_judge_calls(store, run)
+    run.update({"problems": problems})
+    return _Found(decision, counts, judged)

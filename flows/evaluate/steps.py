@@ -1,0 +1,115 @@
+"""Running the steps of an evaluation: the interface, and the way that needs no Prefect.
+
+:class:`DirectSteps` calls the steps in this process. ``PrefectSteps`` (:mod:`leadline.flows.evaluate.flow`) makes a
+Prefect task of each, so that the run has a history. What a run leaves in the store is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Event
+from typing import Protocol, TypeAlias
+
+from leadline.evaluators.core.base import Lane
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
+from leadline.flows.dispatch.lanes import Lanes
+from leadline.flows.evaluate.config import EvaluateResult
+from leadline.flows.shared import plain_steps
+from leadline.flows.shared.judges import RETRY_DELAYS_S, Retries
+from leadline.flows.shared.settings import Dispatch
+from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.score.chunk import ChunkResult
+from leadline.tasks.score.executor import drive
+from leadline.tasks.store.store import Run, Store
+
+Finished: TypeAlias = Callable[[Chunk, ChunkResult | BaseException], None]
+"""Called with each chunk and its result, or the error of its last attempt."""
+
+
+class Steps(plain_steps.Steps, Protocol):
+    """Runs the steps of an evaluation."""
+
+    def workers(self, dispatch: str, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
+        """Return the lanes that workers serve, each with the number of workers online."""
+
+    def score(self, chunks: Sequence[Chunk], lanes: Lanes, retries: Retries, finished: Finished) -> None:
+        """Score all chunks.
+
+        Args:
+            chunks: The chunks.
+            lanes: The lanes, not yet entered.
+            retries: Decides about further attempts of the judge lane.
+            finished: Called in this thread as each chunk ends.
+        """
+
+    def conclude(self, store: Store, run: Run, result: EvaluateResult) -> None:
+        """Show the outcome where the history is kept."""
+
+
+class DirectSteps(plain_steps.PlainSteps):
+    """Runs the steps in this process, without Prefect and its history."""
+
+    def workers(self, dispatch: str, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
+        """Return no workers: they are found through a Prefect server.
+
+        Args:
+            dispatch: Where the request wants chunks to be scored.
+            lanes: The lanes that the run needs.
+
+        Raises:
+            UsageError: The request wants workers.
+        """
+        if dispatch == Dispatch.WORKERS:
+            raise UsageError(
+                "Workers are reached through a Prefect server, and this run has none.",
+                hint="Leave --server none away, or use --dispatch inline.",
+                code=ErrorCode.WORKER_NONE,
+            )
+        return {}
+
+    def score(self, chunks: Sequence[Chunk], lanes: Lanes, retries: Retries, finished: Finished) -> None:
+        """Score all chunks, each in a thread.
+
+        Args:
+            chunks: The chunks.
+            lanes: The lanes, not yet entered.
+            retries: Decides about further attempts of the judge lane.
+            finished: Called in this thread as each chunk ends.
+        """
+        if not chunks:
+            return
+        leaving = Event()
+
+        def attempts(chunk: Chunk) -> ChunkResult:
+            judged = chunk.lane == "judge"
+            for delay in retries.delays if judged else RETRY_DELAYS_S:
+                try:
+                    return lanes.score(chunk)
+                except Exception as error:
+                    if leaving.is_set() or lanes.ending or (judged and not retries.worth_it()):
+                        raise
+                    self.log.info("%s is tried again in %g s: %s", chunk.name, delay, error)
+                    if leaving.wait(delay):
+                        raise
+            return lanes.score(chunk)
+
+        def ended(chunk: Chunk, future: Future[ChunkResult]) -> None:
+            finished(chunk, future.exception() or future.result())
+
+        # The lanes end before the threads are waited for: an interrupted run gives up what is in work.
+        with ThreadPoolExecutor(sum(lanes.widths.values()), "score") as threads, lanes:
+            try:
+                drive(chunks, lanes.widths, lambda chunk: threads.submit(attempts, chunk), ended)
+            finally:
+                leaving.set()
+
+    def conclude(self, store: Store, run: Run, result: EvaluateResult) -> None:
+        """Do nothing: there is no history.
+
+        Args:
+            store: The store.
+            run: The run.
+            result: Its outcome.
+        """

@@ -1,0 +1,290 @@
+"""A new version of a model: collect its answers, evaluate them, compare with the version before, decide.
+
+Every step keeps what it did, so that it can be killed anywhere and started again: answers are in the ledger,
+scores in the store. Whose turn it is, and what came out, is kept by :mod:`leadline.tasks.runs.versions`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.paths import from_home
+from leadline.evaluators.judge.engine.budget import Limits
+from leadline.flows.collect.collection import collect_loaded
+from leadline.flows.collect.config import CollectResult
+from leadline.flows.compare.config import CompareConfig, CompareResult
+from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
+from leadline.flows.model_version.config import ModelVersionConfig, ModelVersionResult
+from leadline.flows.model_version.prepare import (
+    check_measured,
+    evaluation_of,
+    reading_of_answers,
+    reading_of_suite,
+    target_of,
+)
+from leadline.flows.shared.judges import evaluator_files_of, judges_of
+from leadline.flows.shared.plain_steps import Steps
+from leadline.flows.shared.settings import FailOn, Gate
+from leadline.tasks.collect import Target
+from leadline.tasks.load import LoadedDataset, load_dataset
+from leadline.tasks.runs.lookup import find_run
+from leadline.tasks.runs.tags import all_tags, set_tag
+from leadline.tasks.runs.versions import (
+    Claim,
+    Subject,
+    claim,
+    file_name,
+    of_version,
+    previous,
+    renewed,
+    tag_of,
+    versions_in,
+)
+from leadline.tasks.store.store import Store
+
+_MEASURED: Final = {"evaluator_suite", "evaluators", "params", "evaluators_dir", "models"}
+_DECIDED: Final = {"fail_on", "policy", "min_coverage", "baseline", "margin", "margins"}
+
+
+def run_version(
+    config: ModelVersionConfig,
+    steps: Steps,
+    *,
+    evaluate: Callable[[EvaluateConfig], EvaluateResult],
+    compare: Callable[[CompareConfig], CompareResult],
+    flow_run: str = "",
+) -> ModelVersionResult:
+    """Evaluate a version of a model, once for each (model version, suite, configuration).
+
+    Args:
+        config: The version, the cases, and what makes it fail.
+        steps: How the steps are run: in this process, or as Prefect tasks.
+        evaluate: Evaluates a dataset.
+        compare: Compares two runs.
+        flow_run: The flow run that does it, if one does.
+
+    Returns:
+        The decision and why; of a version that was evaluated before what was found then.
+
+    Raises:
+        LeadlineError: It could not be evaluated; the next event or the same command tries again.
+    """
+    store = Store.open(config.store)
+    suite: LoadedDataset = steps.step(
+        "load", load_dataset, store, config.suite, cases_only=True, **reading_of_suite(config)
+    )
+    given = _given(store, config)
+    target = None if given else target_of(config)
+    subject = subject_of(config, suite, target, given)
+    check_measured(config)
+    _baseline(store, config, subject)  # refuses one that does not exist, before anything is asked
+    taken = claim(store, subject, owner={"flow_run": flow_run}, again=config.again)
+    if not isinstance(taken, Claim):
+        result = _known(taken)
+        steps.log.info("%s %s: %s", config.model, config.version, result.reason)
+        return result
+    with renewed(taken):
+        collected = _collected(store, config, suite, subject, target, steps) if target else None
+        run = evaluate(evaluation_of(config, collected))
+        result = _decided(store, config, subject, collected, run, compare)
+        outcome = result.model_dump(mode="json", exclude={"model", "version", "standing", "asked"})
+        taken.finish("done" if is_final(result, run.unscored) else "incomplete", outcome)
+    steps.show("leadline-model-version", _summary(result), config.model)
+    return result
+
+
+def is_final(result: ModelVersionResult, unscored: int) -> bool:
+    """Return whether an outcome is to be remembered; what an instrument or a host could not do is no result.
+
+    Args:
+        result: The outcome.
+        unscored: Scores that could not be had.
+    """
+    return result.decision != "inconclusive" or not (result.failed or unscored)
+
+
+def _given(store: Store, config: ModelVersionConfig) -> LoadedDataset | None:
+    """Return the answers that came with the event.
+
+    Raises:
+        UsageError: They are not those of the version.
+    """
+    if config.answers is None:
+        return None
+    loaded = load_dataset(store, config.answers, **reading_of_answers(config))
+    stated = versions_in(loaded.path)
+    if config.model not in stated:
+        raise UsageError(
+            f"{config.answers} has no answers of {config.model!r}.",
+            hint=f"It has: {', '.join(stated)}.",
+            code=ErrorCode.VERSION_ANSWERS,
+        )
+    if stated[config.model] not in (None, config.version):
+        raise UsageError(
+            f"{config.answers} has the answers of {config.model} {stated[config.model]}, not of {config.version}.",
+            hint="Give the answers of this version.",
+            code=ErrorCode.VERSION_ANSWERS,
+        )
+    return loaded
+
+
+def subject_of(
+    config: ModelVersionConfig, suite: LoadedDataset, target: Target | None, given: LoadedDataset | None
+) -> Subject:
+    """Return what is evaluated once: everything that the outcome depends on.
+
+    Args:
+        config: The request.
+        suite: The cases.
+        target: The model under test; ``None`` where its answers are given.
+        given: The given answers.
+    """
+    configuration = {
+        "measured": {
+            **config.model_dump(mode="json", include=_MEASURED),
+            "own": _own_evaluators(config),
+            "judges": [judge.identity() for judge in judges_of(config.judges)],
+            "trials": config.judges.trials,
+            "canaries": _content(config.judges.canaries),
+        },
+        "decided": config.model_dump(mode="json", include=_DECIDED),
+        "target": target.identity() | {"reply": target.reply.model_dump(mode="json")} if target else None,
+        "answers": given.digest if given else None,
+    }
+    return Subject(config.model, config.version, suite.name, suite.digest, configuration)
+
+
+def _content(file: str | None) -> str | None:
+    return hashlib.sha256(from_home(file).read_bytes()).hexdigest()[:16] if file else None
+
+
+def _own_evaluators(config: ModelVersionConfig) -> dict[str, str]:
+    """Return the digests of the files with the user's evaluators: a changed evaluator is another configuration."""
+    files = sorted(from_home(config.evaluators_dir).glob("*.y*ml")) if config.evaluators_dir else []
+    files += map(Path, evaluator_files_of(config.evaluator_files, config.judges.config))
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in files}
+
+
+def _decided(
+    store: Store,
+    config: ModelVersionConfig,
+    subject: Subject,
+    collected: CollectResult | None,
+    run: EvaluateResult,
+    compare: Callable[[CompareConfig], CompareResult],
+) -> ModelVersionResult:
+    """Compare with the baseline, and decide."""
+    baseline, version = _baseline(store, config, subject)
+    compared = compare(_comparison(config, run, baseline)) if baseline else None
+    decision, reason = decide(run, compared, version or baseline, fail_on=config.fail_on)
+    if decision == "pass":
+        set_tag(store, store.run(run.run), tag_of(subject))
+    return ModelVersionResult(
+        model=config.model,
+        version=config.version,
+        standing="evaluated",
+        decision=decision,
+        reason=reason,
+        run=run.run,
+        dataset=collected.dataset if collected else Path(str(config.answers)).absolute(),
+        report=run.report,
+        gate=run.gate,
+        baseline=version or baseline,
+        baseline_run=compared.baseline if compared else None,
+        comparison=compared.verdict if compared else None,
+        comparison_report=compared.report if compared else None,
+        asked=collected.calls if collected else 0,
+        failed=collected.failed if collected else 0,
+    )
+
+
+def _collected(
+    store: Store, config: ModelVersionConfig, suite: LoadedDataset, subject: Subject, target: Target, steps: Steps
+) -> CollectResult:
+    output = subject.folder(store) / file_name(suite.name)
+    limits = Limits(calls=config.max_calls, cost_usd=config.max_cost)
+    collected = collect_loaded(store, suite, (target,), output, limits, steps)
+    store.push([output])
+    return collected
+
+
+def _baseline(store: Store, config: ModelVersionConfig, subject: Subject) -> tuple[str | None, str | None]:
+    """Return what to compare with, as ``leadline compare`` takes it, and which version that is, if it is known.
+
+    Raises:
+        UsageError: A baseline was named that does not exist.
+    """
+    named = config.baseline
+    record = of_version(store, subject, named) if named else previous(store, subject)
+    if record:
+        return f"{record['run']}:{record['model']}", record["version"]
+    if not named:
+        return None, None
+    if named.partition(":")[0] in all_tags(store):
+        return f"tag:{named}", None
+    find_run(store, named.partition(":")[0] if not named.startswith("tag:") else named)
+    return named, None
+
+
+def _comparison(config: ModelVersionConfig, run: EvaluateResult, baseline: str) -> CompareConfig:
+    return CompareConfig(
+        baseline=baseline,
+        candidate=f"{run.run}:{config.model}",
+        margin=config.margin,
+        margins=config.margins,
+        output=str(Path(config.output) / "comparison") if config.output else None,
+        store=config.store,
+    )
+
+
+def decide(
+    run: EvaluateResult, compared: CompareResult | None, baseline: str | None, *, fail_on: FailOn = FailOn.HIGH
+) -> tuple[Gate, str]:
+    """Decide from the gate and the comparison: the worse of both.
+
+    A first version is decided by the gate alone, and one whose gate never fails by the comparison alone.
+
+    Args:
+        run: The run.
+        compared: Its comparison, if there is something to compare with.
+        baseline: What it was compared with, for the sentence.
+        fail_on: What makes the gate fail.
+    """
+    gate = f"Gate: {run.gate_reason}"
+    if compared is None:
+        return run.gate, f"There is no earlier version to compare with, so the gate decides alone. {gate}"
+    found: set[Gate] = {compared.verdict} | (set() if fail_on is FailOn.NEVER else {run.gate})
+    decision: Gate = "fail" if "fail" in found else "inconclusive" if "inconclusive" in found else "pass"
+    if fail_on is FailOn.NEVER:
+        gate = f"The gate, which does not count here, says {run.gate}."
+    comparison = f"Compared with {baseline}: {compared.reason.rstrip('.')}."
+    first = compared.verdict == decision or fail_on is FailOn.NEVER  # the deciding reason comes first
+    return decision, f"{comparison} {gate}" if first else f"{gate} {comparison}"
+
+
+def _known(record: Mapping[str, Any]) -> ModelVersionResult:
+    """Return what is on record of a version that another flow run evaluates, or has evaluated."""
+    if record["state"] == "running":
+        return ModelVersionResult(
+            model=record["model"],
+            version=record["version"],
+            standing="in_progress",
+            reason=f"It is being evaluated since {record['claimed']} by {record['process']}.",
+        )
+    known = {name: record[name] for name in ModelVersionResult.model_fields if name in record}
+    return ModelVersionResult(**known | {"standing": "known", "asked": 0})
+
+
+def _summary(result: ModelVersionResult) -> str:
+    links = [
+        f"- {what}: `{path}`"
+        for what, path in (("Report", result.report), ("Comparison", result.comparison_report))
+        if path
+    ]
+    head = f"# {result.model} {result.version}: {(result.decision or '').upper()}"
+    return "\n\n".join([head, result.reason, "\n".join(links)])

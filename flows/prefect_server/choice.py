@@ -1,0 +1,128 @@
+"""The choice of a Prefect server for a run, and how long a kept one stays: option, environment, ``leadline.toml``."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
+
+SETTINGS_FILE: Final = Path("leadline.toml")
+IDLE_MINUTES: Final = 30.0
+"""Minutes without a request after which a server that a run started ends."""
+
+
+class ServerUse(StrEnum):
+    """The server of a run where no Prefect API is configured that answers."""
+
+    KEPT = "kept"
+    TEMPORARY = "temporary"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The server that a run is to use.
+
+    Attributes:
+        use: Which server.
+        stated: Whether the user said so. If not, a configured API comes first even where ``use`` is none.
+    """
+
+    use: ServerUse
+    stated: bool = True
+
+
+def chosen_server(option: str | None = None) -> Choice:
+    """Return which server a run uses: what was said, else none on a CI machine, else a kept one.
+
+    Args:
+        option: Value of ``--server``; comes before ``$LEADLINE_SERVER`` and ``[server]`` of ``leadline.toml``.
+
+    Raises:
+        UsageError: There is no such choice.
+    """
+    for source, value in (
+        ("--server", option),
+        ("LEADLINE_SERVER", os.environ.get("LEADLINE_SERVER")),
+        (f"{SETTINGS_FILE}, [server] use", _file_settings().get("use")),
+    ):
+        if value:
+            try:
+                return Choice(ServerUse(str(value)))
+            except ValueError:
+                raise UsageError(
+                    f"{source}: {str(value)[:40]!r} is none of {', '.join(ServerUse)}.", code=ErrorCode.CONFIG_OPTION
+                ) from None
+    return Choice(ServerUse.NONE if _on_ci() else ServerUse.KEPT, stated=False)
+
+
+def idle_minutes() -> float | None:
+    """Return after how many minutes without a request a server that a run started ends; ``None`` for never.
+
+    Raises:
+        UsageError: It is neither a number of minutes nor ``never``.
+    """
+    for source, value in (
+        ("LEADLINE_SERVER_IDLE", os.environ.get("LEADLINE_SERVER_IDLE")),
+        (f"{SETTINGS_FILE}, [server] idle", _file_settings().get("idle")),
+    ):
+        if value not in (None, ""):
+            return minutes(str(value), source)
+    return IDLE_MINUTES
+
+
+def minutes(text: str, source: str) -> float | None:
+    """Read a number of minutes, or ``never``.
+
+    Args:
+        text: The value.
+        source: Where it was given, for the refusal.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    if text == "never":
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise UsageError(
+            f"{source}: {text[:40]!r} is neither a number of minutes nor 'never'.", code=ErrorCode.CONFIG_OPTION
+        )
+    return number
+
+
+def _on_ci() -> bool:
+    return os.environ.get("CI", "").lower() not in ("", "0", "false", "no", "off")
+
+
+def _file_settings() -> dict[str, Any]:
+    """Return the table ``[server]`` of ``leadline.toml`` in the working directory."""
+    if not SETTINGS_FILE.is_file():
+        return {}
+    import tomllib
+
+    try:
+        table = tomllib.loads(SETTINGS_FILE.read_text(encoding="utf-8")).get("server", {})
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{SETTINGS_FILE} cannot be read: {error}.", code=ErrorCode.CONFIG_FILE) from None
+    if not isinstance(table, dict):
+        raise UsageError(
+            f"{SETTINGS_FILE}: server is a table.",
+            hint="Write: [server] and use or idle below.",
+            code=ErrorCode.CONFIG_CONTENT,
+        )
+    for name in table:
+        if name not in ("use", "idle"):
+            raise UsageError(
+                f"{SETTINGS_FILE}, [server] {name[:40]}: there is no such field; there are use and idle.",
+                code=ErrorCode.CONFIG_CONTENT,
+            )
+    return table

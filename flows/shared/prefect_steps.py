@@ -1,0 +1,106 @@
+"""Running the steps of a job as Prefect tasks, and keeping the job where the server that records it goes away."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, ParamSpec, TypeVar
+
+import httpx
+from prefect import get_run_logger, task
+from prefect.artifacts import create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
+
+from leadline.flows.shared.plain_steps import Logger
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C")
+
+UNREACHABLE: Final = (httpx.TransportError, httpx.HTTPStatusError)
+"""Errors of Prefect's client when its server is gone or refuses."""
+
+_log: Final = logging.getLogger(__name__)
+_finished: ContextVar[list[Any] | None] = ContextVar("finished", default=None)
+
+
+class TaskSteps:
+    """Runs each step as a Prefect task of the flow that runs in this thread."""
+
+    def __init__(self) -> None:
+        self.log: Logger = get_run_logger()
+
+    def step(self, name: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a step as a task that takes and returns paths and counts.
+
+        Args:
+            name: Name of the task.
+            function: The step.
+            *args: Its arguments.
+            **kwargs: Its keyword arguments.
+        """
+        return task(name=name, cache_policy=NO_CACHE, persist_result=False)(function)(*args, **kwargs)
+
+    def show(self, key: str, text: str, description: str) -> None:
+        """Publish a text as an artifact.
+
+        Args:
+            key: Key of the artifact.
+            text: The text.
+            description: What it is about.
+        """
+        with history_may_fail():
+            create_markdown_artifact(text, key=key, description=description)
+
+
+@contextmanager
+def history_may_fail() -> Iterator[None]:
+    """Let the run go on where the block cannot reach the server that records it."""
+    try:
+        yield
+    except Exception as error:
+        if not _is_unreachable(error):
+            raise
+        _log.warning("Prefect's server does not record all of this run: %s", type(error).__name__)
+
+
+def recorded(flow: Callable[[C], R], config: C, plainly: Callable[[C], R]) -> R:
+    """Run a flow; where only its server fails, return what it found, or do its work without Prefect.
+
+    Args:
+        flow: The flow, which hands its result to :func:`finished`.
+        config: Its parameter.
+        plainly: Does the same without Prefect; what the flow has stored is reused.
+    """
+    results: list[R] = []
+    _finished.set(results)
+    try:
+        return flow(config)
+    except Exception as error:
+        if not _is_unreachable(error):
+            raise
+        _log.warning("Prefect's server is gone: this run's history there is incomplete (%s)", type(error).__name__)
+        return results[0] if results else plainly(config)
+    finally:
+        _finished.set(None)
+
+
+def finished(result: R) -> R:
+    """Return a flow's result, after keeping it for the case that the server cannot be told.
+
+    Args:
+        result: What the flow found.
+    """
+    results = _finished.get()
+    if results is not None:
+        results.append(result)
+    return result
+
+
+def _is_unreachable(error: Exception) -> bool:
+    """Return whether an error is that of a server that is away; on the first contact it is a plain ``RuntimeError``."""
+    return isinstance(error, UNREACHABLE) or (
+        isinstance(error, RuntimeError) and str(error).startswith("Failed to reach API")
+    )

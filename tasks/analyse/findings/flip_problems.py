@@ -1,0 +1,304 @@
+"""Problems of robustness: kinds of perturbations under which a model's good answers turn bad.
+
+One problem per model and kind of perturbation. Only metrics count that must or should be good, and only more turning
+bad than turning good: chance, a judge's moods and an answer near its threshold turn as many one way as the other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from leadline.evaluators.core.row import Severity
+from leadline.evaluators.core.text import count, listing, nouns, percent, quoted
+from leadline.tasks.analyse.findings.finding import MOST_KEYS, MOST_ROWS, Finding
+from leadline.tasks.analyse.statistics import binomial_test, clopper_pearson
+from leadline.tasks.db.statements import sql
+from leadline.tasks.db.tables import records
+from leadline.tasks.perturb.perturbations import described
+from leadline.tasks.policy.policy import Role
+
+if TYPE_CHECKING:
+    from leadline.tasks.analyse.findings.run_view import RunView
+
+SIGNIFICANT: Final = 0.05
+"""Probability of so many more worsened than improved cases by chance, up to which it is taken for more than chance."""
+SEVERE: Final = 0.2
+"""Share of worsened answers from which on, if the interval lies wholly above it, a problem is severe."""
+
+_ENCODED: Final = ("base", "rot", "morse", "hex", "binary", "encod")
+_SPELLING: Final = ("character", "comma", "ocr", "qwerty", "typo", "case", "slip")
+_WORDING: Final = ("paraphrase", "synonym", "word")
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """The pairs of original and perturbed rows of a model, under one or several kinds of perturbation.
+
+    Attributes:
+        kinds: The kinds; none where the dataset names none.
+        n_pairs: Pairs of rows that could be compared.
+        n_worse: Pairs that turned from passed to failed on some metric.
+        n_better: Pairs that turned from failed to passed on some metric and worsened on none.
+        n_cases: Originals with such pairs.
+        worse_cases: Originals of which more copies worsened than improved.
+        better_cases: Originals of which more copies improved than worsened.
+        metrics: Metrics that worsened, with the number of pairs.
+        pairs: Pairs that worsened, worst first: the original row and the perturbed one.
+    """
+
+    kinds: tuple[str, ...]
+    n_pairs: int
+    n_worse: int
+    n_better: int
+    n_cases: float
+    worse_cases: int
+    better_cases: int
+    metrics: Mapping[int, int]
+    pairs: Sequence[Mapping[str, int]]
+
+    @property
+    def chance(self) -> float:
+        """Probability of at least so many worsened cases if either direction is as likely (exact sign test)."""
+        return binomial_test(self.worse_cases, self.worse_cases + self.better_cases, 0.5)
+
+    @property
+    def rate(self) -> float:
+        """Share of the pairs that worsened."""
+        return self.n_worse / self.n_pairs if self.n_pairs else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The exact interval of the rate; copies of the same case count once."""
+        return clopper_pearson(self.rate, max(1.0, self.n_cases))
+
+
+def perturbation_problems(view: RunView) -> Iterator[Finding]:
+    """Yield a problem for each model and kind of perturbation under which answers turn bad, beyond chance.
+
+    The kinds that cannot be told from chance one by one are tested together: one more problem if they can then, and
+    else one of low severity that says so, if more answers turned bad than good.
+    """
+    noisy = _within_spread(view)
+    view.connection.execute(
+        "CREATE OR REPLACE TEMP TABLE flipping AS SELECT unnest($1::USMALLINT[]) AS metric_id, "
+        "unnest($2::USMALLINT[]) AS model_id, unnest($3::BOOLEAN[]) AS must",
+        _counted_metrics(view, noisy),
+    )
+    by_model: defaultdict[int, list[Turned]] = defaultdict(list)
+    for line in records(view.connection, sql("problems/perturbations").format(most=MOST_ROWS)):
+        by_model[line["model_id"]].append(_turned(line))
+    for model_id, every in by_model.items():
+        clear, rest = _beyond_chance(every)
+        for turned in clear:
+            yield _problem(view, model_id, turned)
+        together = _together(rest)
+        if together and together.worse_cases > together.better_cases:
+            yield _problem(view, model_id, together, others=bool(clear))
+    yield from _noise_problems(view, noisy)
+
+
+def _beyond_chance(every: Sequence[Turned]) -> tuple[list[Turned], list[Turned]]:
+    """Divide kinds into those that worsen answers beyond chance (Holm's correction for several kinds) and the rest."""
+    ordered = sorted(every, key=lambda turned: turned.chance)
+    clear = 0
+    while clear < len(ordered) and ordered[clear].chance * (len(ordered) - clear) <= SIGNIFICANT:
+        clear += 1
+    return ordered[:clear], ordered[clear:]
+
+
+def _counted_metrics(view: RunView, noisy: Mapping[tuple[int, int], Any]) -> tuple[list[int], list[int], list[bool]]:
+    """Return metrics, models, and whether the metric must be good: those whose flips count."""
+    counted = [
+        (metric_id, model_id, view.role(metric_id) is Role.MUST)
+        for metric_id in view.metrics
+        if view.role(metric_id) is not Role.INFORMATION
+        for model_id in view.models
+        if (metric_id, model_id) not in noisy
+    ]
+    return [each[0] for each in counted], [each[1] for each in counted], [each[2] for each in counted]
+
+
+def _within_spread(view: RunView) -> dict[tuple[int, int], Mapping[str, Any]]:
+    """Return the metrics and models whose flips are no more than the judge's own, as its trials show it.
+
+    Where a share ``s`` of the rows has trials on both sides of the threshold, chance alone turns a share of up to
+    ``s / 2`` of the pairs from passed to failed.
+    """
+    out: dict[tuple[int, int], Mapping[str, Any]] = {}
+    for line in records(view.connection, sql("problems/judged_flips")):
+        chance = binomial_test(line["n_worse"], line["n_pairs"], line["cross_share"] / 2)
+        if chance > SIGNIFICANT and view.role(line["metric_id"]) is not Role.INFORMATION:
+            out[line["metric_id"], line["model_id"]] = line
+    return out
+
+
+def _turned(line: Mapping[str, Any]) -> Turned:
+    return Turned(
+        kinds=(line["perturbation"],) if line["perturbation"] else (),
+        n_pairs=line["n_pairs"],
+        n_worse=line["n_worse"],
+        n_better=line["n_better"],
+        n_cases=line["n_pairs"] * line["originals_share"],
+        worse_cases=line["worse_cases"],
+        better_cases=line["better_cases"],
+        metrics=dict(zip(line["metric_ids"], line["metric_counts"], strict=True)),
+        pairs=line["pairs"],
+    )
+
+
+def _together(parts: Sequence[Turned]) -> Turned | None:
+    """Return several kinds as one; ``None`` without any."""
+    if not parts:
+        return None
+    metrics: defaultdict[int, int] = defaultdict(int)
+    for part in parts:
+        for metric_id, n in part.metrics.items():
+            metrics[metric_id] += n
+    return Turned(
+        kinds=tuple(kind for part in parts if part.n_worse for kind in part.kinds),
+        n_pairs=sum(part.n_pairs for part in parts),
+        n_worse=sum(part.n_worse for part in parts),
+        n_better=sum(part.n_better for part in parts),
+        n_cases=sum(part.n_cases for part in parts),
+        worse_cases=sum(part.worse_cases for part in parts),
+        better_cases=sum(part.better_cases for part in parts),
+        metrics=dict(sorted(metrics.items(), key=lambda each: (-each[1], each[0]))),
+        pairs=[pair for part in parts for pair in part.pairs][:MOST_ROWS],
+    )
+
+
+def _problem(view: RunView, model_id: int, turned: Turned, *, others: bool = False) -> Finding:
+    sure = turned.chance <= SIGNIFICANT
+    low, high = turned.interval
+    rows = [pair["perturbed"] for pair in turned.pairs]
+    texts = _texts(view, turned.pairs[:MOST_KEYS])
+    example = texts.get(turned.pairs[0]["perturbed"]) if turned.pairs else None
+    parts = [
+        f"{_kinds(turned.kinds, others=others)}: {turned.n_worse:,} of {count(turned.n_pairs, 'answer')} of model "
+        f"{quoted(view.model_name(model_id))} turned from passed to failed ({percent(turned.rate)}, 95 % interval "
+        f"{percent(low)} to {percent(high)}), {turned.n_better or 'none'} from failed to passed.",
+        f"By metric: {_metrics(view, turned.metrics)}.",
+    ]
+    if not sure:
+        parts.append("That may be chance: too few more turned bad than good to tell.")
+    if example:
+        parts.append(
+            f"For example {quoted(example['original_question'], most=100)} became "
+            f"{quoted(example['perturbed_question'], most=100)}."
+        )
+    (single,) = turned.metrics if len(turned.metrics) == 1 else (None,)
+    weight = max((view.rules[metric_id]["weight"] for metric_id in turned.metrics), default=1.0)
+    return Finding(
+        type="robustness",
+        kind="flips",
+        severity=_severity(sure, low),
+        harm=weight * max(0, turned.n_worse - turned.n_better) / max(1, turned.n_pairs) if sure else 0.0,
+        evaluator_id=view.metrics[single]["evaluator_id"] if single is not None else None,
+        metric_id=single,
+        model_id=model_id,
+        description=" ".join(parts),
+        actions=_action(turned.kinds) if sure else "Add perturbed cases of these kinds to tell chance from weakness.",
+        attrs=view.attrs(
+            model_id=model_id,
+            avid="P0200",
+            perturbations=list(turned.kinds),
+            n_pairs=turned.n_pairs,
+            n_passed_to_failed=turned.n_worse,
+            n_failed_to_passed=turned.n_better,
+            rate=turned.rate,
+            ci_low=low,
+            ci_high=high,
+            chance=turned.chance,
+            worsened_metrics={_name(view, metric_id): n for metric_id, n in turned.metrics.items()},
+            pairs=[[each["original"], each["perturbed"]] for each in texts.values()],
+        ),
+        row_ids=rows,
+    )
+
+
+def _severity(sure: bool, low: float) -> Severity:
+    if not sure:
+        return Severity.LOW
+    return Severity.HIGH if low >= SEVERE else Severity.MEDIUM
+
+
+def _kinds(kinds: Sequence[str], *, others: bool) -> str:
+    """Return the beginning of a sentence about kinds of perturbations, with what a known one does."""
+    if not kinds:
+        return "When the question is perturbed"
+    if len(kinds) > 1 or others:
+        every = "all other" if others else "all"
+        return f"Under {every} perturbations together (those that worsen answers: {listing(kinds, most=6)})"
+    known = described()
+    about = known.get(kinds[0]) or known.get(kinds[0].rpartition(":")[0])  # typo:high, base64:answer_decoded
+    return f"Under the perturbation {kinds[0]}{f' ({about})' if about else ''}"
+
+
+def _metrics(view: RunView, metrics: Mapping[int, int]) -> str:
+    return listing((f"{_shown(view, metric_id)} {n:,}" for metric_id, n in metrics.items()), most=5)
+
+
+def _shown(view: RunView, metric_id: int) -> str:
+    return view.evaluator_name(view.metrics[metric_id]["evaluator_id"])
+
+
+def _name(view: RunView, metric_id: int) -> str:
+    metric = view.metrics[metric_id]
+    return f"{view.evaluators[metric['evaluator_id']]['evaluator']}/{metric['metric']}"
+
+
+def _texts(view: RunView, pairs: Sequence[Mapping[str, int]]) -> dict[int, dict[str, Any]]:
+    """Return keys and questions of pairs by the perturbed row, in their order."""
+    params = [[pair["original"] for pair in pairs], [pair["perturbed"] for pair in pairs]]
+    return {line["row_id"]: line for line in records(view.connection, sql("problems/pair_texts"), params)}
+
+
+def _action(kinds: Sequence[str]) -> str:
+    """Return what to do about a weakness under kinds of perturbations."""
+    first = "Compare the answers of each pair. "
+    if kinds and all(kind.startswith(_ENCODED) for kind in kinds):
+        return (
+            first + "Decide what the system shall do with encoded questions: decode them before retrieval, or refuse."
+        )
+    if kinds and all(any(part in kind for part in _SPELLING) for kind in kinds):
+        return first + "Correct spelling before the retrieval, or retrieve by embeddings beside words."
+    if kinds and all(any(part in kind for part in _WORDING) for kind in kinds):
+        return first + "Rewrite questions before the retrieval, or use an embedding model that knows other wordings."
+    return (
+        first + "See whether the retrieval or the answer changed: normalise questions, or try another model or prompt."
+    )
+
+
+def _noise_problems(view: RunView, noisy: Mapping[tuple[int, int], Mapping[str, Any]]) -> Iterator[Finding]:
+    """Yield a note for each metric whose flips are no more than its judge's own changes of mind."""
+    by_metric: defaultdict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    for (metric_id, _), line in noisy.items():
+        by_metric[metric_id].append(line)
+    for metric_id, lines in by_metric.items():
+        metric = view.metrics[metric_id]
+        n_worse, n_pairs = sum(line["n_worse"] for line in lines), sum(line["n_pairs"] for line in lines)
+        crossing = max(line["cross_share"] for line in lines)
+        yield Finding(
+            type="robustness",
+            kind="judge_noise",
+            severity=Severity.LOW,
+            fault="instrument",
+            evaluator_id=metric["evaluator_id"],
+            metric_id=metric_id,
+            description=f"{_shown(view, metric_id)} turned from passed to failed on {n_worse:,} of "
+            f"{count(n_pairs, 'perturbed pair')}, which is no more than its judge's own changes of mind: on "
+            f"{percent(crossing)} of the rows its trials disagree about passing. "
+            f"{nouns(n_worse, 'This flip is', 'These flips are')} no problem of a model.",
+            actions="Use a steadier judge, or more trials, to tell weaknesses of the model from the judge's.",
+            attrs=view.attrs(
+                evaluator_id=metric["evaluator_id"],
+                metric=metric,
+                model_names=[view.model_name(line["model_id"]) for line in lines],
+                n_pairs=n_pairs,
+                n_passed_to_failed=n_worse,
+                cross_share=crossing,
+            ),
+        )

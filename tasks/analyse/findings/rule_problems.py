@@ -1,0 +1,208 @@
+"""Problems by the gate's policy: rows that fail a *must* metric, and *should* metrics that miss their threshold."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from leadline.evaluators.core.row import Severity, Source
+from leadline.evaluators.core.text import count, listing, nouns, number, percent, quoted
+from leadline.tasks.analyse.findings.failure_clusters import explained
+from leadline.tasks.analyse.findings.finding import Finding
+from leadline.tasks.analyse.findings.model_problems import (
+    Line,
+    basis,
+    doubt,
+    failing_rows,
+    misses,
+    of_metric,
+)
+from leadline.tasks.analyse.findings.run_view import RunView
+from leadline.tasks.db.statements import sql
+from leadline.tasks.db.tables import records
+from leadline.tasks.policy.policy import Role
+
+NAMED_CASES: Final = 3
+"""Failing cases that a problem names in its text."""
+
+_PLACES: Final = {
+    "actual_answer": "the answer",
+    "retrieved_context": "the retrieved context",
+    "question": "the question",
+    "expected_answer": "the expected answer",
+}
+
+
+def failing_rows_problems(view: RunView) -> Iterator[Finding]:
+    """Yield a problem for each model and *must* metric with failing rows; it names cases, rules and places."""
+    lines = [line for line in _lines(view, Role.MUST) if line[1]["n_pass"] is not None]
+    failing = failing_rows(view.connection, [aggregate for _, aggregate in lines])
+    for metric, aggregate in lines:
+        n_failed, rows = failing.get((metric["metric_id"], aggregate["model_id"]), (0, []))
+        if n_failed:
+            yield explained(view, _failing(view, metric, aggregate, n_failed, rows))
+
+
+def _lines(view: RunView, role: Role) -> list[tuple[Line, Line]]:
+    """Return the metrics of a role, each with the aggregate of each model."""
+    return [
+        (metric, aggregate)
+        for (metric_id, _), aggregate in view.aggregates.items()
+        if view.role(metric_id) is role and (metric := view.metrics[metric_id]) and aggregate["n_scored"]
+    ]
+
+
+def _failing(view: RunView, metric: Line, aggregate: Line, n_failed: int, rows: Sequence[int]) -> Finding:
+    evaluator_id, model_id = metric["evaluator_id"], aggregate["model_id"]
+    rule, scored = view.rules[metric["metric_id"]], int(aggregate["n_scored"])
+    allowed = view.tolerated(metric["metric_id"], scored)
+    may = f"at most {allowed:,} may" if allowed else "none may"
+    parts = [
+        f"{view.model_name(model_id)}: {n_failed:,} of {count(scored, 'answer')} {nouns(n_failed, 'fails', 'fail')} "
+        f"{view.evaluator_name(evaluator_id)} ({may})."
+    ]
+    parts += _places(view, evaluator_id, rows[:NAMED_CASES])
+    if n_failed > NAMED_CASES:
+        parts.append(f"{count(n_failed - NAMED_CASES, 'further case')}: see the list.")
+    if scored < rule["min_rows"]:
+        parts.append(f"Too few for a decision: the policy asks for {rule['min_rows']:,} rows of a judge's verdicts.")
+    return of_metric(
+        view,
+        metric,
+        aggregate,
+        kind="failing_rows",
+        severity=_severity(n_failed > allowed, scored >= rule["min_rows"]),
+        harm=rule["weight"] * n_failed / aggregate["n_rows"],
+        description=" ".join(parts),
+        n_failed=n_failed,
+        rows=rows,
+        role="must",
+        n_tolerated=allowed,
+    )
+
+
+def _severity(beyond: bool, enough: bool) -> Severity:
+    if not beyond:
+        return Severity.LOW
+    return Severity.HIGH if enough else Severity.MEDIUM
+
+
+def _places(view: RunView, evaluator_id: int, rows: Sequence[int]) -> Iterator[str]:
+    """Yield for each row a sentence with its case, the evaluator's message, and where in which text a rule matched.
+
+    The text itself is left out: it may be the secret that leaked.
+    """
+    found = {
+        line["row_id"]: line
+        for line in records(
+            view.connection, sql("problems/evidence_of"), {"evaluator": evaluator_id, "rows": list(rows)}
+        )
+    }
+    for row in rows:
+        if (line := found.get(row)) is not None:
+            evidence = json.loads(line["evidence"] or "{}")
+            message = quoted(str(evidence.get("message") or ""), most=200)[1:-1].rstrip(".")
+            spans = evidence.get("spans") or ()
+            answered = [span for span in spans if span.get("source") == Source.ACTUAL_ANSWER]
+            places = list(dict.fromkeys(map(_place, answered or spans)))
+            where = f" ({listing(places, most=3)})" if places else ""
+            yield f"Case {quoted(line['case_key'], most=80)[1:-1]}: {message or 'it fails'}{where}."
+
+
+def _place(span: Mapping[str, Any]) -> str:
+    where = _PLACES.get(str(span.get("source")), "the text")
+    return f"{span.get('note') or 'match'} at characters {int(span['start']) + 1:,} to {int(span['end']):,} of {where}"
+
+
+def missed_threshold_problems(view: RunView) -> Iterator[Finding]:
+    """Yield a problem for each model and family of *should* metrics of which one misses its threshold.
+
+    A metric misses it by its value, or by the share of the answers that satisfy it. A *must* metric of the whole
+    dataset is judged likewise: it has no failing rows to count.
+    """
+    by_value = [line for line in _lines(view, Role.MUST) if line[1]["n_pass"] is None] + _lines(view, Role.SHOULD)
+    missed = [
+        (metric, aggregate)
+        for metric, aggregate in by_value
+        if misses(metric, aggregate) or _few_pass(view, metric, aggregate)
+    ]
+    failing = failing_rows(view.connection, [aggregate for _, aggregate in missed])
+    groups: defaultdict[tuple[int, str], list[Finding]] = defaultdict(list)
+    for metric, aggregate in missed:
+        family = view.evaluators[metric["evaluator_id"]]["family"]
+        n_failed, rows = failing.get((metric["metric_id"], aggregate["model_id"]), (0, []))
+        groups[aggregate["model_id"], family].append(_missed(view, metric, aggregate, n_failed, rows))
+    for found in groups.values():
+        yield explained(
+            view, _joined(view, sorted(found, key=lambda each: (each.severity is not Severity.HIGH, -each.harm)))
+        )
+
+
+def _few_pass(view: RunView, metric: Line, aggregate: Line) -> bool:
+    """Return whether too few answers satisfy the threshold; shares are left out, since their value says just that."""
+    share, wanted = aggregate["pass_share"], view.rules[metric["metric_id"]]["min_pass_share"]
+    return share is not None and not metric["is_share"] and bool(share < wanted)
+
+
+def _missed(view: RunView, metric: Line, aggregate: Line, n_failed: int, rows: Sequence[int]) -> Finding:
+    evaluator_id, model_id = metric["evaluator_id"], aggregate["model_id"]
+    rule, scored = view.rules[metric["metric_id"]], int(aggregate["n_scored"])
+    few = _few_pass(view, metric, aggregate)
+    surely = aggregate["verdict"] == "fail" or (few and aggregate["pass_high"] < rule["min_pass_share"])
+    sure = surely and scored >= rule["min_rows"]
+    limit = "at least" if metric["higher_is_better"] else "at most"
+    name, wanted = view.evaluator_name(evaluator_id), f"{limit} {number(metric['threshold'])}"
+    if misses(metric, aggregate):
+        parts = [
+            f"{view.model_name(model_id)} misses the threshold of {name}: {metric['name']} "
+            f"{number(aggregate['value'])}, {wanted} is asked for ({basis(aggregate)})."
+        ]
+        if n_failed:
+            parts.append(f"{n_failed:,} of {count(scored, 'answer')} {nouns(n_failed, 'fails', 'fail')} it.")
+    else:
+        parts = [
+            f"{view.model_name(model_id)}: {n_failed:,} of {count(scored, 'answer')} "
+            f"{nouns(n_failed, 'fails', 'fail')} {name} ({metric['name']} {wanted}), although the mean, "
+            f"{number(aggregate['value'])}, does not; {percent(rule['min_pass_share'])} of the answers should pass."
+        ]
+    if not surely:
+        parts.append(doubt(metric, aggregate) if misses(metric, aggregate) else "The true share may reach that.")
+    elif scored < rule["min_rows"]:
+        parts.append(f"Too few rows for a decision: the policy asks for {rule['min_rows']:,}.")
+    return of_metric(
+        view,
+        metric,
+        aggregate,
+        kind="missed_threshold",
+        severity=Severity.HIGH if sure else Severity.MEDIUM,
+        harm=rule["weight"] * (n_failed or scored) / aggregate["n_rows"],
+        description=" ".join(parts),
+        n_failed=n_failed,
+        rows=rows,
+        role=rule["role"],
+        ci_low=aggregate["ci_low"],
+        ci_high=aggregate["ci_high"],
+        verdict=aggregate["verdict"],
+    )
+
+
+def _joined(view: RunView, found: Sequence[Finding]) -> Finding:
+    """Return one problem for a model's missed metrics of one family: that of the first, which names the others."""
+    first, *others = found
+    if not others:
+        return first
+    names = [
+        f"{view.metrics[other.metric_id]['name']} ({number(other.attrs['metric_score'])} against "
+        f"{number(view.metrics[other.metric_id]['threshold'])})"
+        for other in others
+        if other.metric_id is not None
+    ]
+    also = [str(other.attrs["metric_id"]) for other in others]
+    return replace(
+        first,
+        description=f"{first.description} Likewise: {listing(names, most=5)}.",
+        attrs={**first.attrs, "other_metric_ids": also},
+    )

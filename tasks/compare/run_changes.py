@@ -1,0 +1,144 @@
+"""Changes in a run since its baseline: the comparison that every run makes by itself, kept in its database.
+
+The lines that this fills are read by :mod:`leadline.tasks.analyse.changes`.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.core.text import listing
+from leadline.tasks.analyse.changes import MOST_ROWS, OTHER_POLICY
+from leadline.tasks.compare.engine import compare_sides
+from leadline.tasks.compare.headline import overall
+from leadline.tasks.compare.options import Options
+from leadline.tasks.compare.results import Comparison, MetricComparison
+from leadline.tasks.compare.run_pair import MOST_TEXT, metrics_of, models_of, open_sides
+from leadline.tasks.compare.sides import Reference
+from leadline.tasks.db.connection import literal, open_run
+from leadline.tasks.db.statements import sql
+from leadline.tasks.db.tables import records, replace_lines
+from leadline.tasks.runs.baseline import NONE, Chosen, find_baseline
+from leadline.tasks.store.store import Run, Store
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+log = logging.getLogger("leadline.compare")
+
+TABLES: Final = ("baseline", "model_changes", "metric_changes", "row_changes")
+
+
+def find_changes(store: Store, run: Run, against: str | None = None) -> None:
+    """Compare a run with its baseline, each model with itself, and fill the tables of what changed.
+
+    A baseline that cannot be read, or has nothing in common with the run, is noted: it never makes the run fail.
+
+    Args:
+        store: The store of both.
+        run: The run; its aggregates are there.
+        against: The baseline, as :func:`leadline.tasks.runs.baseline.find_baseline` takes it; ``none``: do not
+            compare.
+    """
+    with tempfile.TemporaryDirectory(prefix="changes-", dir=_scratch(store)) as folder:
+        rows = Path(folder) / "row_changes.parquet"
+        lines = {} if against == NONE else _compared(store, run, against, rows)
+        with open_run(store, run) as connection:
+            for table in TABLES:
+                replace_lines(connection, table, lines.get(table, ()))
+            if rows.exists():
+                connection.execute(f"INSERT INTO row_changes BY NAME FROM read_parquet({literal(rows)})")
+
+
+def _scratch(store: Store) -> Path:
+    folder = store.root / "tmp"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _compared(store: Store, run: Run, against: str | None, rows: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the lines of the tables, and write those of ``row_changes`` to a file."""
+    chosen = Chosen(None)
+    try:
+        chosen = find_baseline(store, run, against)
+        if chosen.run is None:
+            return {"baseline": [_baseline(chosen, note=chosen.note)]}
+        with open_sides(store, chosen.run, run) as connection:
+            found = compare_sides(
+                connection, Reference(chosen.run), Reference(run), Options(shown=0, information=False)
+            )
+            most = {"shown": MOST_ROWS, "most": MOST_TEXT, "file": literal(rows)}
+            connection.execute(sql("compare/row_changes").format(**most))
+            return _lines(connection, run, chosen, found)
+    except LeadlineError as error:
+        return {"baseline": [_baseline(chosen, note=str(error).splitlines()[0])]}
+    except Exception as error:  # whatever is wrong with the other run, this one is complete without it
+        log.exception("Run %s could not be compared with its baseline", run.id)
+        return {"baseline": [_baseline(chosen, note=f"the comparison failed: {type(error).__name__}")]}
+
+
+def _baseline(chosen: Chosen, *, note: str = "", notes: Sequence[str] = (), **counts: int) -> dict[str, Any]:
+    record = chosen.run.read() if chosen.run and not note else {}
+    run = chosen.run.id if chosen.run else None
+    if note and run:
+        note = f"not compared with run {run}: {note}"
+    texts = {name: str(record.get(name) or "") for name in ("name", "dataset_name", "started")}
+    numbers = {"new_cases": 0, "removed_cases": 0} | counts
+    return {"baseline_run": run, "tag": chosen.tag, **texts, **numbers, "note": note, "notes": list(notes)}
+
+
+def _lines(
+    connection: DuckDBPyConnection, run: Run, chosen: Chosen, found: Comparison
+) -> dict[str, list[dict[str, Any]]]:
+    models = {line["model_key"]: int(line["model_id"]) for line in models_of(connection, "candidate")}
+    metrics = {key: int(line["metric_id"]) for key, line in metrics_of(connection, "candidate").items()}
+    both = [metric for metric in found.metrics if metric.verdict != "one_sided"]
+    (cases,) = records(connection, sql("compare/new_cases"))
+    policies = [each.read().get("policy") or {} for each in (run, chosen.run) if each]
+    same = len({policy.get("digest") for policy in policies}) < 2
+    policy = () if same else (OTHER_POLICY,)
+    return {
+        "baseline": [_baseline(chosen, notes=[*policy, *found.notes, *_one_sided(found)], **cases)],
+        "model_changes": [
+            {
+                "model_id": models[answers.models.candidate],
+                "baseline_model": answers.models.baseline,
+                **dict(zip(("verdict", "reason"), overall(_of(both, answers.models)), strict=True)),
+                "n_rows": answers.rows,
+                "n_same_answers": answers.same,
+                "n_changed": answers.changed,
+            }
+            for answers in found.answers
+        ],
+        "metric_changes": [
+            {
+                "metric_id": metrics[metric.metric.evaluator, metric.metric.metric],
+                "model_id": models[metric.models.candidate],
+                **{name: getattr(metric, name) for name in ("verdict", "change", "reason", "baseline", "candidate")},
+                **{name: getattr(metric, name) for name in ("effect", "ci_low", "ci_high")},
+                "n_pairs": metric.coverage.pairs,
+                "n_unscored": metric.coverage.unscored,
+            }
+            for metric in both
+        ],
+    }
+
+
+def _of(metrics: Sequence[MetricComparison], models: object) -> list[MetricComparison]:
+    return [metric for metric in metrics if metric.models == models]
+
+
+def _one_sided(found: Comparison) -> Iterator[str]:
+    for run, whose in (("candidate", "Not measured by the baseline"), ("baseline", "Measured by the baseline only")):
+        names = dict.fromkeys(
+            metric.metric.evaluator
+            for metric in found.metrics
+            if metric.verdict == "one_sided" and metric.reason.startswith(f"Only the {run}'s")
+        )
+        if names:
+            yield f"{whose}: {listing(names)}."

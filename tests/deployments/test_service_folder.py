@@ -1,0 +1,75 @@
+"""The service's folder: what a second start, a taken port and a restart make of it. tests/service runs the whole."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from leadline.deployments.service import Service, main, running
+from leadline.tasks.store.locks import locked
+
+
+@contextmanager
+def taken(port: int = 0) -> Iterator[int]:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+def test_a_second_start_is_refused_and_leaves_the_running_service_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with locked(tmp_path / "lock"):
+        (tmp_path / "service.json").write_text('{"pid": 4711}')
+        assert main(["start", "--folder", str(tmp_path)]) == 2
+        assert "already running" in capsys.readouterr().err
+        assert running(tmp_path) == {"pid": 4711}
+
+
+def test_a_taken_port_is_refused_by_the_name_of_the_variable_that_chooses_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with taken() as port:
+        assert main(["start", "--folder", str(tmp_path), "--port", str(port)]) == 2
+    assert "LEADLINE_SERVICE_PORT=N" in capsys.readouterr().err
+    assert running(tmp_path) is None
+
+
+def test_ports_outlive_a_restart_and_only_a_taken_one_changes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = Service(tmp_path)
+    first = {part: service._lasting_port(part) for part in ("postgres", "redis")}
+    again = Service(tmp_path)
+    assert {part: again._lasting_port(part) for part in first} == first
+    with taken(first["redis"]):
+        other = again._lasting_port("redis")
+    assert other != first["redis"]
+    assert "source" in capsys.readouterr().err
+    assert (again._lasting_port("postgres"), again._lasting_port("redis")) == (first["postgres"], other)
+    (tmp_path / "ports.json").write_text('{"postgres": "x", "redis')
+    assert again._lasting_port("postgres") > 0
+
+
+def test_a_start_keeps_what_people_have_deployed_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[list[str]] = []
+
+    def deploy(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        ran.append(command)
+        said = "unchanged  work pool cpu\nkept       deployment evaluate/evaluate\n"
+        return subprocess.CompletedProcess(command, 0, "", said)
+
+    monkeypatch.setattr(subprocess, "run", deploy)
+    Service(tmp_path)._deploy({})
+    Service(tmp_path, file=Path("mine.yaml"))._deploy({})
+    assert [command[-1] for command in ran] == ["--keep", "mine.yaml"]
+    assert "Kept as a file of your own has it: deployment evaluate/evaluate." in capsys.readouterr().err

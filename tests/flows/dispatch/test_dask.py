@@ -1,0 +1,238 @@
+"""Runs whose chunks go to Dask: real scheduler, real workers, real kills."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+from unittest.mock import Mock
+
+import pytest
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.flows.dispatch import dask_chunks, dask_cluster
+from leadline.flows.dispatch.dask_chunks import DaskChunks, DaskTimeouts
+from leadline.flows.dispatch.failures import NoWorkers, Stopped
+from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
+from leadline.flows.evaluate.run import run_evaluation
+from leadline.flows.evaluate.steps import DirectSteps
+from leadline.flows.shared.settings import Judges
+from leadline.tasks.db.connection import open_run
+from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.store.store import Store
+from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
+from tests.support.processes.dask_farm import DaskFarm
+from tests.support.processes.worker_farm import wait_for
+
+RULES: Final = ("bleu", "encoding_guardrail", "pii_leakage", "rouge")
+JUDGED: Final = ("databricks.correctness", "databricks.relevance_to_query")
+IN_FLIGHT: Final = 8
+QUICK: Final = DaskTimeouts(poll=0.1, look=0.5, offline=4.0)
+
+FATAL: Final = """
+import os, signal
+import leadline
+
+@leadline.register
+class Fatal(leadline.RowEvaluator):
+    '''Print more than a pipe holds, and kill the process at one row.'''
+
+    spec = leadline.Spec.simple("fatal", inputs=["actual_answer"], higher_is_better=True)
+
+    def score_row(self, row, ctx):
+        print("." * 1000)
+        if "Berth 7 " in row.actual_answer:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return leadline.RowScore({"fatal": 1.0})
+"""
+
+
+@pytest.fixture
+def farm(tmp_path: Path) -> Iterator[DaskFarm]:
+    (tmp_path / "farm").mkdir()
+    with DaskFarm(tmp_path / "farm") as farm:
+        yield farm
+
+
+def reply(question: Question) -> str:
+    rating = "yes" if hashlib.sha256(question.text.encode()).digest()[0] % 3 else "no"
+    return json.dumps({"rationale": "Because of the harbour.", "rating": rating})
+
+
+class Bench:
+    """Evaluations without Prefect, in a folder with a judge's configuration."""
+
+    def __init__(self, folder: Path, rows: int, endpoint: JudgeEndpoint | None = None) -> None:
+        self.folder = folder
+        lines = [
+            {"case": f"c{n}", "model": f"m{n % 2}", "question": f"How deep is berth {n}?",
+             "expected_answer": f"Berth {n} is {n} metres deep.", "actual_answer": f"Berth {n} has {n % 7} metres."}
+            for n in range(rows)
+        ]  # fmt: skip
+        (folder / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        (folder / "judges.toml").write_text(
+            f'[judges.scripted]\nmodel = "openai/judge"\napi_base = "{endpoint.url if endpoint else "http://none"}"\n'
+            f"max_in_flight = {IN_FLIGHT}\nstart_in_flight = {IN_FLIGHT}\ndown_after_s = 1.0\n"
+        )
+
+    def run(self, evaluators: tuple[str, ...], dispatch: str, store: str = "store", **options: Any) -> EvaluateResult:
+        config = EvaluateConfig(
+            dataset=str(self.folder / "rows.jsonl"), evaluators=evaluators, store=str(self.folder / store),
+            judges=Judges(config=str(self.folder / "judges.toml")), dispatch=dispatch, processes=2, **options,
+        )  # fmt: skip
+        return run_evaluation(config, DirectSteps())
+
+    def outcome(self, store: str = "store") -> dict[str, list[tuple[Any, ...]]]:
+        """Return what the latest run found."""
+        opened = Store.open(self.folder / store)
+        with open_run(opened, opened.runs()[-1], read_only=True) as connection:
+            return {
+                table: connection.execute(f"SELECT * FROM {table} ORDER BY ALL").fetchall()
+                for table in ("scores", "aggregates", "problems")
+            }
+
+
+def test_without_dask_the_refusal_names_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    with pytest.raises(UsageError, match=r"pip install 'leadline\[dask\]'") as error:
+        Bench(tmp_path, 1).run(("bleu",), "dask")
+    assert "\n" not in str(error.value)
+
+
+def test_a_scheduler_that_is_not_there_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(dask_cluster.connect, "__defaults__", (None, 0.5))
+    with pytest.raises(NoWorkers, match=r"scheduler at tcp://127\.0\.0\.1:9 does not answer") as error:
+        Bench(tmp_path, 1).run(("bleu",), "dask://127.0.0.1:9")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("place", ["dask://", "dask://host", "tcp://host:1", "elsewhere", "dask://user:key@host:1"])
+def test_what_is_no_place_is_refused(place: str) -> None:
+    with pytest.raises(ValueError, match="is no place to score chunks"):
+        EvaluateConfig(dataset="x", dispatch=place)
+
+
+@pytest.mark.e2e
+def test_a_run_on_a_cluster_of_its_own_finds_what_it_finds_here_and_outlives_a_fatal_row(tmp_path: Path) -> None:
+    (tmp_path / "fatal.py").write_text(FATAL)
+    with serving(JudgeEndpoint(reply)) as endpoint:
+        bench = Bench(tmp_path, 1_200, endpoint)
+        here = bench.run((*RULES, "databricks.correctness"), "inline", "here")
+        there = bench.run((*RULES, "databricks.correctness"), "dask", "there")
+        counts = Counter(endpoint.answered)
+    assert (there.scored, there.unscored) == (here.scored, 0)
+    assert bench.outcome("there") == bench.outcome("here")
+    assert set(counts.values()) == {2}, "each question was answered once for each store"
+    fatal = bench.run(("fatal",), "dask", "fatal", evaluator_files=(str(tmp_path / "fatal.py"),))
+    assert (fatal.scored, fatal.unscored) == (700, 500), "the chunk of the fatal row, and no other"
+    store = Store.open(tmp_path / "fatal")
+    with open_run(store, store.run(fatal.run), read_only=True) as connection:
+        assert connection.execute("SELECT DISTINCT reason FROM scores WHERE status = 'unscored'").fetchall() == [
+            ("worker_lost",)
+        ]
+
+
+def test_a_chunk_for_a_worker_that_is_gone_goes_to_the_one_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks are bound to workers once one was found unfit; a process that is started anew has another address."""
+    from distributed import Future
+
+    dask = DaskChunks("dask://127.0.0.1:1", {"judge": 1}, DaskTimeouts(poll=0.01))
+    bound = Mock(spec=Future, done=Mock(return_value=False))
+    monkeypatch.setattr(dask, "_check", lambda _: None)
+    dask._unfit["tcp://unfit"] = "another version"
+    dask._workers = {"judge": ("tcp://unfit", "tcp://old")}
+    chunk = Chunk("store", "run", "dataset", "judge", 0, 0, 9, 10, 10)
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(dask._wait, chunk, bound, dask._fit(chunk))
+        time.sleep(0.1)
+        assert not waiting.done(), "its worker is there"
+        dask._workers = {"judge": ("tcp://unfit",)}
+        time.sleep(0.1)
+        assert not waiting.done(), "it may be started anew"
+        dask._workers = {"judge": ("tcp://unfit", "tcp://new")}
+        assert waiting.result(10) is False
+    bound.cancel.assert_called_once()
+    assert dask._fit(chunk) == ["tcp://new"]
+
+
+@pytest.mark.e2e
+def test_killed_workers_are_replaced_and_nothing_is_lost_or_asked_twice(farm: DaskFarm, tmp_path: Path) -> None:
+    with serving(JudgeEndpoint(reply, latency=0.1)) as endpoint, ThreadPoolExecutor(1) as thread:
+        bench = Bench(tmp_path, 210, endpoint)
+        first, second = farm.start_workers("judge", "judge")
+        running = thread.submit(bench.run, JUDGED, farm.address)
+        wait_for(lambda: len(endpoint.answered) > 60, 60, "some answers")
+        farm.kill_children(first)
+        asked = len(endpoint.answered)
+        wait_for(lambda: len(endpoint.answered) > asked + 60, 60, "more answers")
+        farm.kill(second)
+        result = running.result(120)
+        counts = Counter(endpoint.answered)
+    assert (result.scored, result.unscored) == (420, 0)
+    assert len(counts) == 420
+    assert sum(counts.values()) - len(counts) <= 2 * IN_FLIGHT, "more was asked again than was in flight"
+    assert farm.stop(first) == 0
+
+
+@pytest.mark.e2e
+def test_without_its_scheduler_a_run_goes_on_here(
+    farm: DaskFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dask_chunks.DaskChunks.__init__, "__defaults__", (QUICK,))
+    with serving(JudgeEndpoint(reply, latency=0.1)) as endpoint, ThreadPoolExecutor(1) as thread:
+        bench = Bench(tmp_path, 210, endpoint)
+        farm.start_workers("judge")
+        running = thread.submit(bench.run, JUDGED, farm.address)
+        wait_for(lambda: len(endpoint.answered) > 60, 60, "some answers")
+        farm.kill("scheduler")
+        result = running.result(120)
+        counts = Counter(endpoint.answered)
+    assert (result.scored, result.unscored) == (420, 0)
+    assert len(counts) == 420
+    assert sum(counts.values()) - len(counts) <= 2 * IN_FLIGHT
+
+
+@pytest.mark.e2e
+def test_workers_take_only_what_they_can_score_and_stop_asking_for_a_run_that_left(
+    farm: DaskFarm, tmp_path: Path
+) -> None:
+    farm.start_workers("judge")
+    with serving(JudgeEndpoint(reply, latency=0.3)) as endpoint, ThreadPoolExecutor(2) as threads:
+        Bench(tmp_path, 400, endpoint)
+        seen = []
+
+        class Steps(DirectSteps):
+            def score(self, chunks: Any, *rest: Any) -> None:
+                assert {chunk.lane for chunk in chunks} == {"cpu", "judge"}
+                chunk = next(chunk for chunk in chunks if chunk.lane == "judge")
+                with (
+                    DaskChunks(farm.address, {"judge": 1}, QUICK) as dask,
+                    pytest.raises(NoWorkers, match="does not see the run"),
+                ):
+                    dask.score(replace(chunk, store=str(tmp_path / "elsewhere")))
+                with DaskChunks(farm.address, {"judge": 1}, QUICK) as dask:
+                    waiting = threads.submit(dask.score, chunk)
+                    wait_for(lambda: len(endpoint.log) > 10, 60, "questions")
+                assert isinstance(waiting.exception(10), Stopped)
+                time.sleep(3)
+                seen.append(len(endpoint.log))
+                time.sleep(2)
+                seen.append(len(endpoint.log))
+                super().score(chunks, *rest)
+
+        config = EvaluateConfig(
+            dataset=str(tmp_path / "rows.jsonl"), evaluators=("bleu", JUDGED[0]), store=str(tmp_path / "store"),
+            judges=Judges(config=str(tmp_path / "judges.toml")), dispatch=farm.address,
+        )  # fmt: skip
+        result = run_evaluation(config, Steps())
+        counts = Counter(endpoint.answered)
+    assert Store.open(tmp_path / "store").run(result.run).read()["workers"] == {"judge": 1}, "rules stay here"
+    assert seen[0] == seen[1], "nobody waits for these answers"
+    assert (result.computed, result.unscored) == (800, 0)
+    assert sum(counts.values()) - len(counts) <= IN_FLIGHT

@@ -1,0 +1,44 @@
+"""Interruption of a run without Prefect."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.evaluate.run import run_evaluation
+from leadline.flows.evaluate.steps import DirectSteps
+from leadline.flows.shared.settings import Judges
+from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
+from tests.support.processes.worker_farm import wait_for
+
+
+def test_an_interrupted_run_asks_the_judge_no_more(tmp_path: Path) -> None:
+    rows = [{"question": f"Q{n}?", "expected_answer": "E", "actual_answer": f"A{n}"} for n in range(200)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    reply = json.dumps({"rationale": "Because.", "rating": "yes"})
+    with serving(JudgeEndpoint(lambda _: reply, latency=0.2)) as endpoint:
+        (tmp_path / "judges.toml").write_text(
+            f'[judges.scripted]\nmodel = "openai/judge"\napi_base = "{endpoint.url}"\nmax_in_flight = 4\n'
+        )
+
+        def interrupt() -> None:
+            wait_for(lambda: len(endpoint.log) > 8, 60, "questions")
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+        config = EvaluateConfig(
+            dataset=str(tmp_path / "rows.jsonl"), evaluators=("databricks.correctness",),
+            store=str(tmp_path / "store"), judges=Judges(config=str(tmp_path / "judges.toml")), dispatch="inline",
+        )  # fmt: skip
+        threading.Thread(target=interrupt).start()
+        with pytest.raises(KeyboardInterrupt):
+            run_evaluation(config, DirectSteps())
+        asked = len(endpoint.log)
+        time.sleep(0.5)
+        assert len(endpoint.log) == asked
+    assert asked < 150, "it gave up what was in work"

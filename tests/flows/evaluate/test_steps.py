@@ -1,0 +1,101 @@
+"""Steps run without Prefect: a whole evaluation, chunks that are tried again, workers that nobody can reach."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.flows.dispatch.lanes import open_lanes
+from leadline.flows.evaluate import steps
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.evaluate.run import run_evaluation
+from leadline.flows.evaluate.steps import DirectSteps
+from leadline.flows.shared.judges import Retries
+from leadline.flows.shared.settings import Dispatch
+from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.score.chunk import ChunkResult
+from leadline.tasks.score.executor import LocalLanes
+from leadline.tasks.store.store import Store
+from leadline.tasks.timeline import PARTS
+
+
+def test_an_evaluation_needs_no_prefect(tmp_path: Path) -> None:
+    rows = [
+        {"question": f"q{n}", "answer": f"a b c {n}", "expected_answer": "a b c" if n % 2 else "d", "model": "m"}
+        for n in range(20)
+    ]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    config = EvaluateConfig(dataset=str(file), evaluators=["bleu"], store=str(tmp_path / "store"))
+    first, second = (run_evaluation(config, DirectSteps()) for _ in range(2))
+    assert (first.computed, first.reused) == (20, 0)
+    assert (second.computed, second.reused) == (0, 20)
+    assert first.report.exists()
+
+
+def test_a_run_records_where_its_time_went(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps({"question": "q", "answer": "a", "expected_answer": "a", "model": "m"}))
+    config = EvaluateConfig(dataset=str(file), evaluators=["bleu"], store=str(tmp_path / "store"))
+    result = run_evaluation(config, DirectSteps())
+    run = Store.open(config.store).run(result.run)
+    recorded = run.read()["time"]
+    assert recorded == result.time.to_json()
+    assert list(recorded["parts"]) == list(PARTS)
+    assert recorded["total"] == pytest.approx(sum(recorded["parts"].values()), abs=1e-9)
+    assert 0 < recorded["lanes"]["cpu"] <= recorded["parts"]["score"]
+    steps = recorded["steps"]["aggregate"]
+    assert list(steps) == ["gather", "aggregate", "slices", "flips", "changes", "problems", "insights", "gate"]
+    assert sum(steps.values()) <= recorded["parts"]["aggregate"]
+    published = json.loads((run.results / "report.json").read_text())["record"]["time"]
+    assert list(published["parts"]) == list(PARTS[: PARTS.index("publish")]), "the report is written before the end"
+    assert "until this page was written" in (run.results / "report.html").read_text()
+
+
+def test_workers_are_reached_through_a_server_only() -> None:
+    assert DirectSteps().workers(Dispatch.AUTO, ["cpu"]) == {}
+    with pytest.raises(UsageError, match="Prefect server"):
+        DirectSteps().workers(Dispatch.WORKERS, ["cpu"])
+
+
+@pytest.mark.parametrize(("failures", "attempts"), [(2, 3), (9, 3)])
+def test_a_chunk_that_fails_is_tried_again_twice(monkeypatch: pytest.MonkeyPatch, failures: int, attempts: int) -> None:
+    asked: list[Chunk] = []
+    ended: list[ChunkResult | BaseException] = []
+
+    def score(lanes: LocalLanes, chunk: Chunk) -> ChunkResult:
+        asked.append(chunk)
+        if len(asked) <= failures:
+            raise OSError("no room")
+        return ChunkResult(chunk.name, chunk.scores, 0)
+
+    monkeypatch.setattr(steps, "RETRY_DELAYS_S", (0.0, 0.0))
+    monkeypatch.setattr(LocalLanes, "score", score)
+    chunks = [Chunk(store="s", run="r", dataset="d", lane="cpu", number=0, first=0, last=9, rows=10, scores=10)]
+    lanes = open_lanes(1, chunks, {}, Dispatch.AUTO)
+    DirectSteps().score(chunks, lanes, Retries(()), lambda _, result: ended.append(result))
+    assert len(asked) == attempts
+    assert isinstance(ended[0], ChunkResult if failures < attempts else OSError)
+
+
+def test_progress_is_not_shown_to_a_server_that_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from leadline.flows.evaluate import artifacts
+
+    tried: list[float] = []
+
+    def update(_: object, progress: float) -> None:
+        tried.append(progress)
+        if progress >= 2:
+            raise httpx.ConnectError("gone")
+
+    monkeypatch.setattr(artifacts, "create_progress_artifact", lambda **_: uuid4())
+    monkeypatch.setattr(artifacts, "update_progress_artifact", update)
+    progress = artifacts.Progress(100)
+    for done in range(1, 50):
+        progress.update(done)
+    assert tried == [1, 2]

@@ -1,0 +1,63 @@
+"""A server that answers every request with the bytes it is told, for replies that no proper judge gives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from ssl import SSLContext
+
+Answer = Callable[[bytes, bytes], "bytes | None"]
+"""Returns a whole HTTP reply to a head and a body; ``None`` for silence."""
+
+
+@dataclass
+class RawEndpoint:
+    """Where it listens, and the heads and bodies that it got."""
+
+    port: int = 0
+    heads: list[str] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+
+def http(body: bytes, status: int = 200, **headers: str) -> bytes:
+    """Return a whole reply; underscores in names of headers are hyphens."""
+    lines = [f"HTTP/1.1 {status} X", f"content-length: {len(body)}", "content-type: application/json"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+@asynccontextmanager
+async def answering(answer: Answer, tls: SSLContext | None = None) -> AsyncIterator[RawEndpoint]:
+    """Serve in the running loop."""
+    endpoint = RawEndpoint()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+                body = await reader.readexactly(int(length[0].split(b":")[1])) if length else b""
+                endpoint.heads.append(head.decode())
+                endpoint.bodies.append(body)
+                said = answer(head, body)
+                if said is None:
+                    await asyncio.sleep(60)
+                writer.write(said or b"")
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
+    endpoint.port = server.sockets[0].getsockname()[1]
+    try:
+        yield endpoint
+    finally:
+        server.close()
