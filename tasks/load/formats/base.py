@@ -18,6 +18,7 @@ from leadline.tasks.load.columns import Columns, ColumnTable, listed
 from leadline.tasks.load.dataset_models import Models
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.field_names import METADATA, field_names
+from leadline.tasks.load.formats.chat import last_user_message
 from leadline.tasks.load.limits import MAX_KEY
 from leadline.tasks.load.readers.item import Item
 from leadline.tasks.load.readers.json_document import TITLE
@@ -273,6 +274,18 @@ class DatasetFormat(ABC):
             others: The other columns; changed in place.
         """
 
+    def take_question(self, place: Place, values: Values, column: str, value: Any) -> None:
+        """Put the question of a conversation, or of a text, into a record's values.
+
+        Args:
+            place: Where the record is.
+            values: Values of the known columns; changed in place.
+            column: The column of the question.
+            value: What stands in it; ``None`` for nothing.
+        """
+        question, before = last_user_message(self.faults, place, column, value)
+        values |= {name: told for name, told in (("question", question), ("conversation", before)) if told is not None}
+
     def needed(self) -> tuple[str, ...]:
         """Return the columns that some record must have, that of the question first."""
         return self.needs
@@ -402,7 +415,8 @@ class DatasetFormat(ABC):
         annotations = get("annotations")
         if derived and get("question") is None and (annotations is not None or "predicted" in values):
             self.faults.add(place, "case", "a data item needs a key, for its ground truth does not tell it from others")
-        case = given or derived_key(fields)
+        before = get("conversation")
+        case = given or derived_key(fields if before is None else (*fields, before))
         bare = from_answer and not derived and merged is None and annotations is None and not any(fields)
         seq = self.batches.case(place, case, derived=derived, bare=bare, fields=(*fields, annotations, merged))
         if "relationships" in values:

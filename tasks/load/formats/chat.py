@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.values import ValueFault, as_json, expected, filled, text
 
 _USERS: Final = frozenset({"user", "human"})
+_ASSISTANTS: Final = frozenset({"", "assistant", "ai", "aimessagechunk", "model", "bot"})
+"""Roles of who answers, LangChain's and Google's among them; what has no role is an answer, too."""
 
 
-def last_user_message(faults: Faults, place: Place, column: str, value: Any) -> str | None:
+class Asked(NamedTuple):
+    """The question of a conversation.
+
+    Attributes:
+        question: The user's last message; ``None`` where there is none.
+        before: The conversation up to it, as JSON, by which conversations that end alike are told apart; ``None``
+            where the question is all of it.
+    """
+
+    question: str | None
+    before: str | None = None
+
+
+def last_user_message(faults: Faults, place: Place, column: str, value: Any) -> Asked:
     """Return the question in a text, a list of messages, or an object with ``messages`` or ``query``.
 
     Of a conversation the last message of the user counts, as in Databricks' evaluation sets. Any other object
@@ -24,26 +40,29 @@ def last_user_message(faults: Faults, place: Place, column: str, value: Any) -> 
     """
     try:
         if value is None or isinstance(value, str):
-            return filled(value or "")
+            return Asked(filled(value or ""))
         if isinstance(value, dict):
             messages = value.get("messages")
             if messages is None:
                 query = value.get("query")
-                return filled(query if isinstance(query, str) else as_json(value))
+                return Asked(filled(query if isinstance(query, str) else as_json(value)))
             value = messages
         if not isinstance(value, list):
             raise expected("a text or messages", value)
-        texts = [message for message in map(_message, value) if message and message[0] in _USERS]
-        if not texts:
+        places = [number for number, message in enumerate(value) if _role(message) in _USERS and _said(message)]
+        if not places:
             raise ValueFault("the conversation has no message of the user")
-        return filled(texts[-1][1])
+        question = filled(_said(value[places[-1]]) or "")
+        return Asked(question, as_json([_told(message) for message in value[: places[-1] + 1]]) if places[-1] else None)
     except ValueFault as error:
         faults.add(place, column, str(error))
-        return None
+        return Asked(None)
 
 
 def reply(faults: Faults, place: Place, column: str, value: Any) -> str | None:
     """Return the answer in a text, a chat completion, a list of messages, or any other object as JSON.
+
+    Of messages it is the last text of the assistant after the user's last message; what a tool returned is none.
 
     Args:
         faults: Takes the fault of a value that cannot be read.
@@ -58,16 +77,13 @@ def reply(faults: Faults, place: Place, column: str, value: Any) -> str | None:
             return text(value)
         if isinstance(value, dict):
             choices = value.get("choices")
-            if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-                message = _message(choices[0].get("message"))
-                if message:
-                    return message[1]
+            chosen = choices[0] if isinstance(choices, list) and choices else None
+            if isinstance(chosen, dict) and _is_message(chosen.get("message")):
+                return _said(chosen["message"])
             messages = value.get("messages")
             value = messages if isinstance(messages, list) else value
-        if isinstance(value, list):
-            texts = [message for message in map(_message, value) if message]
-            if texts:
-                return texts[-1][1]
+        if isinstance(value, list) and any(map(_is_message, value)):
+            return _answer(value)
         if isinstance(value, dict | list):
             return text(as_json(value))
         raise expected("a text or a chat completion", value)
@@ -76,14 +92,40 @@ def reply(faults: Faults, place: Place, column: str, value: Any) -> str | None:
         return None
 
 
-def _message(message: Any) -> tuple[str, str] | None:
-    """Return a message's role and text: OpenAI's ``role`` and ``content``, LangChain's ``type`` and ``content``."""
-    if not isinstance(message, dict):
-        return None
+def _answer(messages: list[Any]) -> str | None:
+    """Return the last text of the assistant after the last message of the user."""
+    for message in reversed(messages):
+        role = _role(message)
+        if role in _USERS:
+            return None
+        said = _said(message) if role in _ASSISTANTS else None
+        if said:
+            return said
+    return None
+
+
+def _is_message(value: Any) -> bool:
+    return isinstance(value, dict) and ("content" in value or "tool_calls" in value)
+
+
+def _role(message: Any) -> str | None:
+    """Return a message's role: OpenAI's ``role``, LangChain's ``type``; ``None`` for what is no message."""
+    return str(message.get("role") or message.get("type") or "").lower() if isinstance(message, dict) else None
+
+
+def _said(message: Mapping[str, Any]) -> str | None:
+    """Return a message's text, or the texts of its parts; ``None`` where it has none."""
     content = message.get("content")
     if isinstance(content, list):
         parts = [part.get("text") for part in content if isinstance(part, dict)]
         content = "\n".join(part for part in parts if isinstance(part, str))
-    if not isinstance(content, str):
-        return None
-    return str(message.get("role") or message.get("type") or ""), text(content)
+    return text(content) if isinstance(content, str) else None
+
+
+def _told(message: Any) -> Any:
+    """Return what is told in a message, without ids, which are drawn at random."""
+    if not isinstance(message, dict):
+        return message
+    calls = message.get("tool_calls")
+    called = [call.get("function") or call.get("name") for call in calls if isinstance(call, dict)] if calls else []
+    return [_role(message), message.get("content"), called]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 from leadline.tasks.load.columns import Columns
 from leadline.tasks.load.faults import Place
 from leadline.tasks.load.formats.base import MODEL_COLUMNS, DatasetFormat, Values
-from leadline.tasks.load.formats.chat import last_user_message, reply
+from leadline.tasks.load.formats.chat import reply
 from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.values import anything, chunks, documents, key, message, texts, unpacked
 
@@ -49,9 +49,7 @@ class Databricks(DatasetFormat):
 
     def refine(self, place: Place, values: Values, others: dict[str, Any]) -> None:
         """Unpack chat-shaped requests and responses, and gather what belongs to the case."""
-        question = last_user_message(self.faults, place, "request", values.pop("request", None))
-        if question is not None:
-            values["question"] = question
+        self.take_question(place, values, "request", values.pop("request", None))
         trace = values.pop("trace", None)
         response = values.pop("response", None)
         if response is None and isinstance(trace, dict) and isinstance(trace.get("data"), dict):

@@ -10,7 +10,7 @@ from leadline.tasks.load.columns import Columns
 from leadline.tasks.load.faults import Place
 from leadline.tasks.load.field_names import container_of, field_of, normalized
 from leadline.tasks.load.formats.base import ANSWER_COLUMNS, CASE_COLUMNS, DatasetFormat, Values
-from leadline.tasks.load.formats.chat import last_user_message, reply
+from leadline.tasks.load.formats.chat import reply
 from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.readers.item import Item
 from leadline.tasks.load.values import Reading, ValueFault, anything, as_json, filled, text, texts, unpacked
@@ -72,9 +72,7 @@ class Other(DatasetFormat):
 
     def refine(self, place: Place, values: Values, others: dict[str, Any]) -> None:
         """Take the question from a conversation, the answer from a completion, and the reference from an object."""
-        question = last_user_message(self.faults, place, "question", values.pop("chat", None))
-        if question is not None:
-            values["question"] = question
+        self.take_question(place, values, "question", values.pop("chat", None))
         answer = reply(self.faults, place, "actual_answer", values.pop("reply", None))
         if answer is not None:
             values["answer"] = answer

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Final
 from leadline.tasks.load.columns import Columns
 from leadline.tasks.load.faults import Place
 from leadline.tasks.load.formats.base import IDENTITY_COLUMNS, DatasetFormat, Values
-from leadline.tasks.load.formats.chat import last_user_message
 from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.values import Reading, anything, chunks, documents, filled, text, texts
 
@@ -51,9 +50,7 @@ class Ragas(DatasetFormat):
 
     def refine(self, place: Place, values: Values, others: dict[str, Any]) -> None:
         """Take the question from a conversation, and join the documents' ids with their chunks."""
-        question = last_user_message(self.faults, place, "user_input", values.pop("chat", None))
-        if question is not None:
-            values["question"] = question
+        self.take_question(place, values, "user_input", values.pop("chat", None))
         uris = values.pop("context_ids", [])
         found = values.get("context", [])
         if uris and found and len(uris) != len(found):

@@ -260,6 +260,52 @@ def test_databricks(tmp_path: Path) -> None:
     assert third["question"] == "q?"
 
 
+CALLS = [{"id": "call_9", "type": "function", "function": {"name": "tide", "arguments": "{}"}}]
+USER, ASSISTANT = {"role": "user", "content": "How high?"}, {"role": "assistant", "content": "5.4 m."}
+ASKS, TOOL = {"role": "assistant", "content": None, "tool_calls": CALLS}, {"role": "tool", "content": '{"ok":true}'}
+
+
+@pytest.mark.parametrize(
+    ("response", "answer"),
+    [
+        ([ASKS, TOOL, ASSISTANT], "5.4 m."),
+        ([ASSISTANT, ASKS, TOOL], "5.4 m."),
+        ([ASKS, TOOL], None),
+        ([USER, ASSISTANT, USER, ASKS, TOOL], None),
+        ({"messages": [USER, ASSISTANT, TOOL]}, "5.4 m."),
+        ([{"type": "human", "content": "?"}, {"type": "ai", "content": "Yes."}, TOOL], "Yes."),
+        ({"choices": [{"message": ASKS}]}, None),
+        ({"choices": ["Yes."]}, '{"choices":["Yes."]}'),
+        ([{"chunk": 1}], '[{"chunk":1}]'),
+    ],
+)  # fmt: skip
+def test_a_tools_result_is_no_answer(tmp_path: Path, response: Any, answer: str | None) -> None:
+    records = [{"request": "How high?", "response": response}, {"request": "How deep?", "response": "2 m."}]
+    found = rows(load(tmp_path, "evalset.json", records))
+    assert [row["actual_answer"] for row in found.values() if row["question"] == "How high?"] == [answer]
+
+
+def test_conversations_that_end_alike_are_different_cases(tmp_path: Path) -> None:
+    def told(first: str, name: str, calls: Any = None) -> dict[str, Any]:
+        offer = {"role": "assistant", "content": "Shall I?", **({"tool_calls": calls} if calls else {})}
+        messages = [{"role": "user", "content": first}, offer, {"role": "user", "content": "Yes please"}]
+        return {"model": name, "request": {"messages": messages}, "response": "Done."}
+
+    again = [CALLS[0] | {"id": "call_10"}]
+    found = rows(
+        load(
+            tmp_path,
+            "evalset.json",
+            [told("Book a berth", "a"), told("Cancel my berth", "a"), told("Book a berth", "b"),
+             told("Book it", "a", CALLS), told("Book it", "b", again),
+             {"model": "a", "request": "Yes please", "response": "Done."}],
+        )
+    )  # fmt: skip
+    keys = [case for case, _ in found]
+    assert (len(found), len(set(keys))) == (6, 4)
+    assert all(not key.endswith("-2") for key in keys)
+
+
 def test_ragas(tmp_path: Path) -> None:
     loaded = load(
         tmp_path,
