@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.evaluators.core.text import count
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import MAX_CSV_ROW, MIB
 from leadline.tasks.load.readers.item import Block, Item
@@ -62,7 +63,7 @@ def read_csv(source: Source, faults: Faults) -> Iterator[Block]:
     ragged: dict[int, str] = {}
 
     def on_ragged(row: Any) -> str:
-        ragged[row.number] = f"the row has {row.actual_columns} cells, the header has {row.expected_columns}"
+        ragged[row.number] = f"the row has {count(row.actual_columns, 'cell')}, the header has {row.expected_columns}"
         faults.lose((row.text or "").replace('""', '"'))
         return "skip"
 

@@ -110,7 +110,7 @@ def test_what_is_no_readable_file_is_refused_in_one_line(tmp_path: Path) -> None
 def test_ragged_and_repeated_columns_of_csv_are_refused(tmp_path: Path) -> None:
     found = faults(tmp_path, "d.csv", "case,actual_answer\n1,A\n2\n3,B,C\n4,D,\n1,A\n")
     assert [fault.split(": ")[0] for fault in found] == ["row 2", "row 3", "row 4", "row 5"]
-    assert "the row has 1 cells, the header has 2" in found[0]
+    assert "the row has 1 cell, the header has 2" in found[0]
     assert "a second time; the first is in row 1" in found[3]
     (fault,) = faults(tmp_path, "d.csv", "case,actual_answer,case\n1,A,2\n")
     assert fault == "case: the header names this column more than once"
