@@ -9,6 +9,8 @@ waits neither for a disk nor for other processes that write.
 from __future__ import annotations
 
 import asyncio
+import atexit
+import os
 import sqlite3
 import threading
 import time
@@ -33,6 +35,10 @@ PATIENT_S: Final = 60.0
 
 CHECKPOINT_PAGES: Final = 8_000
 """Pages of 4 KiB in the log that make SQLite bring them into the database, which takes a moment of disk time."""
+
+
+CLOSING_S: Final = 5.0
+"""Seconds for which the end of the process waits until what was given to the writer is durable."""
 
 
 class _Work(NamedTuple):
@@ -62,6 +68,23 @@ class SqliteAccess:
         self._waiting: deque[_Work] = deque()
         self._arrived = threading.Event()
         self._writer: threading.Thread | None = None
+        self._ending = False
+        self._process = os.getpid()
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """Write what waits, and let go of the database: the last process to do so brings the log into its file."""
+        if os.getpid() != self._process:
+            return  # a forked process has no right to the connections of the one it comes from
+        if self._writer is not None:
+            self._ending = True
+            self._arrived.set()
+            self._writer.join(CLOSING_S)
+            if self._writer.is_alive():
+                return  # another process holds the database; what is in the log is durable
+        with suppress(sqlite3.Error):
+            self._reading.close()
+            self._writing.close()
 
     async def do(self, operation: O) -> O:
         """See :class:`leadline.tasks.ledger.ledger.Access`; readers do not wait."""
@@ -82,7 +105,7 @@ class SqliteAccess:
 
     def _write(self) -> None:
         """Write what waits, batch by batch; whoever waits for a batch is told when it is durable."""
-        while True:
+        while not (self._ending and not self._waiting):
             self._arrived.wait()
             time.sleep(GATHER_S)
             self._arrived.clear()
@@ -215,6 +238,7 @@ def connect(path: Path, schema: str = "") -> sqlite3.Connection:
     try:
         if schema:
             path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)  # SQLite gives its other files the same permissions
         connection = sqlite3.connect(path, timeout=PATIENT_S, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA synchronous = NORMAL")
         if schema:

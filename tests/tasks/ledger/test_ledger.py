@@ -147,6 +147,30 @@ def test_what_was_awaited_survives_kill_9(place: Place, tmp_path: Path) -> None:
     assert reader.total("run1").lost == len(lost)
 
 
+def test_a_process_that_ends_leaves_one_file_with_all_that_its_ledger_was_given(path: Path, tmp_path: Path) -> None:
+    script = tmp_path / "ends.py"
+    script.write_text(
+        "import asyncio, pathlib, sys, threading\n"
+        "from leadline.tasks.ledger.location import ledger_at\n"
+        "from tests.support.judges.scripted_judge import question\n"
+        "from tests.tasks.ledger.test_ledger import REPLY\n"
+        "loop = asyncio.new_event_loop()\n"
+        "threading.Thread(target=loop.run_forever, daemon=True).start()\n"
+        "do = lambda work: asyncio.run_coroutine_threadsafe(work, loop)\n"
+        "ledger = ledger_at(pathlib.Path(sys.argv[1]), 'run1')\n"
+        "calls = [question(str(n)) for n in range(300)]\n"
+        "for begun in [do(ledger.intend(call)) for call in calls]:\n"
+        "    begun.result()\n"
+        "for call in calls:\n"
+        "    do(ledger.answered(call, REPLY))\n"
+        "do(asyncio.sleep(0)).result()\n"
+    )
+    subprocess.run([sys.executable, str(script), str(path)], check=True, env=os.environ | {"PYTHONPATH": "."})
+    assert not path.with_name("ledger.sqlite-wal").exists()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [ask["state"] for ask in LedgerReader(path).asks()] == ["answered"] * 300
+
+
 def test_several_processes_write_at_once(place: Place, tmp_path: Path) -> None:
     script = tmp_path / "writes.py"
     script.write_text(
