@@ -59,12 +59,14 @@ class LocalLanes(AbstractContextManager["LocalLanes"]):
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Stop the processes; when leaving by an exception, without waiting for chunks in work."""
-        if kind is not None:
-            cancel_all()
-        with self._lock:
-            if self._pool is not None:
-                self._pool.shutdown(wait=kind is None, cancel_futures=True)
-                self._pool = None
+        try:
+            if kind is not None:
+                cancel_all()
+        finally:
+            with self._lock:
+                if self._pool is not None:
+                    self._pool.shutdown(wait=kind is None, cancel_futures=True)
+                    self._pool = None
 
     def score(self, chunk: Chunk) -> ChunkResult:
         """Score a chunk in its lane and wait for it.

@@ -21,7 +21,7 @@ from leadline.evaluators.core.row import Json
 from leadline.evaluators.judge.engine.breaker import Breaker
 from leadline.evaluators.judge.engine.budget import Budget, Charge, Limits
 from leadline.evaluators.judge.engine.calls import BegunElsewhere, Call, Ledger, MemoryLedger, Reply
-from leadline.evaluators.judge.engine.event_loop import share
+from leadline.evaluators.judge.engine.event_loop import not_answered, sent, share
 from leadline.evaluators.judge.engine.failures import BudgetSpent, JudgeRefused, JudgeUnavailable
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.judge.engine.limiter import AdaptiveLimiter, Place
@@ -152,11 +152,13 @@ class JudgeClient:
                 if known is not None:
                     return known
                 started = self._clock()
+                sent()
                 try:
                     reply = await self._transport.send(
                         self.config, [dict(message) for message in call.messages], call.schema, max_tokens
                     )
                 except AttemptError as error:
+                    not_answered()
                     failure = error
                     pause = self._learn(failure, tries, place)  # before the place is given to another call
                 else:

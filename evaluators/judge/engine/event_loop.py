@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
+
+GRACE_S: Final = 6.0
+"""Seconds for which replies to calls that were sent are waited for when all is given up: they are paid for."""
 
 
 class Cancelled(BaseException):
     """Work in the judges' loop was given up because the run is being stopped; no evaluator's failure."""
 
 
+_log = logging.getLogger(__name__)
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
 _running: set[Future[Any]] = set()
 _shared: set[asyncio.Task[Any]] = set()
+_sent: set[asyncio.Task[Any]] = set()
+_given_up: set[asyncio.Task[Any]] = set()
 
 
 def judges_loop() -> asyncio.AbstractEventLoop:
@@ -59,17 +67,47 @@ def share(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     return task
 
 
-def cancel_all() -> None:
-    """Give up all work in the loop, so that the threads that wait for it end; calls in flight are not waited for."""
+def sent() -> None:
+    """Note that the running task has sent what will be paid for, so that it is not given up before the reply."""
+    task = asyncio.current_task()
+    if task in _shared:
+        _sent.add(task)
+        task.add_done_callback(_sent.discard)
+
+
+def not_answered() -> None:
+    """Note that what the running task has sent came to nothing; if all is given up, it ends here."""
+    task = asyncio.current_task()
+    _sent.discard(task)  # type: ignore[arg-type]
+    if task in _given_up:
+        raise asyncio.CancelledError
+
+
+def cancel_all(grace: float = GRACE_S) -> None:
+    """Give up all work in the loop, so that the threads that wait for it end, and wait for calls that were sent.
+
+    Args:
+        grace: Seconds after which the replies are waited for no longer.
+    """
     for future in list(_running):
         future.cancel()
-    if _loop is not None:
-        _loop.call_soon_threadsafe(_cancel_shared)
+    if _loop is not None and not _loop.is_closed():
+        with suppress(TimeoutError):  # the loop is busy; its thread ends with the process
+            asyncio.run_coroutine_threadsafe(_give_up(grace), _loop).result(2 * grace)
 
 
-def _cancel_shared() -> None:
-    for task in list(_shared):
+async def _give_up(grace: float) -> None:
+    for task in _shared - _sent:
         task.cancel()
+    waited = set(_sent)
+    if waited:
+        _log.warning("Stopping: the replies to %d calls in flight are waited for, %g s at most.", len(waited), grace)
+        for task in waited:
+            _given_up.add(task)
+            task.add_done_callback(_given_up.discard)
+        _, late = await asyncio.wait(waited, timeout=grace)
+        for task in late:
+            task.cancel()
 
 
 def _forget() -> None:
@@ -77,7 +115,8 @@ def _forget() -> None:
     global _loop, _lock
     _loop, _lock = None, threading.Lock()
     _running.clear()
-    _shared.clear()
+    for tasks in (_shared, _sent, _given_up):
+        tasks.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -6,6 +6,7 @@ import json
 import signal
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.run import run_evaluation
 from leadline.flows.evaluate.steps import DirectSteps
 from leadline.flows.shared.settings import Judges
+from leadline.tasks.ledger.location import read_ledger
+from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.processes.worker_farm import wait_for
 
@@ -42,3 +45,5 @@ def test_an_interrupted_run_asks_the_judge_no_more(tmp_path: Path) -> None:
         time.sleep(0.5)
         assert len(endpoint.log) == asked
     assert asked < 150, "it gave up what was in work"
+    states = Counter(ask["state"] for ask in read_ledger(Store.open(tmp_path / "store")).asks())
+    assert states == {"answered": asked}, "what was in flight is paid for, and kept"

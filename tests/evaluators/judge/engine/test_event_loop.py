@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from leadline.evaluators.judge.engine import event_loop
-from leadline.evaluators.judge.engine.event_loop import Cancelled, cancel_all, run
+from leadline.evaluators.judge.engine.event_loop import Cancelled, cancel_all, not_answered, run, sent, share
 
 
 def test_all_threads_share_one_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,3 +50,39 @@ def test_stopping_a_run_frees_the_threads_that_wait() -> None:
         return "fine"
 
     assert run(fine()) == "fine"
+
+
+def test_what_was_sent_is_waited_for_and_the_rest_is_given_up() -> None:
+    came: list[str] = []
+
+    async def answered() -> None:
+        sent()
+        await asyncio.sleep(0.3)
+        came.append("reply")
+
+    async def refused() -> None:
+        sent()
+        await asyncio.sleep(0.1)
+        not_answered()
+        came.append("another attempt")
+
+    async def silent() -> None:
+        sent()
+        await asyncio.sleep(60)
+        came.append("late")
+
+    async def waiting() -> None:
+        await asyncio.sleep(0.2)
+        came.append("sent after all was given up")
+
+    async def ask() -> None:
+        await asyncio.gather(*(asyncio.shield(share(work())) for work in (answered, refused, silent, waiting)))
+
+    with ThreadPoolExecutor(1) as threads:
+        asking = threads.submit(run, ask())
+        time.sleep(0.05)
+        began = time.monotonic()
+        cancel_all(grace=1)
+        assert 0.9 < time.monotonic() - began < 5
+        assert isinstance(asking.exception(5), Cancelled)
+    assert came == ["reply"]
