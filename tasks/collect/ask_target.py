@@ -24,8 +24,14 @@ from leadline.tasks.load.values import ValueFault
 MOST_REPLIES: Final = 10
 """Replies without an answer after which a case is not asked again in later runs."""
 
-WITHHELD: Final = "content_filter"
 TRUNCATED: Final = "length"
+_NO_TEXT: Final = {
+    "content_filter": "the provider's content filter withheld the answer",
+    TRUNCATED: "the reply ended at its token limit before any text; raise max_tokens",
+    "tool_calls": "the model called a tool instead of answering",
+    "function_call": "the model called a tool instead of answering",
+}
+"""Why a reply has no text, by its end; one that ended by itself is an empty answer."""
 
 
 def check_target(target: Target) -> None:
@@ -122,8 +128,8 @@ class Asker:
         """
         if self.target.kind != "litellm":
             answer = self.target.reply.read(reply.text)
-        elif reply.finish_reason == WITHHELD and not reply.text:
-            raise ValueFault("the provider's content filter withheld the answer")
+        elif not reply.text.strip() and reply.finish_reason in _NO_TEXT:
+            raise ValueFault(_NO_TEXT[reply.finish_reason])
         else:
             answer = Answer(text=reply.text, truncated=reply.finish_reason == TRUNCATED)
             if answer.truncated:

@@ -13,6 +13,7 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.judge.engine.budget import Budget, Limits
 from leadline.evaluators.judge.engine.calls import Ledger
+from leadline.evaluators.judge.engine.event_loop import cancel_all
 from leadline.evaluators.judge.engine.event_loop import run as run_in_loop
 from leadline.tasks.collect.answer_table import AnswerTable
 from leadline.tasks.collect.ask_target import Asker, check_target
@@ -122,7 +123,12 @@ def collect(
         cases = folder / "cases.parquet"
         write_cases(suite.path, cases)
         with AnswerTable(folder, suite.cases * len(targets)) as table:
-            run_in_loop(_ask_all([Asker(target, ledger, budget) for target in targets], cases, table, done, progress))
+            askers = [Asker(target, ledger, budget) for target in targets]
+            try:
+                run_in_loop(_ask_all(askers, cases, table, done, progress))
+            except BaseException:
+                cancel_all()  # the models are asked no more; answers that have come are in the ledger
+                raise
             if not done.answered:
                 reason = next(iter(done.commonest_errors()), "the suite asks nothing")
                 raise LeadlineError(

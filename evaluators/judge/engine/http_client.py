@@ -112,14 +112,27 @@ async def _read(response: aiohttp.ClientResponse, encoding: str) -> bytes:
 
 
 def _proxy(url: str) -> str | None:
-    """Return the proxy that the environment names for an address (``HTTPS_PROXY``, ``NO_PROXY`` and the like)."""
+    """Return the proxy that the environment names for an address (``HTTPS_PROXY``, ``NO_PROXY`` and the like).
+
+    Raises:
+        Refused: It is none that speaks HTTP.
+    """
     if not any(name in os.environ for name in _PROXIES):  # reading all of it at each call would take longer
         return None
     parts, proxies = urlsplit(url), getproxies()
     if proxy_bypass(parts.netloc):
         return None
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    return f"http://{proxy}" if proxy and "://" not in proxy else proxy
+    if not proxy:
+        return None
+    kind, marked, _ = proxy.partition("://")
+    if marked and kind.lower() not in ("http", "https"):
+        raise Refused(
+            f"the environment names a proxy of the kind {kind[:20]!r}, and only http and https are understood: set "
+            "HTTPS_PROXY and HTTP_PROXY to one of these, or NO_PROXY to the judge's host",
+            every=True,
+        )
+    return proxy if marked else f"http://{proxy}"
 
 
 @cache

@@ -112,7 +112,7 @@ def _reply(config: JudgeConfig, response: Any, seconds: float) -> Reply:
     usage = getattr(response, "usage", None)
     sent, replied = tokens_of({name: getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens")})
     return Reply(
-        text=text_of(choice.message.content),
+        text=text_of(choice.message.content) or text_of(getattr(choice.message, "refusal", None)),
         finish_reason=choice.finish_reason or "stop",
         input_tokens=sent,
         output_tokens=replied,

@@ -299,7 +299,7 @@ def _reply(config: JudgeConfig, response: Response, document: Any, seconds: floa
     sent, replied = tokens_of(usage if isinstance(usage, dict) else {})
     finish_reason = choice.get("finish_reason")
     return Reply(
-        text=_REASONING.sub("", text_of(message.get("content"))),
+        text=_REASONING.sub("", text_of(message.get("content")) or text_of(message.get("refusal"))),
         finish_reason=_FINISHED.get(finish_reason.lower(), finish_reason) if isinstance(finish_reason, str) else "stop",
         input_tokens=sent,
         output_tokens=replied,

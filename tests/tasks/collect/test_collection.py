@@ -114,16 +114,22 @@ def test_copies_of_a_question_are_each_asked(tmp_path: Path) -> None:
     assert len(endpoint.log) == 4
 
 
-def test_an_answer_that_was_cut_off_is_marked_and_a_withheld_one_is_an_error(tmp_path: Path) -> None:
+def test_an_answer_that_was_cut_off_is_marked_and_a_reply_that_ended_before_any_text_is_an_error(
+    tmp_path: Path,
+) -> None:
+    ends = ["stop", "length", "tool_calls", "content_filter"]
+
     def fault(question: Question) -> Fault | None:
-        withheld = Fault(finish_reason="content_filter", text="")
-        return TRUNCATED if "berth 1" in question.text else withheld if "berth 2" in question.text else None
+        number = int(question.text.split("berth ")[1][0])
+        return TRUNCATED if number == 4 else Fault(finish_reason=ends[number], text="")
 
     with serving(JudgeEndpoint(fault=fault)) as endpoint:
-        done, rows = Bench(tmp_path, 3).collect(llm(endpoint))
-    assert (done.truncated, done.failed) == (1, 1)
-    assert rows[1]["metadata"] == {"finish_reason": "length"}
-    assert "content filter" in rows[2]["error"]
+        done, rows = Bench(tmp_path, 5).collect(llm(endpoint))
+    assert (done.truncated, done.failed) == (1, 3)
+    assert rows[0]["actual_answer"] == ""
+    for word, row in zip(("token limit", "tool", "filter"), rows[1:4], strict=True):
+        assert word in row["error"]
+    assert rows[4]["metadata"] == {"finish_reason": "length"}
 
 
 def test_a_budget_stops_asking_and_a_larger_one_goes_on(tmp_path: Path) -> None:

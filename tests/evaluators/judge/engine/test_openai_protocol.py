@@ -220,6 +220,25 @@ def test_a_proxy_of_the_environment_is_used_and_those_it_excepts_are_not(monkeyp
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "ALL_PROXY"])
+def test_a_proxy_that_speaks_no_http_is_refused_in_words(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    async def ask(endpoint: RawEndpoint) -> None:
+        monkeypatch.setenv(variable, f"socks5://user:proxy-password@127.0.0.1:{endpoint.port}")
+        with pytest.raises(Refused, match="'socks5', and only http and https") as refused:
+            await send(endpoint, api_base="https://judge.example/v1")
+        assert refused.value.every
+        assert "proxy-password" not in refused.value.message
+
+    endpoint, _ = asking(lambda head, body: http(said()), ask)
+    assert endpoint.heads == []
+
+
+def test_what_a_model_says_when_it_refuses_is_its_reply() -> None:
+    refusing = orjson.dumps({"choices": [{"message": {"content": None, "refusal": "I can't."}}]})
+    _, reply = asking(lambda head, body: http(refusing), send)
+    assert reply.text == "I can't."
+
+
 @pytest.mark.parametrize("scheme", ["", "http://"])
 def test_a_proxy_s_password_is_not_shown(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
     async def ask(endpoint: RawEndpoint) -> None:
