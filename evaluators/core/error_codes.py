@@ -393,6 +393,11 @@ class ErrorCode(Enum):
         "Leadline hit an error of its own.",
         "Its log, which the message names, has the traceback. Please report it.",
     )
+    RUN_HOST = (
+        "LL-RUN-05",
+        "The machine refused what a run needs: room on a disk, a permission, an open file.",
+        "Mend what the message names, and repeat the command: what was finished is kept, and goes on from there.",
+    )
 
     WORKER_NONE = (
         "LL-WORKER-01",

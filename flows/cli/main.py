@@ -207,9 +207,15 @@ def run(arguments: Sequence[str], *, began: float | None = None) -> int:
 
 
 def _own_error(error: Exception, session: Session) -> int:
-    """Report a failure that nobody foresaw: one line, and the traceback in a log."""
+    """Report a failure that nobody foresaw: one line, and the traceback in a log, unless it is the machine's."""
+    from leadline.flows.cli.host_faults import host_fault
+
     if session.debug:
         traceback.print_exc()
+    refused = host_fault(error)
+    if refused:
+        say(f"Error [{ErrorCode.RUN_HOST}]: {refused} {ErrorCode.RUN_HOST.advice}", always=True)
+        return FAILED
     text = " ".join(f"{type(error).__name__}: {error}".split())[:500]
     where = ""
     try:

@@ -183,15 +183,24 @@ class Store:
     def open(cls, location: str | os.PathLike[str] | None = None) -> Store:
         """Open the store at a path or URL, by default ``$LEADLINE_STORE`` or ``./.leadline``.
 
+        A folder that does not exist is made for this user alone.
+
         Raises:
-            UsageError: The URL is wrong, or the path starts with ``~user`` and there is no such user.
+            UsageError: The URL or path is wrong, or it starts with ``~user`` and there is no such user.
             StoreError: The folder cannot be made, or the bucket cannot be reached.
         """
         where = str(location or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE)
         remote = _remote(where) if "://" in where else None
         root = remote.root if remote else from_home(where).absolute()
+        if "?" in str(root):
+            raise UsageError(
+                f"The store {root} has a ? in its path, at which DuckDB would cut it.",
+                hint="Choose another folder with --store or LEADLINE_STORE.",
+                code=ErrorCode.STORE_LOCATION,
+            )
         try:
-            root.mkdir(parents=True, exist_ok=True)
+            root.parent.mkdir(parents=True, exist_ok=True)
+            root.mkdir(exist_ok=True, mode=0o700)  # prompts, answers and raw replies are for their owner
         except OSError as error:
             raise StoreError(
                 f"The store {root} cannot be made: {error.strerror}.",

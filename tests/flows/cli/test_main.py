@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import logging
@@ -13,6 +14,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 import click
+import duckdb
 import pytest
 
 from leadline.evaluators.core.errors import DatasetError, Fault, StoreError, UsageError
@@ -195,6 +197,33 @@ def test_an_error_of_its_own_is_one_line_that_names_a_log_with_the_traceback(
     log = Path(error.split("see ")[1].strip())
     assert tmp_path in log.parents
     assert "Traceback" in log.read_text()
+
+
+def caused(by: Exception) -> Exception:
+    error = RuntimeError("a step failed")
+    error.__cause__ = by
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "/proc/x"), "The disk is full: /proc/x, with 0 MiB left."),
+        (OSError(errno.EROFS, "Read-only file system", "/x"), "The file system is read-only: /x."),
+        (PermissionError(errno.EACCES, "Permission denied", "/x"), "Permission is denied: /x."),
+        (OSError(errno.EMFILE, "Too many open files"), "This process may open no more files, which `ulimit -n` sets."),
+        (duckdb.IOException("Cannot write /x: No space left on device"), "The disk is full: Cannot write /x: No space"),
+        (caused(OSError(errno.EIO, "Input/output error", "/x")), "The disk fails to read or write: /x."),
+    ],
+)  # fmt: skip
+def test_what_the_machine_refuses_is_said_as_that(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, said: str
+) -> None:
+    assert run_raising(monkeypatch, error) == 3
+    line = capsys.readouterr().err
+    assert line.startswith(f"Error [LL-RUN-05]: {said}")
+    assert line.endswith("goes on from there.\n")
+    assert len(line.splitlines()) == 1
 
 
 def test_where_no_log_can_be_written_the_line_says_so(

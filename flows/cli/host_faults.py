@@ -1,0 +1,59 @@
+"""Faults of the machine that a command runs on, in words: a full disk, a read-only file system, too few open files."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+_REASONS: Final = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk's quota is used up",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "permission is denied",
+    errno.EPERM: "permission is denied",
+    errno.EMFILE: "this process may open no more files, which `ulimit -n` sets",
+    errno.ENFILE: "the machine may open no more files",
+    errno.EIO: "the disk fails to read or write",
+}
+_NATIVE: Final = ("duckdb", "_duckdb", "pyarrow", "sqlite3", "sqlalchemy")
+"""Packages whose errors say what the system said in their text alone."""
+
+_LONGEST: Final = 300
+
+
+def host_fault(error: BaseException) -> str | None:
+    """Return a sentence about what the machine refused, where that is what an error or one of its causes is about.
+
+    Args:
+        error: The error.
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and seen.errno in _REASONS:
+            path = seen.filename if isinstance(seen.filename, str) else ""
+            return _sentence(_REASONS[seen.errno], path)
+        if type(seen).__module__.partition(".")[0] in _NATIVE:
+            text = " ".join(str(seen).split())[:_LONGEST]
+            for number, reason in _REASONS.items():
+                if os.strerror(number).lower() in text.lower():
+                    return _sentence(reason, text)
+        seen = seen.__cause__
+    return None
+
+
+def _sentence(reason: str, where: str) -> str:
+    free = _free(where) if reason == _REASONS[errno.ENOSPC] else ""
+    return f"{reason[0].upper()}{reason[1:]}{f': {where}' if where else ''}{free}."
+
+
+def _free(path: str) -> str:
+    """Say how much room there is, where that can be told."""
+    for place in (Path(path), *Path(path).parents):
+        try:
+            return f", with {shutil.disk_usage(place).free / 2**20:,.0f} MiB left"
+        except (OSError, ValueError):
+            continue
+    return ""

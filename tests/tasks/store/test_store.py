@@ -1,0 +1,26 @@
+"""The store's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.store.store import Store
+
+
+def test_a_folder_that_it_makes_is_for_its_owner_alone(tmp_path: Path) -> None:
+    assert Store.open(tmp_path / "new" / "store").root.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_is_there_stays_as_its_owner_made_it(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store").chmod(0o750)
+    assert Store.open(tmp_path / "store").root.stat().st_mode & 0o777 == 0o750
+
+
+def test_a_path_that_duckdb_would_cut_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"has a \? in its path"):
+        Store.open(tmp_path / "who?" / "store")
+    assert list(tmp_path.iterdir()) == []
