@@ -487,7 +487,7 @@ def main() -> None:
     print(f"the endpoint serves {capacity():,.0f} calls/s to a bare client")
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), options.runs)
-        for name in options.only or SCENARIOS:
+        for name in SCENARIOS if options.only is None else options.only:
             bench.judged(peers) if name == "judged" else getattr(bench, name)()
         if options.scale:
             bench.scale()

@@ -222,9 +222,19 @@ def _print_result(result: EvaluateResult) -> None:
         ("Run", result.run),
         ("Report", str(report)),
         ("", result.report_url or report.as_uri()),
+        *((("Files", _left_out(result)),) if _leaves_rows_out(result) else ()),
     )
     for label, text in lines:
         click.echo(f"{label:<9} {text}")
+
+
+def _leaves_rows_out(result: EvaluateResult) -> bool:
+    """Tell whether the run is too large for the files that repeat every row; they were not asked for either."""
+    return not (result.report.parent / "scores.csv").exists()
+
+
+def _left_out(result: EvaluateResult) -> str:
+    return f"every score is in scores.parquet; per evaluator, and as CSV: leadline export {result.run} --as sonar|csv"
 
 
 def _judged(result: EvaluateResult) -> str:

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 Kind: TypeAlias = Literal["configured", "background", "temporary"]
 
 CLIENT_DRAIN_S: Final = 15.0
+"""Seconds for which a run's last events and log lines are sent, at most."""
+
+GONE_DRAIN_S: Final = 0.5
+"""The same, to a server that does not answer: it was killed, and is not waited for."""
 
 _in_use: list[Api] = []
 
@@ -206,7 +210,7 @@ def _using(api: Api) -> Iterator[Api]:
         finally:
             _in_use.remove(api)
             with in_step("history"):
-                _send_all()
+                _send_all(api.url)
 
 
 def _direct(url: str) -> dict[str, str]:
@@ -232,14 +236,16 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _send_all() -> None:
+def _send_all(url: str) -> None:
     """Send the events and log lines that still wait in this process: task runs are recorded from events."""
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
 
+    longest = CLIENT_DRAIN_S if answers(url) else GONE_DRAIN_S
+
     def send() -> None:
-        EventsWorker.drain_all(timeout=CLIENT_DRAIN_S)
-        APILogWorker.drain_all(timeout=CLIENT_DRAIN_S)
+        EventsWorker.drain_all(timeout=longest)
+        APILogWorker.drain_all(timeout=longest)
 
     thread = threading.Thread(target=send)  # beside a running event loop Prefect would not wait, but return coroutines
     thread.start()

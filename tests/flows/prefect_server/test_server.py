@@ -434,7 +434,7 @@ def test_commands_at_once_start_one_kept_server_which_ends_when_it_is_not_used(
 
 
 KILLED = """
-import os, signal
+import os, signal, time
 from leadline.flows.prefect_server.background import running
 from leadline.flows.prefect_server.resolve import ensure_api
 from leadline.flows.shared.prefect_steps import TaskSteps, finished, recorded
@@ -452,7 +452,10 @@ with ensure_api() as api:
         return finished(number + 1)
 
     print(recorded(work, 41, None), flush=True)
-    os._exit(0)  # what cannot be sent any more need not be waited for here
+    ended = time.monotonic()
+
+print(time.monotonic() - ended < 5, flush=True)
+os._exit(0)
 """
 
 
@@ -460,7 +463,7 @@ with ensure_api() as api:
 @pytest.mark.usefixtures("home")
 def test_a_run_is_not_lost_with_the_server_that_records_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEADLINE_SERVER", "kept")
-    assert python(KILLED).stdout.split() == ["before", "after", "42"]
+    assert python(KILLED).stdout.split() == ["before", "after", "42", "True"]
 
 
 @pytest.mark.e2e
@@ -489,7 +492,7 @@ def test_the_history_is_sent_beside_a_running_event_loop() -> None:
     async def block() -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            resolve._send_all()
+            resolve._send_all("http://127.0.0.1:9/api")
         assert [str(warning.message) for warning in caught] == []
 
     asyncio.run(block())
