@@ -78,7 +78,7 @@ def sent() -> None:
 def not_answered() -> None:
     """Note that what the running task has sent came to nothing; if all is given up, it ends here."""
     task = asyncio.current_task()
-    _sent.discard(task)  # type: ignore[arg-type]
+    _sent.discard(task)
     if task in _given_up:
         raise asyncio.CancelledError
 
