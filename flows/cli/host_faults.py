@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Final
@@ -21,25 +22,27 @@ _REASONS: Final = {
 _NATIVE: Final = ("duckdb", "_duckdb", "pyarrow", "sqlite3", "sqlalchemy")
 """Packages whose errors say what the system said in their text alone."""
 
+_PATH: Final = re.compile(r"""["'](/[^"'\\]+)""")
 _LONGEST: Final = 300
 
 
-def host_fault(error: BaseException) -> str | None:
+def host_fault(error: BaseException, store: str) -> str | None:
     """Return a sentence about what the machine refused, where that is what an error or one of its causes is about.
 
     Args:
         error: The error.
+        store: The store's folder or address, which is where it was where the error does not say.
     """
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, OSError) and seen.errno in _REASONS:
-            path = seen.filename if isinstance(seen.filename, str) else ""
-            return _sentence(_REASONS[seen.errno], path)
+            return _sentence(_REASONS[seen.errno], seen.filename if isinstance(seen.filename, str) else store)
         if type(seen).__module__.partition(".")[0] in _NATIVE:
-            text = " ".join(str(seen).split())[:_LONGEST]
+            text = " ".join(str(seen).split())
             for number, reason in _REASONS.items():
                 if os.strerror(number).lower() in text.lower():
-                    return _sentence(reason, text)
+                    path = _PATH.search(text)
+                    return _sentence(reason, path[1] if path else text[:_LONGEST])
         seen = seen.__cause__
     return None
 
@@ -51,6 +54,8 @@ def _sentence(reason: str, where: str) -> str:
 
 def _free(path: str) -> str:
     """Say how much room there is, where that can be told."""
+    if not path.startswith(os.sep):
+        return ""
     for place in (Path(path), *Path(path).parents):
         try:
             return f", with {shutil.disk_usage(place).free / 2**20:,.0f} MiB left"

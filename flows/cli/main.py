@@ -212,7 +212,8 @@ def _own_error(error: Exception, session: Session) -> int:
 
     if session.debug:
         traceback.print_exc()
-    refused = host_fault(error)
+    store = session.store or os.environ.get("LEADLINE_STORE") or ".leadline"
+    refused = host_fault(error, store if "://" in store else str(Path(store).absolute()))
     if refused:
         say(f"Error [{ErrorCode.RUN_HOST}]: {refused} {ErrorCode.RUN_HOST.advice}", always=True)
         return FAILED

@@ -211,8 +211,13 @@ def caused(by: Exception) -> Exception:
         (OSError(errno.ENOSPC, "No space left on device", "/proc/x"), "The disk is full: /proc/x, with 0 MiB left."),
         (OSError(errno.EROFS, "Read-only file system", "/x"), "The file system is read-only: /x."),
         (PermissionError(errno.EACCES, "Permission denied", "/x"), "Permission is denied: /x."),
-        (OSError(errno.EMFILE, "Too many open files"), "This process may open no more files, which `ulimit -n` sets."),
-        (duckdb.IOException("Cannot write /x: No space left on device"), "The disk is full: Cannot write /x: No space"),
+        (OSError(errno.EMFILE, "Too many open files"), "This process may open no more files, which `ulimit -n`"),
+        (OSError(errno.ENOSPC, "No space left on device"), "The disk is full: /"),
+        (duckdb.IOException("Cannot write: No space left on device"), "The disk is full: Cannot write: No space left"),
+        (
+            duckdb.IOException(f'{"a" * 400} Could not write file "/proc/x": No space left on device","errno":"28"'),
+            "The disk is full: /proc/x, with 0 MiB left.",
+        ),
         (caused(OSError(errno.EIO, "Input/output error", "/x")), "The disk fails to read or write: /x."),
     ],
 )  # fmt: skip
