@@ -313,11 +313,32 @@ ORDER BY one, other
 
 -- statement: same_questions
 -- Questions that several cases ask of the same documents and contexts, and whether they expect the same: the first $most
--- of either kind, with how many there are of it and of how many cases.
-WITH contexts AS (
+-- of either kind, with how many there are of it and of how many cases. Most questions stand alone: hashes, which take
+-- little memory, tell which cases are worth a look.
+WITH seen AS (
+    SELECT case_id, hash(min(context), max(context)) AS seen
+    FROM (SELECT row_id, hash(retrieved_context) AS context FROM digests WHERE retrieved_context IS NOT NULL)
+    RIGHT JOIN rows USING (row_id)
+    GROUP BY case_id
+),
+hashed AS MATERIALIZED (
+    SELECT
+        case_id,
+        hash(lower(trim(regexp_replace(question, '\s+', ' ', 'g'))), list_sort(expected_documents), seen) AS asked
+    FROM cases
+    JOIN seen USING (case_id)
+    WHERE question <> ''
+),
+candidates AS MATERIALIZED (
+    SELECT case_id
+    FROM hashed
+    WHERE asked IN (SELECT asked FROM hashed GROUP BY asked HAVING count(*) > 1)
+),
+contexts AS (
     SELECT case_id, list(digests.retrieved_context ORDER BY row_id) AS contexts, min(row_id) AS row_id
     FROM digests
     JOIN rows USING (row_id)
+    WHERE case_id IN (FROM candidates)
     GROUP BY case_id
 ),
 asked AS (
@@ -332,7 +353,6 @@ asked AS (
         row_id
     FROM cases
     JOIN contexts USING (case_id)
-    WHERE question <> ''
 ),
 repeated AS (
     SELECT
