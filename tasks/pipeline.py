@@ -51,6 +51,7 @@ from leadline.tasks.plan.selection import Choice, applicable_to
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.policy.policy_file import DEFAULT, load_policy
 from leadline.tasks.publish import Published, publish
+from leadline.tasks.runs.signs_of_life import give_sign, record_lost
 from leadline.tasks.score.canaries import load_canaries
 from leadline.tasks.store.files import write_json
 from leadline.tasks.store.processes import process_record
@@ -125,8 +126,10 @@ def plan_run(
         "policy": policy.to_json(),
     }
     clean_stale(store.root)
+    record_lost(store)
     run = store.new_run()
     try:
+        give_sign(store, run)
         run.update(record)
         with open_run(store, run, create=True) as connection:
             connection.execute("BEGIN")  # else every statement waits for the disk

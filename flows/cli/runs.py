@@ -21,8 +21,10 @@ SEVERITIES: Final = ("high", "medium", "low")
 def runs(session: Session, /, last: int | None, as_json: bool) -> None:
     """List the runs in the store, youngest first."""
     from leadline.tasks.runs.lookup import summary
+    from leadline.tasks.runs.signs_of_life import record_lost
 
     store = session.open_store()
+    record_lost(store)
     found = [summary(run) for run in reversed(store.runs()[-last if last else None :])]
     if as_json:
         print_json([_plain(known) for known in found])

@@ -24,6 +24,7 @@ from leadline.tasks.analyse.gate import Decision
 from leadline.tasks.db.connection import kept_open
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.runs.signs_of_life import giving_signs
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import default_processes
 from leadline.tasks.store.store import Run, Store
@@ -91,17 +92,18 @@ def _run(config: EvaluateConfig, steps: Steps, timeline: Timeline) -> EvaluateRe
             policy=prepared.policy,
         )
     run = store.run(planned.run)
-    try:
-        run.update({"workers": dict(workers)})
-        retries = Retries(settings.judges)
-        with timeline.part("score"):
-            lanes = open_lanes(processes, planned.chunks, workers, config.dispatch)
-            steps.score(planned.chunks, lanes, retries, _follow(planned.chunks, steps, retries, timeline))
-        with kept_open(run):
-            return _conclude(store, run, config, planned, steps, timeline)
-    except BaseException as error:
-        run.fail(error, time=timeline.so_far().to_json())
-        raise
+    with giving_signs(store, run):
+        try:
+            run.update({"workers": dict(workers)})
+            retries = Retries(settings.judges)
+            with timeline.part("score"):
+                lanes = open_lanes(processes, planned.chunks, workers, config.dispatch)
+                steps.score(planned.chunks, lanes, retries, _follow(planned.chunks, steps, retries, timeline))
+            with kept_open(run):
+                return _conclude(store, run, config, planned, steps, timeline)
+        except BaseException as error:
+            run.fail(error, time=timeline.so_far().to_json())
+            raise
 
 
 def _step(steps: Steps, name: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -151,9 +153,9 @@ def _conclude(
     with timeline.part("publish"):
         published = _step(steps, "publish", pipeline.publish_results, store, run, output)
     time = timeline.so_far()
-    record = run.update(
-        {"status": "completed", "time": time.to_json(), "report": pipeline.report_location(run, published)}
-    )
+    report_at = pipeline.report_location(run, published)
+    # Another host that took the run for lost may have written an error.
+    record = run.update({"status": "completed", "error": None, "time": time.to_json(), "report": report_at})
     result = EvaluateResult(
         run=run.id,
         folder=run.path,

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.runs.signs_of_life import LOST, is_lost
 from leadline.tasks.store.processes import has_ended, process_of
 from leadline.tasks.store.store import Run, Store
 from leadline.tasks.timeline import RunTime
@@ -71,16 +72,17 @@ def _completed(store: Store, runs: list[Run], back: int) -> Run:
 
 
 def status(record: Mapping[str, Any]) -> str:
-    """Return the status of a run: ``running``, ``completed``, ``failed``, or ``interrupted``.
+    """Return the status of a run: ``running``, ``completed``, ``failed``, ``interrupted`` or ``lost``.
 
-    A run is interrupted if somebody stopped it, or if its record says ``running`` and its process is gone (another
-    process may have its pid by now). Processes of other machines cannot be seen; their runs count as running.
+    A run is interrupted if somebody stopped it, and lost if its record says ``running`` and its process is gone
+    (another process may have its pid by now). Processes of other machines cannot be seen; their runs count as running
+    here, and :mod:`leadline.tasks.runs.signs_of_life` knows more.
     """
     stated = str(record.get("status", "running"))
     if stated == "failed" and str(record.get("error")).startswith(_INTERRUPTIONS):
         return "interrupted"
     process = process_of(record.get("process"))
-    return "interrupted" if stated == "running" and process and has_ended(process) else stated
+    return LOST if stated == "running" and process and has_ended(process) else stated
 
 
 def summary(run: Run) -> dict[str, Any]:
@@ -91,7 +93,7 @@ def summary(run: Run) -> dict[str, Any]:
     return {
         "run": run.id,
         "name": record.get("name"),
-        "status": status(record),
+        "status": LOST if is_lost(run, record) else status(record),
         "started": datetime.fromisoformat(started).astimezone(UTC).replace(tzinfo=None) if started else None,
         "seconds": time.total if (time := RunTime.from_record(record)) else None,
         **{

@@ -81,6 +81,12 @@ def has_ended(process: str) -> bool:
     return found is None or (found != started and _UNKNOWN not in (found, started))
 
 
+def is_alive(process: str) -> bool:
+    """Return whether a process of this host lives for certain: it can be looked at, and began when it is said to."""
+    _, pid, started = process.rsplit(":", 2)
+    return same_host(process) and started != _UNKNOWN and _started(int(pid)) == started
+
+
 def is_gone(process: str, intended_at: float, now: float | None = None, *, seen_at: float | None = None) -> bool:
     """Return whether a process that began a call has ended without recording the outcome.
 

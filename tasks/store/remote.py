@@ -176,6 +176,10 @@ class Remote:
         """Delete a file in the bucket."""
         self.bucket.delete(self._name(path))
 
+    def names(self, folder: Path) -> list[str]:
+        """Return the names of the files in a folder of the bucket, in order; they need not be here."""
+        return sorted(self.bucket.objects(self._name(folder)))
+
     def folders(self, folder: Path) -> list[str]:
         """Return the names of the folders in a folder of the bucket, in order; they need not be here."""
         return self.bucket.folders(self._name(folder))

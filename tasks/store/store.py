@@ -9,6 +9,7 @@ Layout, below the store's root::
     runs/<run>/run.duckdb               the run's tables, written by one process
     runs/<run>/plan/, unscored/         what to compute, and what could not be
     runs/<run>/results/                 the report and its files
+    alive/<run>.json                    the last sign of life of a run that is being made
     comparisons/<id>/                   what comparing two runs found
     versions/<digest>/                  which run belongs to a version of a model, and its answers
     ledger.sqlite                       every judge call, unless another ledger is named
@@ -58,7 +59,7 @@ OWN: Final = ".own"
 SCHEMA: Final = 2
 """Version of a run's record and database; raised with every change after which older runs cannot be read."""
 
-ENDED: Final = ("completed", "failed")
+ENDED: Final = ("completed", "failed", "lost")
 """The status of a run that has ended."""
 
 _RUN_ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}")

@@ -25,6 +25,7 @@ DAY: Final = 24 * 3600.0
 
 _PLACES: Final = (
     "datasets", "scores/*/*", "vectors/*", "runs/*", "runs/*/plan", "runs/*/unscored", "comparisons", "versions/*",
+    "alive",
 )  # fmt: skip
 """Folders of a store in which files and folders appear."""
 

@@ -56,19 +56,19 @@ def test_latest_needs_a_completed_run(tmp_path: Path) -> None:
         find_run(Store.open(tmp_path), "latest")
 
 
-def test_a_run_counts_as_interrupted_when_its_process_is_gone() -> None:
+def test_a_run_counts_as_lost_when_its_process_is_gone() -> None:
     with subprocess.Popen(["true"]) as ended:
         pass
     gone = process_record() | {"pid": ended.pid}
-    assert status({"status": "running", "process": gone}) == "interrupted"
+    assert status({"status": "running", "process": gone}) == "lost"
     assert status({"status": "running", "process": gone | {"host": "elsewhere.example"}}) == "running"
     assert status({"status": "failed", "process": gone}) == "failed"
 
 
-def test_a_run_counts_as_interrupted_when_its_pid_is_another_process_by_now() -> None:
+def test_a_run_counts_as_lost_when_its_pid_is_another_process_by_now() -> None:
     mine = process_record()
     assert status({"status": "running", "process": mine}) == "running"
-    assert status({"status": "running", "process": mine | {"started": "1"}}) == "interrupted"
+    assert status({"status": "running", "process": mine | {"started": "1"}}) == "lost"
     assert status({"status": "running", "process": mine | {"started": "1", "host": "elsewhere.example"}}) == "running"
     assert status({"status": "completed", "process": mine | {"started": "1"}}) == "completed"
 
