@@ -117,13 +117,16 @@ def _write(opened: Archive, query: str, form: str, file: TextIO) -> None:
     if form == "parquet":
         _write_parquet(opened, query, file.buffer)
         return
+    from leadline.tasks.db.csv_files import is_guarded
+
     with opened.query(query) as result:
         columns = [column[0] for column in result.description or ()]
         lines = _lines(result)
         if form == "csv":
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(columns)
-            writer.writerows([_cell(value) for value in line] for line in lines)
+            shown = _guarded if is_guarded() else _cell
+            writer.writerow(map(shown, columns))
+            writer.writerows(map(shown, line) for line in lines)
         elif form == "jsonl":
             file.writelines(_record(columns, line) + "\n" for line in lines)
         elif form == "json":
@@ -163,6 +166,14 @@ def _cell(value: Any) -> Any:
     if isinstance(value, list | tuple | dict):
         return json.dumps(plain(value), ensure_ascii=False)
     return plain(value)
+
+
+def _guarded(value: Any) -> Any:
+    """Return a value as one cell of a CSV file that spreadsheets and terminals do not obey."""
+    from leadline.tasks.db.csv_files import guarded_cell
+
+    cell = _cell(value)
+    return guarded_cell(cell) if isinstance(cell, str) and not isinstance(value, float) else cell  # -inf is a number
 
 
 def _write_parquet(opened: Archive, query: str, target: Path | BinaryIO) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from leadline.tasks.compare.results import ChangedRow, MetricInfo, ModelPair
 from leadline.tasks.compare.run_pair import Values, fill_texts
-from leadline.tasks.db.connection import literal
+from leadline.tasks.db.csv_files import write_csv
 from leadline.tasks.db.statements import sql
 
 if TYPE_CHECKING:
@@ -96,6 +96,6 @@ def write_flips(connection: DuckDBPyConnection, path: Path) -> int:
         path: The CSV file to write.
     """
     lines = "SELECT * EXCLUDE (baseline_row, candidate_row) FROM all_flips ORDER BY ALL"
-    connection.execute(f"COPY ({lines}) TO {literal(path)} (FORMAT csv, HEADER)")
+    write_csv(connection, lines, path)
     (number,) = connection.execute("SELECT count(*) FROM all_flips").fetchall()[0]
     return int(number)

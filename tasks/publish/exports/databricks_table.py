@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.db.connection import literal
+from leadline.tasks.db.csv_files import write_csv
 from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.exports.databricks_assessment import assessment
 from leadline.tasks.publish.exports.databricks_judges import JudgeColumns
@@ -37,11 +38,12 @@ JUDGES: Final[Mapping[str, tuple[str, str]]] = {
 }
 """The statement that reads an evaluator's scores, and what its columns begin with."""
 
-FORMATS: Final[Mapping[str, str]] = {
+CSV: Final = ".csv"
+COPIED: Final[Mapping[str, str]] = {
     ".parquet": "FORMAT parquet, COMPRESSION zstd",
-    ".csv": "FORMAT csv, HEADER",
     ".json": "FORMAT json, ARRAY true",
 }
+FORMATS: Final = (".parquet", CSV, ".json")
 
 
 @register_exporter
@@ -81,9 +83,12 @@ class DatabricksTables(Exporter):
                 hint="Score with: --suite databricks",
                 code=ErrorCode.STORE_NO_RESULTS,
             )
-        make_tables(results.connection, judges, lists_as_json=self.suffix == ".csv")
+        make_tables(results.connection, judges, lists_as_json=self.suffix == CSV)
         for table, file in zip(("eval_results", "eval_metrics"), self.files, strict=True):
-            results.connection.execute(f"COPY {table} TO {literal(folder / file)} ({FORMATS[self.suffix]})")
+            if self.suffix == CSV:
+                write_csv(results.connection, f"FROM {table}", folder / file)
+            else:
+                results.connection.execute(f"COPY {table} TO {literal(folder / file)} ({COPIED[self.suffix]})")
 
 
 def judges_of(connection: DuckDBPyConnection) -> list[JudgeColumns]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core import jsonio
 from leadline.tasks.db.connection import literal
+from leadline.tasks.db.csv_files import write_csv
 from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.exports import tree_layout
 from leadline.tasks.publish.exports.tree_layout import descriptor
@@ -84,7 +85,7 @@ def _write_flat(
         texts=sql("publish/eval_flat_texts") if texts else "",
         metrics="".join(f"{name}, " for name in columns.values()),
     )
-    connection.execute(f"COPY ({flat}) TO {literal(csv)} (FORMAT csv, HEADER)")
+    write_csv(connection, flat, csv)
     connection.execute(f"COPY ({flat}) TO {literal(parquet)} (FORMAT parquet, COMPRESSION zstd)")
 
 

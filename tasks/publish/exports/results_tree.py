@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from leadline.evaluators.core import jsonio
 from leadline.evaluators.core.details import Details
 from leadline.evaluators.core.text import count, visible
+from leadline.tasks.db.csv_files import guarded_cell, is_guarded
 from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.exports import tree_layout
 from leadline.tasks.publish.exports.eval_results import KIND, fits_texts, write_eval_results
@@ -91,7 +92,11 @@ def _write_details(connection: DuckDBPyConnection, facts: Facts, evaluator: Eval
     with table.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, names, restval="")
         writer.writeheader()
-        writer.writerows(lines)
+        guarded = is_guarded()
+        writer.writerows(
+            {name: guarded_cell(value) if guarded and isinstance(value, str) else value for name, value in line.items()}
+            for line in lines
+        )
 
 
 def _flat(by_model: Mapping[str, Details]) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leadline.tasks.db.connection import literal
+from leadline.tasks.db.csv_files import write_csv
 from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
 from leadline.tasks.publish.run_results import RunResults
@@ -74,7 +75,7 @@ class CsvTables(Exporter):
     def write(self, results: RunResults, folder: Path) -> None:
         """Write the tables."""
         for file in self.files:
-            _write_csv(results.connection, folder / file)
+            _write_table(results.connection, folder / file)
 
 
 @register_exporter
@@ -90,9 +91,9 @@ class CsvRows(Exporter):
     def write(self, results: RunResults, folder: Path) -> None:
         """Write the tables."""
         for file in self.files:
-            _write_csv(results.connection, folder / file)
+            _write_table(results.connection, folder / file)
 
 
-def _write_csv(connection: DuckDBPyConnection, path: Path) -> None:
-    given = {"metric": None} if path.stem == "scores" else {}
-    connection.execute(f"COPY ({sql(f'publish/{path.stem}_table')}) TO {literal(path)} (FORMAT csv, HEADER)", given)
+def _write_table(connection: DuckDBPyConnection, path: Path) -> None:
+    given = {"metric": None} if path.stem == "scores" else None
+    write_csv(connection, sql(f"publish/{path.stem}_table"), path, given)
