@@ -22,6 +22,7 @@ from typing import Final, Protocol, TypeVar
 
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.judge.engine.event_loop import cancel_all
+from leadline.tasks.parent_watch import end_with_parent
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult, score_chunk
 
@@ -94,7 +95,7 @@ class LocalLanes(AbstractContextManager["LocalLanes"]):
                 context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
                 if context.get_start_method() == "forkserver":
                     context.set_forkserver_preload(_PRELOAD)
-                self._pool = ProcessPoolExecutor(self.widths["cpu"], context, _leave_interrupts_to_the_parent)
+                self._pool = ProcessPoolExecutor(self.widths["cpu"], context, _belong_to_the_parent)
             return self._pool
 
 
@@ -115,9 +116,14 @@ def _without_main() -> Iterator[None]:
             main.__file__ = file
 
 
-def _leave_interrupts_to_the_parent() -> None:
-    """Let a pool's process finish its chunk when Ctrl-C reaches all its processes; the parent ends the pool."""
+def _belong_to_the_parent() -> None:
+    """Let a pool's process finish its chunk when Ctrl-C reaches all its processes, and end when its parent is gone.
+
+    The parent ends the pool, unless it is killed. Its processes would then wait for chunks for ever, and the forkserver
+    for its last process.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
 
 
 class Notifying(Protocol):

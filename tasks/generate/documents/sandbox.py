@@ -25,6 +25,7 @@ from leadline.tasks.generate.documents.document import Document, DocumentDraft, 
 from leadline.tasks.generate.documents.document_files import File, Kind
 from leadline.tasks.generate.documents.html_text import read_page
 from leadline.tasks.generate.documents.pdf import read_pages
+from leadline.tasks.parent_watch import end_with_input
 
 SILENCE_S: Final = 60.0
 """Longest time for a page of PDF, or for all of an HTML file."""
@@ -105,7 +106,7 @@ class SandboxedReader(AbstractContextManager["SandboxedReader"]):
                 [sys.executable, "-P", "-m", __name__, str(theirs.fileno())],
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
@@ -117,6 +118,8 @@ class SandboxedReader(AbstractContextManager["SandboxedReader"]):
         if self._process is not None:
             self._process.kill()
             self._process.wait(_STOP_S)
+            if self._process.stdin is not None:
+                self._process.stdin.close()
         self._pipe = self._process = None
 
 
@@ -162,4 +165,5 @@ def _bound_memory() -> None:
 
 
 if __name__ == "__main__":
+    end_with_input()
     serve(Connection(int(sys.argv[1])))

@@ -16,6 +16,7 @@ import pytest
 
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.store.store import Store
+from tests.support.processes.descendants import descendants, ended
 
 EVALUATORS = ("bleu", "rouge", "valor.rouge", "looping_detection")
 ROWS = 3000
@@ -57,7 +58,7 @@ def test_a_killed_run_is_finished_by_the_same_command_and_repeats_no_finished_ch
     killed, whole = tmp_path / "killed", tmp_path / "whole"
 
     process = subprocess.Popen(
-        command(dataset, killed), env=environment, start_new_session=True,
+        [*command(dataset, killed), "--server", "temporary"], env=environment, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     deadline = time.monotonic() + 120
@@ -65,8 +66,11 @@ def test_a_killed_run_is_finished_by_the_same_command_and_repeats_no_finished_ch
         assert process.poll() is None, "the run ended before it could be killed"
         assert time.monotonic() < deadline, "no segment appeared"
         time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
+    below = descendants(process.pid)
+    os.kill(process.pid, signal.SIGKILL)
     process.wait()
+    assert len(below) > 3, "a server, a forkserver, its processes"
+    assert ended(below) == [], "no process is left behind"
     finished = {path: path.stat().st_mtime_ns for path in killed.glob("scores/*/*/[!.]*.parquet")}
 
     for store in (killed, whole):

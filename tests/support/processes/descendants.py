@@ -1,0 +1,46 @@
+"""The processes below a process, by ``/proc``, and which of them live."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def descendants(pid: int) -> list[tuple[int, str]]:
+    """Return the living processes below a process, each with its start: a number alone may be used again."""
+    parents: dict[int, tuple[int, str]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (stat := _stat(int(entry.name))):
+            parents[int(entry.name)] = (int(stat[1]), stat[19])
+    found: list[tuple[int, str]] = []
+    todo = [pid]
+    while todo:
+        above = todo.pop()
+        children = [(child, started) for child, (parent, started) in parents.items() if parent == above]
+        found += children
+        todo += [child for child, _ in children]
+    return found
+
+
+def alive(processes: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Return those processes that have not ended; one whose end nobody has asked for has ended all the same."""
+    found = [(pid, started, _stat(pid)) for pid, started in processes]
+    return [(pid, started) for pid, started, stat in found if stat and stat[19] == started and stat[0] != "Z"]
+
+
+def ended(processes: Sequence[tuple[int, str]], seconds: float = 60) -> list[tuple[int, str]]:
+    """Return which processes are still there when the time is up."""
+    deadline = time.monotonic() + seconds
+    while (left := alive(processes)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of a process from its state on, none for one that is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()
