@@ -11,6 +11,7 @@ from leadline.evaluators.core.text import count
 from leadline.evaluators.judge.engine.budget import Limits
 from leadline.flows.collect.config import CollectConfig, CollectResult
 from leadline.flows.collect.prepare import output_of, targets_of
+from leadline.flows.shared.judges import limits_for
 from leadline.flows.shared.plain_steps import Steps
 from leadline.flows.shared.reading import reading
 from leadline.flows.shared.reporting import report
@@ -36,7 +37,7 @@ def run_collection(config: CollectConfig, steps: Steps) -> CollectResult:
     suite: LoadedDataset = steps.step(
         "load", load_dataset, store, config.suite, cases_only=True, **reading(config.map, format=config.format)
     )
-    limits = Limits(calls=config.max_calls, cost_usd=config.max_cost)
+    limits = limits_for(config.max_calls, config.max_cost, config.team)
     return collect_loaded(store, suite, targets, output, limits, steps)
 
 
@@ -62,7 +63,7 @@ def collect_loaded(
         suite,
         targets,
         output,
-        ledger=open_ledger(store, name),
+        ledger=open_ledger(store, name, Limits(team=limits.team)),  # the run's own budget is kept in this process
         limits=limits,
         progress=lambda model, finished, total: report("collect", model, finished, total),
     )

@@ -8,7 +8,14 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from leadline.flows.shared.form import FormModel, Option
-from leadline.flows.shared.settings import ColumnMapping, FormatName, ModelName, ServerAddress, StorePlace
+from leadline.flows.shared.settings import (
+    ColumnMapping,
+    FormatName,
+    ModelName,
+    ServerAddress,
+    StorePlace,
+    TeamName,
+)
 from leadline.tasks.runs.versions import VERSION_PATTERN
 
 
@@ -44,6 +51,7 @@ class CollectConfig(FormModel):
     max_cost: Annotated[float | None, Option(metavar="USD")] = Field(
         None, ge=0, description="US dollars that may be spent. Default: no limit."
     )
+    team: TeamName = None
     format: FormatName = Field("auto", description="How the suite is read.")
     map: ColumnMapping = Field({})
     output: Annotated[str | None, Option("-o", "--output", metavar="FILE")] = Field(

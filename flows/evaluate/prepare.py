@@ -13,7 +13,7 @@ from leadline.evaluators.models.onnx_backend import require_onnx
 from leadline.evaluators.models.requirements import pull_command
 from leadline.evaluators.models.weights import absolute
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.shared.judges import canaries_of, evaluator_files_of, judges_of
+from leadline.flows.shared.judges import canaries_of, evaluator_files_of, judges_of, limits_of
 from leadline.flows.shared.reading import reading
 from leadline.tasks.analyse.slice_columns import require_columns
 from leadline.tasks.db.connection import attach_dataset, connect
@@ -117,8 +117,9 @@ def chosen(config: EvaluateConfig, *, check_key: bool = False) -> tuple[Settings
     settings = settings_of(config)
     for judge in settings.judges[:1] if check_key else ():
         judge.api_key()
+    limits = limits_of(config.judges)
     choice = choose(config.suite, config.evaluators, config.params, settings)
-    if config.judges.max_cost is not None:
+    if limits.cost_usd is not None or (limits.team is not None and limits.team.cost_usd is not None):
         require_prices(choice.evaluators, settings)
     return settings, choice
 

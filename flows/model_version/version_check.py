@@ -14,7 +14,6 @@ from typing import Any, Final
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.paths import from_home
-from leadline.evaluators.judge.engine.budget import Limits
 from leadline.flows.collect.collection import collect_loaded
 from leadline.flows.collect.config import CollectResult
 from leadline.flows.compare.config import CompareConfig, CompareResult
@@ -27,7 +26,7 @@ from leadline.flows.model_version.prepare import (
     reading_of_suite,
     target_of,
 )
-from leadline.flows.shared.judges import evaluator_files_of, judges_of
+from leadline.flows.shared.judges import evaluator_files_of, judges_of, limits_for
 from leadline.flows.shared.plain_steps import Steps
 from leadline.flows.shared.settings import FailOn, Gate
 from leadline.tasks.collect import Target
@@ -207,7 +206,7 @@ def _collected(
     store: Store, config: ModelVersionConfig, suite: LoadedDataset, subject: Subject, target: Target, steps: Steps
 ) -> CollectResult:
     output = subject.folder(store) / file_name(suite.name)
-    limits = Limits(calls=config.max_calls, cost_usd=config.max_cost)
+    limits = limits_for(config.max_calls, config.max_cost, config.judges.team, config.judges.config)
     collected = collect_loaded(store, suite, (target,), output, limits, steps)
     store.push([output])
     return collected

@@ -12,6 +12,7 @@ from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.judge.engine.budget import Limits
 from leadline.evaluators.judge.engine.choice import find_canaries, find_evaluator_files, find_judges
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.judge.engine.team_budgets import team_budget
 from leadline.evaluators.models.weights import absolute
 from leadline.flows.shared.settings import JudgeAccess, Judges
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
@@ -53,8 +54,27 @@ def evaluator_files_of(files: Sequence[str], config: str | None) -> tuple[str, .
 
 
 def limits_of(config: JudgeAccess) -> Limits:
-    """Return what the run may spend on judges."""
-    return Limits(calls=config.max_calls, cost_usd=config.max_cost)
+    """Return what the run may spend on judges, and the monthly budget of its team.
+
+    Raises:
+        UsageError: There is no budget for its team.
+    """
+    return limits_for(config.max_calls, config.max_cost, config.team, config.config)
+
+
+def limits_for(max_calls: int | None, max_cost: float | None, team: str | None, file: str | None = None) -> Limits:
+    """Return what calls to judges or models may cost.
+
+    Args:
+        max_calls: Calls of the run.
+        max_cost: US dollars of the run.
+        team: Its team; else ``$LEADLINE_TEAM``.
+        file: The configuration file with the teams' budgets; by default ``leadline.toml`` here.
+
+    Raises:
+        UsageError: There is no budget for the team.
+    """
+    return Limits(max_calls, max_cost, team_budget(team, Path(file) if file else None, os.environ))
 
 
 RETRY_DELAYS_S: Final = (1.0, 5.0)

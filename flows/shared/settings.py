@@ -192,6 +192,17 @@ Processes: TypeAlias = Annotated[
 ]
 
 
+TeamName: TypeAlias = Annotated[
+    str | None,
+    Option(metavar="TEAM"),
+    Field(
+        max_length=64,
+        description="Team whose monthly budget ([budgets.TEAM] of leadline.toml) calls count against. Default: "
+        "$LEADLINE_TEAM, or none.",
+    ),
+]
+
+
 class Models(FormModel):
     """Local models and text handling."""
 
@@ -242,6 +253,7 @@ class JudgeAccess(FormModel):
     max_cost: Annotated[float | None, Option(metavar="USD")] = Field(
         None, ge=0, description="US dollars that the run may spend on judges. Default: no limit."
     )
+    team: TeamName = None
 
 
 class Judges(JudgeAccess):

@@ -13,7 +13,7 @@ from leadline.evaluators.core.row import Json
 from leadline.evaluators.judge.engine.budget import Charge, Limits
 from leadline.evaluators.judge.engine.calls import BegunElsewhere, Call, Reply
 from leadline.evaluators.text.sentences import without_surrogates
-from leadline.tasks.ledger.operations import End, Find, Intend, Operation, Read
+from leadline.tasks.ledger.operations import Account, End, Find, Intend, Operation, Read
 from leadline.tasks.store.files import digest
 from leadline.tasks.store.processes import this_process
 
@@ -35,10 +35,11 @@ class Access(Protocol):
 
 
 class _Open(NamedTuple):
-    """A call that was begun: the number of its ask, and the money set aside if it counts against a budget."""
+    """A call that was begun: the number of its ask, the budgets that it counts against, and the money set aside."""
 
     ask: int
-    reserved: float | None
+    accounts: tuple[Account, ...] = ()
+    reserved: float = 0.0
 
 
 class DatabaseLedger:
@@ -85,8 +86,8 @@ class DatabaseLedger:
         if operation.elsewhere:
             raise BegunElsewhere
         if operation.admitted:
-            reserved = (charge.usd or 0.0) if charge is not None and operation.limited else None
-            self._open[call.digest].append(_Open(ask, reserved))
+            reserved = (charge.usd or 0.0) if charge is not None else 0.0
+            self._open[call.digest].append(_Open(ask, operation.accounts, reserved))
         return self._reply(operation.result)
 
     async def answered(self, call: Call, reply: Reply) -> None:
@@ -101,6 +102,7 @@ class DatabaseLedger:
                 ),
                 reply=(pack(reply.text), _plain(reply.finish_reason), begun.ask, call.digest),
                 run=self._run,
+                accounts=begun.accounts,
                 reserved=begun.reserved,
                 cost_usd=reply.cost_usd,
             )
@@ -110,7 +112,7 @@ class DatabaseLedger:
         """See :class:`leadline.evaluators.judge.engine.calls.Ledger`."""
         begun = self._close(call)
         line = (time.time(), _plain(message), begun.ask)
-        await self._access.do(End(begun.ask, line, None, self._run, begun.reserved, None))
+        await self._access.do(End(begun.ask, line, None, self._run, begun.accounts, begun.reserved, None))
 
     async def judged(self, digest: str, parser: str, verdict: Json, problem: str) -> None:
         """See :class:`leadline.evaluators.judge.engine.calls.Ledger`."""
@@ -119,7 +121,7 @@ class DatabaseLedger:
     def _close(self, call: Call) -> _Open:
         """Return under what a call was intended; two judges of one identity may intend it twice."""
         begun = self._open[call.digest]
-        found = begun.pop() if begun else _Open(0, None)
+        found = begun.pop() if begun else _Open(0)
         if not begun:
             del self._open[call.digest]
         return found

@@ -131,6 +131,14 @@ class LedgerReader:
         """
         return self._read("call_times", run=run, most=most)
 
+    def teams(self, month: str | None = None) -> list[dict[str, Any]]:
+        """Return ``team``, ``month``, ``calls`` and ``usd`` of the teams that were charged, youngest month first.
+
+        Args:
+            month: Only this month, as ``2026-11``.
+        """
+        return self._read("teams", month=month)
+
     def _read(self, statement: str, **values: Any) -> list[dict[str, Any]]:
         if isinstance(self._place, Path):
             return sqlite.read(self._place, sql(f"ledger/{statement}"), values)

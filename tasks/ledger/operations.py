@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from leadline.evaluators.judge.engine.budget import Charge, Limits, admit
+from leadline.evaluators.judge.engine.budget import Charge, Limits, admit, admit_team, month_of
 from leadline.evaluators.judge.engine.failures import BudgetSpent
 from leadline.tasks.db.statements import sql
 from leadline.tasks.store.processes import is_gone
@@ -38,6 +38,28 @@ class Change(NamedTuple):
 
 
 Statements: TypeAlias = Generator[Query | Change, list[tuple[Any, ...]], None]
+
+
+class Account(NamedTuple):
+    """A line of a budget that calls are charged to: a run's, or that of a team in a month.
+
+    Attributes:
+        kind: ``run`` or ``team``.
+        key: The run's id, or the team and the month.
+    """
+
+    kind: str
+    key: tuple[str, ...]
+
+    def statement(self, what: str) -> str:
+        """Return the statement that adds the line (``add``), changes it (``spend``) or reads it (``spent``)."""
+        return sql(f"ledger/{_BOOKS[self.kind][what]}")
+
+
+_BOOKS: Final = {
+    "run": {"add": "add_budget", "spend": "spend", "spent": "spent"},
+    "team": {"add": "add_team_budget", "spend": "spend_of_team", "spent": "spent_by_team"},
+}
 
 
 @dataclass(slots=True)
@@ -82,9 +104,14 @@ class Intend:
         return str(self.call[0])
 
     @property
-    def limited(self) -> bool:
-        """True if it counts against a budget."""
-        return self.charge is not None and self.limits != Limits()
+    def accounts(self) -> tuple[Account, ...]:
+        """The budgets that it counts against."""
+        if self.charge is None:
+            return ()
+        limited = self.limits.calls is not None or self.limits.cost_usd is not None
+        team = self.limits.team
+        of_run = (Account("run", (self.run,)),) if limited else ()
+        return of_run + ((Account("team", (team.team, month_of(self.line[-1]))),) if team else ())
 
     @property
     def admitted(self) -> bool:
@@ -101,7 +128,8 @@ class End:
         line: Values of ``ledger/answer_ask`` or ``ledger/fail_ask``.
         reply: Values of ``ledger/add_reply``, or ``None`` if there was no reply.
         run: Id of the run.
-        reserved: What was set aside for it in US dollars; ``None`` where nothing was.
+        accounts: The budgets that it was charged to.
+        reserved: What was set aside for it in US dollars.
         cost_usd: What it cost, ``None`` where that is not known.
     """
 
@@ -109,15 +137,14 @@ class End:
     line: tuple[Any, ...]
     reply: tuple[Any, ...] | None
     run: str
-    reserved: float | None
+    accounts: tuple[Account, ...]
+    reserved: float
     cost_usd: float | None
     result: None = None
 
     @property
     def change(self) -> tuple[int, float]:
         """The change of the budget by the end: calls and US dollars."""
-        if self.reserved is None:
-            return 0, 0.0
         if self.reply is None:
             return -1, -self.reserved
         return 0, 0.0 if self.cost_usd is None else self.cost_usd - self.reserved
@@ -213,37 +240,59 @@ def _others(intents: Sequence[Intend]) -> Statements:
             op.elsewhere = op.digest in begun
 
 
+@dataclass(slots=True)
+class _Balance:
+    """The sum spent from an account so far, and the sum that the calls that begin now take."""
+
+    calls: int
+    usd: float
+    more_calls: int = 0
+    more_usd: float = 0.0
+
+
 def _budgets(ends: Sequence[End], intents: Sequence[Intend]) -> Statements:
-    """Settle what ended and admit what begins, run by run; the first change of a line locks it for the transaction."""
-    settled: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+    """Settle what ended and admit what begins; the first change of a line locks it for the transaction.
+
+    Every transaction locks in the same order, runs before teams, so that none waits for another in a circle.
+    """
+    settled: defaultdict[Account, list[tuple[int, float]]] = defaultdict(list)
     for end in ends:
-        if end.reserved is not None:
-            settled[end.run].append(end.change)
-    begun: defaultdict[str, list[Intend]] = defaultdict(list)
-    for op in intents:
-        if op.limited and op.admitted:
-            begun[op.run].append(op)
-    for run in sorted({*settled, *begun}):
-        changes = settled[run]
-        if begun[run]:
-            yield Change(sql("ledger/add_budget"), [(run,)])
-        yield Change(sql("ledger/spend"), [(sum(calls for calls, _ in changes), sum(usd for _, usd in changes), run)])
-        if begun[run]:
-            ((calls, usd),) = yield Query(sql("ledger/spent"), (run,))
-            yield Change(sql("ledger/spend"), [(*_admit(begun[run], calls, usd), run)])
+        for account in end.accounts:
+            settled[account].append(end.change)
+    begun = [op for op in intents if op.accounts and op.admitted]
+    wanted = {account for op in begun for account in op.accounts}
+    balances: dict[Account, _Balance] = {}
+    for account in sorted({*settled, *wanted}):
+        changes = settled[account]
+        if account in wanted:
+            yield Change(account.statement("add"), [account.key])
+        total = sum(calls for calls, _ in changes), sum(usd for _, usd in changes)
+        yield Change(account.statement("spend"), [(*total, *account.key)])
+        if account in wanted:
+            ((calls, usd),) = yield Query(account.statement("spent"), account.key)
+            balances[account] = _Balance(calls, usd)
+    for op in begun:
+        _admit(op, [(account, balances[account]) for account in op.accounts])
+    for account, balance in balances.items():
+        yield Change(account.statement("spend"), [(balance.more_calls, balance.more_usd, *account.key)])
 
 
-def _admit(intents: Sequence[Intend], calls: int, usd: float) -> tuple[int, float]:
-    """Refuse what exceeds the limits; returns what the others take."""
-    more_calls, more_usd = 0, 0.0
-    for op in intents:
-        try:
-            more_usd += admit(op.limits, calls + more_calls, usd + more_usd, op.charge or Charge(0.0))
-        except BudgetSpent as refusal:
-            op.refused = refusal
-        else:
-            more_calls += 1
-    return more_calls, more_usd
+def _admit(op: Intend, balances: Sequence[tuple[Account, _Balance]]) -> None:
+    """Refuse a call that exceeds a limit; another is taken from all its accounts."""
+    charge = op.charge or Charge(0.0)
+    try:
+        for account, balance in balances:
+            calls, usd = balance.calls + balance.more_calls, balance.usd + balance.more_usd
+            if account.kind == "run":
+                admit(op.limits, calls, usd, charge)
+            elif op.limits.team is not None:
+                admit_team(op.limits.team, account.key[1], calls, usd, charge)
+    except BudgetSpent as refusal:
+        op.refused = refusal
+        return
+    for _, balance in balances:
+        balance.more_calls += 1
+        balance.more_usd += charge.usd or 0.0
 
 
 def _change(statement: str, lines: Sequence[Sequence[Any]], *, last: bool = False) -> Statements:

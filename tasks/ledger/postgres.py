@@ -272,7 +272,7 @@ def _make_tables(url: str) -> None:
         with psycopg.connect(url, **_settings(url)) as connection:
             # Two that make them at once would get into each other's way.
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('leadline.ledger'))")
-            found = connection.execute("SELECT to_regclass('leadline.processes') IS NOT NULL").fetchone()
+            found = connection.execute("SELECT to_regclass('leadline.team_budgets') IS NOT NULL").fetchone()
             if found != (True,):
                 connection.execute(schema.encode())
     except psycopg.Error as error:

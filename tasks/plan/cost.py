@@ -91,7 +91,8 @@ def require_prices(evaluators: Iterable[Evaluator], settings: Settings) -> None:
     for judge in judges:
         if judge is not None and price(judge) is None:
             raise UsageError(
-                f"--max-cost: the price of the judge {judge.model!r} is unknown, so no call would be allowed.",
+                f"The price of the judge {judge.model!r} is unknown, so a cost limit (--max-cost, month_cost) allows "
+                "no call.",
                 hint="Give its input_cost_per_token and output_cost_per_token in leadline.toml, or limit the number "
                 "of calls instead: --max-calls N.",
                 code=ErrorCode.JUDGE_PRICE,

@@ -15,7 +15,7 @@ from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.row import RowField
 from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.budget import Limits
+from leadline.evaluators.judge.engine.budget import Limits, TeamBudget
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.weights import absolute, is_directory
@@ -148,7 +148,9 @@ def read_jobs(path: Path) -> tuple[Settings, tuple[EvaluatorJob, ...]]:
 
 def read_limits(path: Path) -> Limits:
     """Read the budget for judge calls from the file of :func:`write_jobs`."""
-    return Limits(**json.loads(path.read_text(encoding="utf-8")).get("limits", {}))
+    limits = json.loads(path.read_text(encoding="utf-8")).get("limits", {})
+    team = limits.pop("team", None)
+    return Limits(**limits, team=TeamBudget(**team) if team else None)
 
 
 def read_canary_dataset(path: Path) -> str:

@@ -24,6 +24,7 @@ import pytest
 import yaml
 
 from leadline.evaluators.judge.engine.choice import find_evaluator_files, find_judges
+from leadline.evaluators.judge.engine.team_budgets import team_budgets
 from leadline.evaluators.judge.yaml_evaluators import evaluator_from
 from leadline.flows.cli.main import cli
 from leadline.flows.deploy.file import Schedule
@@ -149,6 +150,8 @@ def test_toml_blocks_are_read(block: Block, tmp_path: Path, monkeypatch: pytest.
         assert map_columns(names, document["dataset"]["map"]).asked
     elif "evaluate" in document:
         assert EvaluateConfig.model_validate({"dataset": "d.json"} | document["evaluate"])
+    elif "budgets" in document:
+        assert team_budgets(file).keys() == document["budgets"].keys()
     elif "server" in document:
         monkeypatch.chdir(tmp_path)
         file.rename("leadline.toml")

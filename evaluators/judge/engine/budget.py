@@ -1,23 +1,46 @@
-"""Budgets: what a run may spend on judges. Reserved before a call, settled after it.
+"""Budgets: what a run, and a team in a month, may spend on judges. Reserved before a call, settled after it.
 
-A ledger that other processes share keeps the budget of their run (:meth:`.Ledger.intend`);
+A ledger that other processes share keeps the budgets of their run and of its team (:meth:`.Ledger.intend`);
 :class:`Budget` is for one process.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from threading import Lock
 
 from leadline.evaluators.judge.engine.failures import BudgetSpent
 
 
 @dataclass(frozen=True, slots=True)
+class TeamBudget:
+    """The limits of what all runs of a team spend together in a month (UTC); without any it is only added up.
+
+    Attributes:
+        team: The team's name.
+        calls: Calls in a month; ``None`` is no limit.
+        cost_usd: US dollars in a month; ``None`` is no limit.
+    """
+
+    team: str
+    calls: int | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a run's spending; ``None`` is no limit."""
+    """The limits of a run's spending; ``None`` is no limit.
+
+    Attributes:
+        calls: Calls of the run.
+        cost_usd: US dollars of the run.
+        team: The monthly budget of its team, against which it counts as well.
+    """
 
     calls: int | None = None
     cost_usd: float | None = None
+    team: TeamBudget | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +77,47 @@ def admit(limits: Limits, calls: int, usd: float, charge: Charge) -> float:
         if usd + charge.usd > limits.cost_usd:
             raise BudgetSpent(f"The budget of ${limits.cost_usd:g} is spent.", hint="Raise --max-cost.")
     return charge.usd or 0.0
+
+
+def admit_team(budget: TeamBudget, month: str, calls: int, usd: float, charge: Charge) -> None:
+    """Check one more call against a team's budget.
+
+    Args:
+        budget: The team's budget.
+        month: The month, as ``2026-11``.
+        calls: Calls made in the month so far.
+        usd: US dollars spent and set aside in the month so far.
+        charge: What the call may cost.
+
+    Raises:
+        BudgetSpent: The call would exceed a limit, or its price is unknown under a cost limit.
+    """
+    if budget.cost_usd is not None and charge.usd is None:
+        raise BudgetSpent(
+            f"The price is unknown, so the monthly cost limit of team {budget.team} cannot be kept.",
+            hint="Give its input_cost_per_token and output_cost_per_token (leadline.toml, targets file).",
+        )
+    too_many = budget.calls is not None and calls >= budget.calls
+    too_dear = budget.cost_usd is not None and usd + (charge.usd or 0.0) > budget.cost_usd
+    if too_many or too_dear:
+        of_calls = "" if budget.calls is None else f" of {budget.calls:,}"
+        of_usd = "" if budget.cost_usd is None else f" of ${budget.cost_usd:,.2f}"
+        raise BudgetSpent(
+            f"The budget of team {budget.team} for {month} is spent: {calls:,}{of_calls} calls, ${usd:,.2f}{of_usd}, "
+            f"with what is set aside for calls in flight; it renews on {renewal(month)} (UTC).",
+            hint=f"Raise {'month_calls' if too_many else 'month_cost'} of [budgets.{budget.team}] in leadline.toml.",
+        )
+
+
+def month_of(seconds: float) -> str:
+    """Return the month (UTC) of a time in seconds since 1970, as ``2026-11``."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m")
+
+
+def renewal(month: str) -> str:
+    """Return the first day after a month, when its budgets begin anew."""
+    year, number = map(int, month.split("-"))
+    return f"{year + number // 12:04}-{number % 12 + 1:02}-01"
 
 
 class Budget:

@@ -84,7 +84,7 @@ def find_canaries(file: Path | None) -> str | None:
     Raises:
         UsageError: The configuration file is broken.
     """
-    named = _document(file).get("canaries")
+    named = settings_document(file).get("canaries")
     if named is not None and not isinstance(named, str):
         raise UsageError(
             f"{file or FILE}: canaries is a file's name.",
@@ -100,7 +100,7 @@ def find_evaluator_files(file: Path | None) -> tuple[str, ...]:
     Raises:
         UsageError: The configuration file is broken.
     """
-    table = _document(file).get("evaluators", {})
+    table = settings_document(file).get("evaluators", {})
     files = table.get("files", []) if isinstance(table, dict) else None
     if not isinstance(files, list) or not all(isinstance(name, str) for name in files):
         raise UsageError(
@@ -111,8 +111,12 @@ def find_evaluator_files(file: Path | None) -> tuple[str, ...]:
     return tuple(str((file or Path(FILE)).parent / name) for name in files)
 
 
-def _document(file: Path | None) -> dict[str, Any]:
-    """Read a configuration file; without a name the one that is here, if there is one."""
+def settings_document(file: Path | None) -> dict[str, Any]:
+    """Return the content of a configuration file; without a name of the one that is here, if there is one.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
     path = file or Path(FILE)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -126,7 +130,7 @@ def _document(file: Path | None) -> dict[str, Any]:
 
 def _read(file: Path | None) -> tuple[dict[str, JudgeConfig], str | None]:
     """Return the judges of a configuration file by name, and the name of the default one."""
-    path, document = file or Path(FILE), _document(file)
+    path, document = file or Path(FILE), settings_document(file)
     tables = document.get("judges", {})
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise UsageError(

@@ -59,6 +59,15 @@ CREATE TABLE IF NOT EXISTS budgets (
     usd   DOUBLE PRECISION NOT NULL
 );
 
+-- The same for the teams that have a monthly budget, by month (UTC), as 2026-11.
+CREATE TABLE IF NOT EXISTS team_budgets (
+    team  TEXT NOT NULL,
+    month TEXT NOT NULL,
+    calls INTEGER NOT NULL,
+    usd   DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (team, month)
+);
+
 -- When a process with calls in flight was last heard of; kept where hosts cannot see each other's processes.
 CREATE TABLE IF NOT EXISTS processes (
     process TEXT PRIMARY KEY,
@@ -114,6 +123,22 @@ UPDATE budgets SET calls = calls + ?, usd = usd + ? WHERE run = ?
 
 -- statement: spent
 SELECT calls, usd FROM budgets WHERE run = ?
+
+-- statement: add_team_budget
+INSERT INTO team_budgets VALUES (?, ?, 0, 0) ON CONFLICT DO NOTHING
+
+-- statement: spend_of_team
+UPDATE team_budgets SET calls = calls + ?, usd = usd + ? WHERE team = ? AND month = ?
+
+-- statement: spent_by_team
+SELECT calls, usd FROM team_budgets WHERE team = ? AND month = ?
+
+-- statement: teams
+-- What teams have spent of their monthly budgets, together with what is set aside for calls in flight.
+SELECT team, month, calls, usd
+FROM team_budgets
+WHERE CAST(:month AS TEXT) IS NULL OR month = :month
+ORDER BY month DESC, team;
 
 -- statement: asks
 -- Calls as they were put, newest first.

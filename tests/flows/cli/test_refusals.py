@@ -71,7 +71,7 @@ def test_an_interruption_that_a_library_made_an_error_of_is_one_all_the_same() -
         (
             "evaluate suite.jsonl -e answer_relevancy --judge openai/fake --judge-api-base http://127.0.0.1:9/v1 "
             "--max-cost 2".split(),
-            "--max-cost: the price of the judge 'openai/fake' is unknown, so no call would be allowed.",
+            "The price of the judge 'openai/fake' is unknown, so a cost limit (--max-cost, month_cost) allows no call.",
         ),
         (["plan", "nowhere.json"], "there is no such file"),
         (["collect", "nowhere.json", "--model", "python:json:dumps"], "there is no such file"),
