@@ -15,7 +15,7 @@ PARALLEL := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 SMOKE    := tests/test_structure.py tests/golden tests/evaluators/core tests/tasks/plan \
             tests/tasks/analyse/test_statistics.py tests/tasks/test_plan_score_gather.py
 
-.PHONY: help demo service service-stop test-smoke test test-all lint format docs bench constraints clean
+.PHONY: help demo service service-stop test-smoke test test-all lint format docs bench constraints constraints-check clean
 
 help:
 	@echo "make demo       build the environment and evaluate the sample dataset"
@@ -41,6 +41,11 @@ $(VENV)/.service: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) --editable ".[$(EXTRAS),dev]"
 	@touch $@ $(VENV)/.demo $(VENV)/.service
+
+$(VENV)/.tools: .ci/tools.txt | $(VENV)/bin/python
+	$(PYTHON) -m venv $(VENV)/tools
+	$(VENV)/tools/bin/python -m pip install --quiet --disable-pip-version-check --requirement .ci/tools.txt
+	@touch $@
 
 demo: $(VENV)/.demo
 	$(BIN)/leadline evaluate examples/harbour.json --name "Harbour demo" \
@@ -79,13 +84,14 @@ docs: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.all
 
-# The newest versions that satisfy pyproject.toml, written down; look at the difference before committing it. They are the
-# one lock of all installs. It has no hashes: PyTorch's wheels, and what they need, differ between its own index and PyPI.
-constraints: | $(VENV)/bin/python
-	$(BIN)/python -m pip install --upgrade --editable ".[$(EXTRAS),dev]"
-	(echo "# Exact versions of everything that Leadline installs, extras included. Renew with: make constraints"; \
-	  $(BIN)/python -m pip list --format=freeze --exclude-editable --exclude pip --exclude setuptools \
-	  | sed "s/^\(torch==[^+]*\)+.*/\1/" | sort -f) > constraints.txt
+# The one lock of all installs: every extra, Python 3.11 to 3.14, Linux and macOS, with a marker where they differ. Versions
+# stay as they are unless pyproject.toml asks for others; UPGRADE=1 takes the newest. It has no hashes: PyTorch's wheels
+# differ between its own index and PyPI.
+constraints: $(VENV)/.tools
+	.ci/lock $(if $(UPGRADE),--upgrade)
+
+constraints-check: $(VENV)/.tools
+	.ci/platforms
 
 clean:
 	rm -rf $(VENV) .leadline build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
