@@ -32,6 +32,7 @@ from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.prefect_server.choice import chosen_server, idle_minutes
 from leadline.flows.triggers.webhook_payloads import read_choice
 from leadline.tasks.collect.targets import read_targets
+from leadline.tasks.db.csv_files import is_guarded
 from leadline.tasks.load.column_map import ColumnNames, map_columns
 from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.policy.policy_file import load_policy
@@ -156,6 +157,10 @@ def test_toml_blocks_are_read(block: Block, tmp_path: Path, monkeypatch: pytest.
         monkeypatch.chdir(tmp_path)
         file.rename("leadline.toml")
         assert (chosen_server().use, idle_minutes()) == (document["server"]["use"], document["server"]["idle"])
+    elif "csv" in document:
+        monkeypatch.chdir(tmp_path)
+        file.rename("leadline.toml")
+        assert is_guarded() == (document["csv"]["text"] == "guarded")
     else:
         assert document.keys() == {"project"}
 
