@@ -15,7 +15,7 @@ PARALLEL := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 SMOKE    := tests/test_structure.py tests/golden tests/evaluators/core tests/tasks/plan \
             tests/tasks/analyse/test_statistics.py tests/tasks/test_plan_score_gather.py
 
-.PHONY: help demo service service-stop test-smoke test test-all lint format docs bench constraints constraints-check clean
+.PHONY: help demo service service-stop test-smoke test test-all lint format docs bench constraints constraints-check image-digests clean
 
 help:
 	@echo "make demo       build the environment and evaluate the sample dataset"
@@ -92,6 +92,10 @@ constraints: $(VENV)/.tools
 
 constraints-check: $(VENV)/.tools
 	.ci/platforms
+
+# The images of the container files with their digests, for --env-file deployments/images.env; asks their registries.
+image-digests:
+	deployments/image-digests.sh > deployments/images.env
 
 clean:
 	rm -rf $(VENV) .leadline build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
