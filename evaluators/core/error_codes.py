@@ -87,7 +87,7 @@ class ErrorCode(Enum):
     )
     CONFIG_VARIABLE = (
         "LL-CONFIG-06",
-        "An environment variable that is needed is not set.",
+        "An environment variable that is needed is not set, or its value makes no sense.",
         "Set it, for example in the shell or in the service's environment file.",
     )
     CONFIG_PATH = (

@@ -77,6 +77,7 @@ class HttpTransport:
                 headers=headers,
                 body=body,
                 timeout_s=config.timeout_s,
+                most=config.max_reply,
             )
         except AttemptError as error:
             error.message = self._clean(error.message, headers)

@@ -48,6 +48,7 @@ KEY_VARIABLE: Final = "LEADLINE_MODEL_API_KEY"
 PYTHON: Final = "python:"
 """Before the name of a callable, where a model is named in one text."""
 
+_OF_CALLS: Final = ("timeout_s", "deadline_s", "max_reply_mib", "down_after_s", "max_in_flight", "start_in_flight")
 _PER_CALL: Final = ("input_cost_per_token", "output_cost_per_token")
 _LARGEST: Final = 1024 * 1024
 _NEEDS_VARIABLE: Final = re.compile(r"authorization|key|token|secret|cookie|password", re.IGNORECASE)
@@ -97,6 +98,7 @@ class Target(BaseModel):
     timeout_s: float = Field(60.0, gt=0, description="Calls: longest wait for one attempt.")
     deadline_s: float = Field(300.0, gt=0, description="Calls: longest time for one, with attempts and pauses.")
     down_after_s: float = Field(20.0, gt=0, description="Calls: time without success after which it is held down.")
+    max_reply_mib: float = Field(16.0, gt=0, le=1024, description="Calls: largest reply in MiB, when decompressed.")
     max_in_flight: int = Field(64, ge=1, le=4096, description="Calls: most in flight.")
     start_in_flight: int = Field(8, ge=1, description="Calls: in flight before anything is known of the limit.")
     input_cost_per_token: float | None = Field(None, ge=0, description="Calls: price in USD.")
@@ -162,10 +164,7 @@ class Target(BaseModel):
 
     def config(self) -> ModelConfig:
         """Return how it is called."""
-        shared = {
-            name: getattr(self, name)
-            for name in ("timeout_s", "deadline_s", "down_after_s", "max_in_flight", "start_in_flight", *_PER_CALL)
-        }
+        shared = {name: getattr(self, name) for name in (*_OF_CALLS, *_PER_CALL)}
         if self.kind == "litellm":
             of_model = ("api_base", "api_key_env", "temperature", "top_p", "seed", "max_tokens")
             shared |= {name: getattr(self, name) for name in of_model}

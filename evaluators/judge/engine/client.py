@@ -22,17 +22,24 @@ from leadline.evaluators.judge.engine.breaker import Breaker
 from leadline.evaluators.judge.engine.budget import Budget, Charge, Limits
 from leadline.evaluators.judge.engine.calls import BegunElsewhere, Call, Ledger, MemoryLedger, Reply
 from leadline.evaluators.judge.engine.event_loop import not_answered, sent, share
-from leadline.evaluators.judge.engine.failures import BudgetSpent, JudgeRefused, JudgeUnavailable
+from leadline.evaluators.judge.engine.failures import (
+    BudgetSpent,
+    JudgeRefused,
+    JudgeUnavailable,
+    JudgeUnparseable,
+)
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.judge.engine.limiter import AdaptiveLimiter, Place
 from leadline.evaluators.judge.engine.litellm_library import price
 from leadline.evaluators.judge.engine.providers import remote_transport
 from leadline.evaluators.judge.engine.transport import (
+    UNUSABLE,
     AttemptError,
     Refused,
     Throttled,
     Transient,
     Transport,
+    Unusable,
     plausible,
 )
 
@@ -144,7 +151,7 @@ class JudgeClient:
     async def _persist(self, entry: _Entry, max_tokens: int) -> Reply:
         """Make attempts until one is answered or the call's time is over; waiting for a place takes none of it."""
         call = entry.call
-        tries, used = 0, 0.0
+        tries, unusable, used = 0, 0, 0.0
         while True:
             tries += 1
             async with self.limiter.slot(first=tries > 1) as place, self._breaker.attempt():
@@ -160,12 +167,15 @@ class JudgeClient:
                 except AttemptError as error:
                     not_answered()
                     failure = error
+                    unusable = unusable + 1 if isinstance(failure, Unusable) else 0
                     pause = self._learn(failure, tries, place)  # before the place is given to another call
                 else:
                     self._breaker.succeeded()
                     place.succeeded()
                     return replace(plausible(reply), tries=tries)
             self._breaker.check()  # a call that finds the judge down does not wait to find it down again
+            if unusable >= UNUSABLE:
+                raise JudgeUnparseable(f"{self.config.subject} was asked {tries} times: {failure.message}.")
             used += self._clock() - started + pause
             if used > self.config.deadline_s:
                 raise JudgeUnavailable(

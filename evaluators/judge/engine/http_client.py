@@ -10,7 +10,6 @@ import asyncio
 import atexit
 import os
 import ssl
-import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,14 +18,12 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from leadline.evaluators.judge.engine.bounded_body import NOT_COMPRESSED, SAID, read_body
 from leadline.evaluators.judge.engine.deadline import Deadline
 from leadline.evaluators.judge.engine.transport import Refused, Transient
 
 if TYPE_CHECKING:
     import aiohttp
-
-MAX_REPLY: Final = 16 * 1024 * 1024
-"""Bytes of a reply that are read, and bytes that it may have when it is decompressed."""
 
 MAX_HEADER: Final = 64 * 1024
 """Bytes that a header of a reply may have: gateways send policies that are longer than aiohttp's 8 KiB."""
@@ -46,11 +43,12 @@ class Response:
 
 
 async def exchange(
-    method: str, url: str, *, headers: Mapping[str, str], body: bytes | None, timeout_s: float
+    method: str, url: str, *, headers: Mapping[str, str], body: bytes | None, timeout_s: float, most: int
 ) -> Response:
     """Send one request and read its reply whole, by a proxy where the environment names one.
 
-    Redirects are not followed, since headers may hold keys; cookies are not kept.
+    Redirects are not followed, since headers may hold keys; cookies are not kept. Of an error's body the beginning is
+    read.
 
     Args:
         method: HTTP method.
@@ -58,6 +56,7 @@ async def exchange(
         headers: Headers; that of compression is added.
         body: What is sent; ``None`` for nothing.
         timeout_s: Longest time for all of it.
+        most: Bytes that the reply may have, when it is decompressed.
 
     Raises:
         AttemptError: There is no reply, or one that is too large. The text of a cause may hold what was sent; clean it.
@@ -71,14 +70,22 @@ async def exchange(
                 method,
                 url,
                 data=body,
-                headers={"Accept-Encoding": "identity", **headers},
+                headers={**NOT_COMPRESSED, **headers},
                 allow_redirects=False,
                 proxy=_proxy(url),
                 ssl=_tls() if url.startswith("https:") else True,
             ) as response,
         ):
             answered = {name.lower(): value for name, value in response.headers.items()}
-            return Response(response.status, answered, await _read(response, answered.get("content-encoding", "")))
+            failed = not 200 <= response.status < 300
+            read = await read_body(
+                response.content.iter_any(),
+                encoding=answered.get("content-encoding", ""),
+                most=SAID if failed else most,
+                timeout_s=timeout_s,
+                shorten=failed,
+            )
+            return Response(response.status, answered, read)
     except TimeoutError:
         raise Transient(f"no reply within {timeout_s:g} s", overloaded=True) from None
     except aiohttp.ClientResponseError as error:  # as a text it has the address, the proxy's with its password
@@ -88,27 +95,6 @@ async def exchange(
         raise kind(f"{type(error).__name__}: {error}") from None
     except ValueError as error:  # a header with a line break, for example
         raise Refused(str(error)) from None
-
-
-async def _read(response: aiohttp.ClientResponse, encoding: str) -> bytes:
-    """Read a body of at most :data:`MAX_REPLY` bytes, before and after it is decompressed."""
-    decompressing = None
-    if encoding.strip().lower() in ("gzip", "x-gzip", "deflate"):
-        decompressing = zlib.decompressobj(zlib.MAX_WBITS | 32)
-    elif encoding and encoding.strip().lower() != "identity":
-        raise Transient(f"the reply is compressed by {encoding[:40]}, which was not asked for")
-    received = bytearray()
-    async for part in response.content.iter_any():
-        if decompressing is None:
-            received += part
-        else:
-            try:
-                received += decompressing.decompress(part, MAX_REPLY + 1 - len(received))
-            except zlib.error as error:
-                raise Transient(f"the reply cannot be decompressed: {error}") from None
-        if len(received) > MAX_REPLY or (decompressing is not None and decompressing.unconsumed_tail):
-            raise Refused(f"the reply has more than {MAX_REPLY // 1024 // 1024} MiB")
-    return bytes(received)
 
 
 def _proxy(url: str) -> str | None:

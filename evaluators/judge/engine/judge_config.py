@@ -12,6 +12,7 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.row import Json
 
+MEBIBYTE: Final = 1024 * 1024
 KEY_VARIABLE: Final = "LEADLINE_JUDGE_API_KEY"
 """Holds the API key of a judge with an ``api_base`` that names no variable of its own."""
 
@@ -48,6 +49,7 @@ class JudgeConfig(BaseModel):
     deadline_s: float = Field(
         300.0, gt=0, description="Longest time for one call, attempts and pauses; waiting for its turn not included."
     )
+    max_reply_mib: float = Field(4.0, gt=0, le=1024, description="Largest reply in MiB, when it is decompressed.")
     down_after_s: float = Field(
         20.0, gt=0, description="Time without any success after which the judge is held to be down."
     )
@@ -60,6 +62,11 @@ class JudgeConfig(BaseModel):
     @classmethod
     def _check_address(cls, value: str | None) -> str | None:
         return None if value is None else address_without_secrets(value)
+
+    @property
+    def max_reply(self) -> int:
+        """The largest reply in bytes."""
+        return int(self.max_reply_mib * MEBIBYTE)
 
     def identity(self) -> dict[str, Json]:
         """Return what of the judge a verdict depends on, and so belongs into score keys and the ledger."""

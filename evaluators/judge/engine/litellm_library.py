@@ -6,7 +6,9 @@ Prices are the user's figures, else those of the table that comes with LiteLLM, 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import warnings
 from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
@@ -62,9 +64,14 @@ def litellm() -> ModuleType:
             f"LiteLLM cannot be imported: {error}.", hint="Install it: pip install -c constraints.txt -e '.[judge]'"
         ) from None
 
+    from leadline.evaluators.judge.engine.litellm_http import bound_replies
+
     module.suppress_debug_info = True
     module.telemetry = False
     module.drop_params = True
+    logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)  # it would show what servers say as they say it
+    warnings.filterwarnings("ignore", message="Pydantic serializer warnings", module="pydantic")
+    bound_replies()
     return module
 
 

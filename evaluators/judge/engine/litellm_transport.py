@@ -13,13 +13,16 @@ from leadline.evaluators.core.redaction import without_secrets
 from leadline.evaluators.judge.engine.calls import Reply
 from leadline.evaluators.judge.engine.deadline import Deadline
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.judge.engine.litellm_http import Exchange, current
 from leadline.evaluators.judge.engine.litellm_library import cost, litellm
+from leadline.evaluators.judge.engine.openai_protocol import document_of, reply_of, shown
 from leadline.evaluators.judge.engine.reply_schemas import response_format
 from leadline.evaluators.judge.engine.transport import (
     AttemptError,
     Refused,
     Throttled,
     Transient,
+    Unusable,
     failure_of,
     seconds_of,
     text_of,
@@ -28,6 +31,9 @@ from leadline.evaluators.judge.engine.transport import (
 
 _PREFIXES: Final = re.compile(r"^(?:(?:litellm\.)?\w+(?:Error|Exception)(?:: | - ))+")
 """What LiteLLM puts before a provider's own words."""
+
+_TRACEBACK: Final = "Traceback (most recent call last)"
+"""Begins what LiteLLM appends to the messages of some of its errors."""
 
 READY_S: Final = 60.0
 """Seconds that LiteLLM may take, on top of the judge's, until its first call is back: it imports and builds clients in
@@ -39,6 +45,8 @@ class LiteLLMTransport:
 
     LiteLLM gives up a silent connection after the judge's ``timeout_s``. The deadline around that, for what trickles,
     counts LiteLLM's own work, too, so it is longer until a first call is back.
+
+    Replies are bounded as on every other wire, see :mod:`.litellm_http`.
 
     Raises:
         JudgeRefused: LiteLLM is not installed.
@@ -61,6 +69,8 @@ class LiteLLMTransport:
         except UsageError as error:
             raise Refused(str(error), every=True) from None
         started = time.perf_counter()
+        exchange = Exchange(config.max_reply, config.timeout_s)
+        token = current.set(exchange)
         try:
             async with Deadline(config.timeout_s + (0.0 if self._ready else READY_S)):
                 response = await self._api.acompletion(
@@ -81,8 +91,12 @@ class LiteLLMTransport:
         except TimeoutError:
             raise Transient(f"no reply within {config.timeout_s:g} s", overloaded=True) from None
         except Exception as error:  # without its cause, which may hold the key
-            raise _meaning(self._api, config, error) from None
+            reply = _own_reading(config, exchange, time.perf_counter() - started)
+            if reply is not None:
+                return reply
+            raise _meaning(self._api, config, error, exchange) from None
         finally:
+            current.reset(token)
             self._ready = True
 
 
@@ -128,17 +142,41 @@ def _cost(config: JudgeConfig, response: Any, sent: int | None, replied: int | N
     return response._hidden_params.get("response_cost") if price is None else price
 
 
-def _meaning(api: ModuleType, config: JudgeConfig, error: Exception) -> AttemptError:
+def _own_reading(config: JudgeConfig, exchange: Exchange, seconds: float) -> Reply | None:
+    """Return a reply of the OpenAI protocol that LiteLLM cannot read, such as one whose content is no text.
+
+    Args:
+        config: The judge.
+        exchange: What came.
+        seconds: Time that it took.
+    """
+    response = exchange.response
+    if exchange.failure is not None or response is None or not 200 <= response.status < 300:
+        return None
+    try:
+        return reply_of(config, response, seconds)
+    except AttemptError:
+        return None
+
+
+def _meaning(api: ModuleType, config: JudgeConfig, error: Exception, exchange: Exchange) -> AttemptError:
     """Say what a provider's error means for the call."""
     if isinstance(error, AttemptError):
         return error
+    if exchange.failure is not None:
+        exchange.failure.message = without_secrets(exchange.failure.message, config)
+        return exchange.failure
+    if isinstance(error, api.Timeout):
+        return Transient(f"no reply within {config.timeout_s:g} s", overloaded=True)
+    response = exchange.response
+    if response is not None and 200 <= response.status < 300:
+        kind = Transient if document_of(response) is None else Unusable
+        return kind(f"LiteLLM cannot read the reply: {without_secrets(shown(response), config)}")
     status = getattr(error, "status_code", None)
-    words = _PREFIXES.sub("", without_secrets(str(error), config))
+    words = _PREFIXES.sub("", without_secrets(str(error).partition(_TRACEBACK)[0], config))
     message = f"{type(error).__name__}: {words}"
     if isinstance(error, api.RateLimitError):
         return Throttled(message, _retry_after(error))
-    if isinstance(error, api.Timeout):
-        return Transient(f"no reply within {config.timeout_s:g} s", overloaded=True)
     return failure_of(status if isinstance(status, int) else None, message, _retry_after(error))
 
 

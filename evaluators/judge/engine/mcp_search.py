@@ -28,6 +28,7 @@ from weakref import WeakKeyDictionary
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.judge.engine.judge_config import address_without_secrets
+from leadline.evaluators.judge.engine.search_limits import SearchLimits
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -38,7 +39,6 @@ ENVIRONMENT_VARIABLE: Final = "LEADLINE_SEARCH_ENV"
 START_S: Final = 60.0
 """Longest wait for a server to start and to say what tools it has."""
 
-CALL_S: Final = 30.0
 IDLE_S: Final = 30.0
 """Time without a question after which a server is let go."""
 
@@ -122,12 +122,14 @@ class _Server:
 
     Attributes:
         place: Where it is.
+        limits: How much it may send.
         started: The client, the tool's name and the name of its argument; fails when the server does not start.
         asked: Set with every question.
         closing: Set when it is to end now.
     """
 
     place: McpServer
+    limits: SearchLimits
     started: asyncio.Future[tuple[Client, str, str]]
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     closing: bool = False
@@ -138,22 +140,23 @@ class _Server:
 _servers: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[McpServer, _Server]]] = WeakKeyDictionary()
 
 
-async def ask(place: McpServer, query: str) -> object:
+async def ask(place: McpServer, query: str, limits: SearchLimits) -> object:
     """Return what a server's tool finds about a query, as text or a list.
 
     Args:
         place: The server and its tool.
         query: The text to search for.
+        limits: What it may take. A server that runs already keeps the limit of size that it was started with.
 
     Raises:
         OSError: The server or its tool failed; the next question starts afresh.
     """
-    server = _server(place)
+    server = _server(place, limits)
     server.in_flight += 1
     server.asked.set()
     try:
         client, tool, argument = await asyncio.shield(server.started)
-        result = await client.call_tool(tool, {argument: query}, read_timeout_seconds=CALL_S)
+        result = await client.call_tool(tool, {argument: query}, read_timeout_seconds=limits.timeout_s)
     except BaseException:
         _let_go(server)
         raise
@@ -174,12 +177,12 @@ def _structured(content: object) -> object:
     return None
 
 
-def _server(place: McpServer) -> _Server:
+def _server(place: McpServer, limits: SearchLimits) -> _Server:
     loop = asyncio.get_running_loop()
     servers = _servers.setdefault(loop, {})
     server = servers.get(place)
     if server is None:
-        server = servers[place] = _Server(place, loop.create_future())
+        server = servers[place] = _Server(place, limits, loop.create_future())
         server.task = loop.create_task(_keep(server))
     return server
 
@@ -198,7 +201,7 @@ async def _keep(server: _Server) -> None:
     try:
         async with AsyncExitStack() as stack:
             async with asyncio.timeout(START_S):
-                client = await stack.enter_async_context(await _client(server.place, stack))
+                client = await stack.enter_async_context(await _client(server, stack))
                 found = await _tool(client, server.place)
             server.started.set_result((client, *found))
             while server.in_flight or not server.closing:
@@ -224,22 +227,26 @@ def _cause(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error)[:200]}".rstrip(": ")
 
 
-async def _client(place: McpServer, stack: AsyncExitStack) -> Client:
-    from mcp import Client, StdioServerParameters, stdio_client
+async def _client(server: _Server, stack: AsyncExitStack) -> Client:
+    from mcp import Client, StdioServerParameters
 
+    place, most = server.place, server.limits.max_reply
     if place.command:
+        from leadline.evaluators.judge.engine.mcp_limits import bounded_stdio
+
         silent = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - the stack does
         program = StdioServerParameters(
             command=place.command[0], args=list(place.command[1:]), env=_environment(os.environ)
         )
-        return Client(stdio_client(program, errlog=silent))
+        return Client(bounded_stdio(program, silent, most))
 
     from mcp.client.streamable_http import streamable_http_client
-    from mcp.shared._httpx_utils import create_mcp_http_client
+
+    from leadline.evaluators.judge.engine.mcp_limits import bounded_http_client
 
     key = os.environ.get(KEY_VARIABLE)
-    headers = {"Authorization": f"Bearer {key}"} if key else None
-    http = await stack.enter_async_context(create_mcp_http_client(headers))
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    http = await stack.enter_async_context(bounded_http_client(headers, most))
     return Client(streamable_http_client(place.url, http_client=http))
 
 

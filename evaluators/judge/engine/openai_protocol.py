@@ -217,20 +217,24 @@ class _Attempt:
             body["max_completion_tokens"] = self._body["max_tokens"]
         try:
             response = await exchange(
-                "POST", self._url, headers=self._headers, body=_encoded(body), timeout_s=config.timeout_s
+                "POST",
+                self._url,
+                headers=self._headers,
+                body=_encoded(body),
+                timeout_s=config.timeout_s,
+                most=config.max_reply,
             )
         except AttemptError as error:
             error.message = without_secrets(error.message, config)
             raise
-        document = _document(response)
         if not 200 <= response.status < 300:  # some gateways answer 201
             retry_after = response.headers.get("retry-after")
             raise failure_of(
                 response.status,
-                without_secrets(f"HTTP {response.status}: {_said(response, document)}", config),
+                without_secrets(f"HTTP {response.status}: {_said(response, document_of(response))}", config),
                 seconds_of(retry_after) if retry_after else None,
             )
-        return _reply(config, response, document, time.perf_counter() - started)
+        return reply_of(config, response, time.perf_counter() - started)
 
 
 def _headers(config: JudgeConfig) -> dict[str, str]:
@@ -261,12 +265,17 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
         return json.dumps(body).encode()
 
 
-def _document(response: Response) -> Any:
+def document_of(response: Response) -> Any:
     """Return the JSON of a reply, ``None`` where it is none."""
     for read in (orjson.loads, json.loads):  # only the second takes half a surrogate pair, and NaN
         with suppress(ValueError, RecursionError):
             return read(response.body)
     return None
+
+
+def shown(response: Response) -> str:
+    """Return the beginning of what came, for error texts; it may hold a key."""
+    return response.body[:80].decode("utf-8", "replace")
 
 
 def _said(response: Response, document: Any) -> str:
@@ -281,10 +290,20 @@ def _said(response: Response, document: Any) -> str:
     return f"it redirects to {where}" if where else said[: 10 * _SHOWN]
 
 
-def _reply(config: JudgeConfig, response: Response, document: Any, seconds: float) -> Reply:
+def reply_of(config: JudgeConfig, response: Response, seconds: float) -> Reply:
+    """Read a reply of the protocol whose status is one of success.
+
+    Args:
+        config: The judge.
+        response: What came.
+        seconds: Time that it took.
+
+    Raises:
+        AttemptError: It is none, or says that something failed.
+    """
+    document = document_of(response)
     if not isinstance(document, dict):
-        shown = without_secrets(response.body[:80].decode("utf-8", "replace"), config)
-        raise Transient(f"the reply is not JSON of the protocol: {shown}")
+        raise Transient(f"the reply is not JSON of the protocol: {without_secrets(shown(response), config)}")
     choices = document.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None

@@ -18,19 +18,19 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.redaction import looks_secret
+from leadline.evaluators.core.redaction import looks_secret, without_secrets
 from leadline.evaluators.judge.engine import mcp_search
 from leadline.evaluators.judge.engine.calls import Call, Ledger, Reply
 from leadline.evaluators.judge.engine.failures import JudgeUnavailable
+from leadline.evaluators.judge.engine.search_limits import SearchLimits, search_limits
 from leadline.evaluators.text.sentences import without_surrogates
 
 KEY_VARIABLE: Final = mcp_search.KEY_VARIABLE
-TIMEOUT_S: Final = 30.0
 ATTEMPTS: Final = 3
 AT_ONCE: Final = 8
 """Searches in flight with one tool."""
@@ -70,11 +70,14 @@ def search_tool(name: str) -> Search:
             hint=f"Leave it out, and set {KEY_VARIABLE}, which an endpoint gets as bearer token.",
             code=ErrorCode.JUDGE_SEARCH_TOOL,
         )
+    limits = search_limits()
     if name.startswith(mcp_search.PREFIX):
         place = mcp_search.place_of(name)
-        return _guarded(name, lambda query: mcp_search.ask(place, without_surrogates(query)), shown=place.shown)
+        return _guarded(
+            name, limits, lambda query: mcp_search.ask(place, without_surrogates(query), limits), shown=place.shown
+        )
     if urlsplit(name).scheme in ("http", "https"):
-        return _guarded(name, lambda query: _fetched(name, query))
+        return _guarded(name, limits, lambda query: _fetched(name, query, limits))
     function = _function(name)
 
     async def call(query: str) -> object:
@@ -83,7 +86,7 @@ def search_tool(name: str) -> Search:
         found = await asyncio.to_thread(function, query)
         return await found if inspect.isawaitable(found) else found
 
-    return _guarded(name, call)
+    return _guarded(name, limits, call)
 
 
 def _holds_key(name: str) -> bool:
@@ -164,8 +167,15 @@ def _function(name: str) -> Callable[[str], Any]:
     return function  # type: ignore[no-any-return]
 
 
-def _guarded(name: str, call: Callable[[str], Any], shown: str = "") -> Search:
-    """Return a search with a deadline and a few attempts, whose only failure is an unavailable judge."""
+def _guarded(name: str, limits: SearchLimits, call: Callable[[str], Any], shown: str = "") -> Search:
+    """Return a search with a deadline and a few attempts, whose only failure is an unavailable judge.
+
+    Args:
+        name: The tool's name, which the number of its searches in flight goes by.
+        limits: What an attempt may take.
+        call: Makes one attempt.
+        shown: The tool in error texts, where its name may hold a key; ``""`` for its host.
+    """
 
     async def search(query: str) -> str:
         problem = ""
@@ -173,10 +183,12 @@ def _guarded(name: str, call: Callable[[str], Any], shown: str = "") -> Search:
             if attempt:
                 await _pause(2.0**attempt / 2)
             try:
-                async with _place(name), asyncio.timeout(TIMEOUT_S):
+                async with _place(name), asyncio.timeout(limits.timeout_s):
                     return _readable(await call(query))
+            except TimeoutError:
+                problem = f"no reply within {limits.timeout_s:g} s"
             except Exception as error:
-                problem = f"{type(error).__name__}: {str(error)[:200]}".rstrip(": ")
+                problem = without_secrets(f"{type(error).__name__}: {error}").rstrip(": ")
         where = shown or urlsplit(name).hostname or name
         raise JudgeUnavailable(f"The search tool {where} failed {ATTEMPTS} times: {problem}.", hint="Is it up?")
 
@@ -192,19 +204,30 @@ async def _pause(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
-async def _fetched(url: str, query: str) -> object:
-    import httpx
+async def _fetched(url: str, query: str, limits: SearchLimits) -> object:
+    from leadline.evaluators.judge.engine.http_client import exchange
 
     key = os.environ.get(KEY_VARIABLE)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    address = httpx.URL(url).copy_merge_params({"q": without_surrogates(query)})
-    async with httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False) as client:
-        response = await client.get(address, headers=headers)
-    if response.status_code != 200:
-        raise OSError(f"it replied with status {response.status_code}")
-    if "json" not in response.headers.get("content-type", ""):
-        return response.text
-    return response.json()
+    response = await exchange(
+        "GET",
+        _with_query(url, without_surrogates(query)),
+        headers=headers,
+        body=None,
+        timeout_s=limits.timeout_s,
+        most=limits.max_reply,
+    )
+    if response.status != 200:
+        raise OSError(f"it replied with status {response.status}")
+    text = response.body.decode("utf-8", "replace")
+    return json.loads(text) if "json" in response.headers.get("content-type", "").lower() else text
+
+
+def _with_query(url: str, query: str) -> str:
+    """Return an endpoint's address with the query as its parameter ``q``."""
+    parts = urlsplit(url)
+    pairs = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != "q"]
+    return urlunsplit(parts._replace(query=urlencode([*pairs, ("q", query)]), fragment=""))
 
 
 def _readable(found: object) -> str:

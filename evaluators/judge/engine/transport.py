@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from leadline.evaluators.core.redaction import LONGEST
+from leadline.evaluators.core.text import visible
 from leadline.evaluators.judge.engine.calls import Reply
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.text.sentences import without_surrogates
@@ -24,6 +25,12 @@ MOST_TOKENS: Final = 100_000_000
 _OVERLOADED: Final = frozenset({408, 503, 529})
 _MAY_PASS: Final = frozenset({408, 409, 425, 429})
 """Client errors after which another attempt may do."""
+
+UNUSABLE: Final = 3
+"""Attempts of one call after which replies that nobody can use are final."""
+
+LONGEST_PAUSE_ASKED_S: Final = 31 * 86_400.0
+"""The longest pause that a server can mean: until the next month. A ``Retry-After`` above it says nothing."""
 
 
 class AttemptError(Exception):
@@ -41,6 +48,9 @@ class AttemptError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class Throttled(AttemptError):
@@ -64,6 +74,13 @@ class Transient(AttemptError):
         super().__init__(message)
         self.overloaded = overloaded
         self.retry_after = retry_after
+
+
+class Unusable(AttemptError):
+    """Something came that nobody can use as a reply: too much of it, in a form that was not asked for, a redirect.
+
+    A further attempt or two may bring a proper one; :data:`UNUSABLE` of them in a row are final for the call.
+    """
 
 
 class Refused(AttemptError):
@@ -127,7 +144,7 @@ def plausible(reply: Reply) -> Reply:
     """
     return replace(
         reply,
-        finish_reason=without_surrogates(reply.finish_reason)[:LONGEST],
+        finish_reason=visible(without_surrogates(reply.finish_reason)[:LONGEST]),
         input_tokens=_tokens(reply.input_tokens),
         output_tokens=_tokens(reply.output_tokens),
         cost_usd=_price(reply.cost_usd),
@@ -156,7 +173,9 @@ def failure_of(status: int | None, message: str, retry_after: float | None) -> A
     failure: AttemptError
     if status == 429:
         failure = Throttled(message, retry_after)
-    elif status is not None and 300 <= status < 500 and status not in _MAY_PASS:
+    elif status is not None and 300 <= status < 400:
+        failure = Unusable(message)
+    elif status is not None and 400 <= status < 500 and status not in _MAY_PASS:
         failure = Refused(message, every=status in _REFUSES_ALL)
     else:
         overloaded = status in _OVERLOADED
@@ -166,9 +185,9 @@ def failure_of(status: int | None, message: str, retry_after: float | None) -> A
 
 
 def seconds_of(retry_after: str) -> float | None:
-    """Return the seconds of a ``Retry-After`` header; an HTTP date is left to the back-off."""
+    """Return the seconds of a ``Retry-After`` header; a date, or what no server can mean, is left to the back-off."""
     try:
         seconds = float(retry_after)
     except ValueError:
         return None
-    return seconds if 0 <= seconds < float("inf") else None
+    return seconds if 0 <= seconds <= LONGEST_PAUSE_ASKED_S else None

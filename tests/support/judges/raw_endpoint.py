@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from ssl import SSLContext
 
-Answer = Callable[[bytes, bytes], "bytes | None"]
-"""Returns a whole HTTP reply to a head and a body; ``None`` for silence."""
+Answer = Callable[[bytes, bytes], "bytes | Iterable[bytes] | None"]
+"""Returns a whole HTTP reply to a head and a body, or its pieces, which are sent one by one; ``None`` for silence."""
+
+PIECE_S = 0.01
+"""Seconds between two pieces."""
 
 
 @dataclass
@@ -48,9 +51,11 @@ async def answering(answer: Answer, tls: SSLContext | None = None) -> AsyncItera
                 said = answer(head, body)
                 if said is None:
                     await asyncio.sleep(60)
-                writer.write(said or b"")
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
+                for piece in [said] if isinstance(said, bytes) else said or []:
+                    writer.write(piece)
+                    await writer.drain()
+                    await asyncio.sleep(0 if isinstance(said, bytes) else PIECE_S)
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass
         finally:
             writer.close()

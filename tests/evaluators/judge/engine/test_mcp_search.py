@@ -114,7 +114,7 @@ def test_a_server_that_dies_is_started_again() -> None:
 
 
 def test_a_server_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_search, "CALL_S", 1.0)
+    monkeypatch.setenv("LEADLINE_SEARCH_TIMEOUT_S", "2")
     began = time.monotonic()
     with pytest.raises(JudgeUnavailable):
         found(STDIO, "hang")
