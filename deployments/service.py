@@ -40,6 +40,9 @@ WORKERS: Final = {"flows": 1, "cpu": 2, "gpu": 1, "judge": 1}
 LIMITS: Final = {"flows": 4, "cpu": 1, "gpu": 1, "judge": 1}
 """Flow runs that one worker has in work; whoever orchestrates mostly waits."""
 
+METRICS_PORT: Final = 8485
+"""Port of the metrics, where it is free."""
+
 PORT_VARIABLE: Final = "LEADLINE_SERVICE_PORT"
 FOLDER: Final = Path(".leadline/service")
 
@@ -103,8 +106,10 @@ class Service:
         )
         self._write_env(environment)
         self._deploy(environment)
-        self._processes.start(*self._workers(environment))
+        exporter, metrics = self._exporter(environment)
+        self._processes.start(*self._workers(environment), exporter)
         record = {"pid": os.getpid(), "ui": api.removesuffix("/api"), "api": api, "parts": self._processes.pids()}
+        record |= {"metrics": metrics}
         _write(self.folder / "service.json", record)
 
     def watch(self, until: Sequence[bool]) -> None:
@@ -143,13 +148,18 @@ class Service:
         self._processes.start(ServicePart("redis", ["redis-server", str(config)], dict(os.environ), ready))
         return f"redis://:{password}@127.0.0.1:{port}/0"
 
-    def _lasting_port(self, part: str) -> int:
-        """Return the port that a part had last time, where shells and workers look for it; another if it is taken."""
+    def _lasting_port(self, part: str, first: int = 0) -> int:
+        """Return the port that a part had last time, where shells and workers look for it; another if it is taken.
+
+        Args:
+            part: The part.
+            first: The port to try when there was no last time; 0 for a free one.
+        """
         file = self.folder / "ports.json"
         ports: dict[str, object] = {}
         with suppress(OSError, ValueError):
             ports = dict(json.loads(file.read_text(encoding="utf-8")))
-        known = ports.get(part)
+        known = ports.get(part, first)
         try:
             port = free_port(known if isinstance(known, int) else 0)
         except UsageError:
@@ -212,6 +222,14 @@ class Service:
             for pool, count in self.workers.items()
             for number in range(1, count + 1)
         ]
+
+    def _exporter(self, environment: Mapping[str, str]) -> tuple[ServicePart, str]:
+        """Return the part that serves metrics, and their address."""
+        port = self._lasting_port("metrics", METRICS_PORT)
+        address = f"http://127.0.0.1:{port}"
+        command = [sys.executable, "-P", "-m", "leadline.flows.cli.main", "metrics", "--port", str(port)]
+        part = ServicePart("metrics", command, environment, partial(_is_healthy, address), deadline=60)
+        return part, f"{address}/metrics"
 
 
 def server_environment(database: str, redis: str) -> dict[str, str]:
@@ -284,6 +302,14 @@ def _worker_is_online(api: str, pool: str, name: str) -> bool:
     with suppress(httpx.HTTPError, ValueError):
         reply = httpx.post(f"{api}/work_pools/{pool}/workers/filter", json={}, timeout=5, trust_env=False)
         return any(line["name"] == name and line["status"] == "ONLINE" for line in reply.json())
+    return False
+
+
+def _is_healthy(address: str) -> bool:
+    import httpx
+
+    with suppress(httpx.HTTPError):
+        return httpx.get(f"{address}/health", timeout=5, trust_env=False).is_success
     return False
 
 

@@ -138,6 +138,7 @@ class Timeline:
         self._steps: dict[str, dict[str, float]] = {}
         self._spans: list[Span] = []
         self._dropped = 0
+        self._chunks: dict[str, list[float]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -195,6 +196,22 @@ class Timeline:
         with self._lock:
             first, _ = self._lanes.get(name, (now, now))
             self._lanes[name] = (first, now)
+
+    def add_chunk(self, lane: str, seconds: float) -> None:
+        """Add the time of a chunk.
+
+        Args:
+            lane: Its lane.
+            seconds: From its start in its process to its end.
+        """
+        with self._lock:
+            self._chunks.setdefault(lane, []).append(round(seconds, 3))
+
+    @property
+    def chunks(self) -> Mapping[str, Sequence[float]]:
+        """Seconds of each chunk that was scored, by lane; a run has some hundreds."""
+        with self._lock:
+            return {lane: list(seconds) for lane, seconds in self._chunks.items()}
 
     def add(self, spans: Iterable[Span]) -> None:
         """Add spans that were measured elsewhere, also in other processes."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from starlette.routing import Route
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.flows.metrics.exporter import metrics_route, text_of
 from leadline.flows.triggers.model_events import read_payload, send_model_version
 from leadline.flows.triggers.webhook_payloads import (
     Ignored,
@@ -36,6 +38,7 @@ from leadline.flows.triggers.webhook_payloads import (
     of_mlflow,
 )
 from leadline.flows.triggers.webhook_queue import DeliveryQueue, QueueFull, Send
+from leadline.tasks.metrics.families import DELIVERIES, OF_THE_WEBHOOK, QUEUED, Figures
 from leadline.tasks.store.user_folder import state_folder
 
 if TYPE_CHECKING:
@@ -67,6 +70,7 @@ class Webhook:
         folder: Where deliveries wait; by default in the user's folder of states.
         refs: Branches and tags of Hugging Face's repositories that count.
         send: Sends the event; replaced in tests.
+        answered: How many deliveries got which answer, by registry and status.
     """
 
     secret: str = field(repr=False)
@@ -74,9 +78,10 @@ class Webhook:
     folder: Path | None = None
     refs: tuple[str, ...] = ("refs/heads/main",)
     send: Send = send_model_version
+    answered: Counter[tuple[str, int]] = field(default_factory=Counter, repr=False)
 
     def app(self) -> Starlette:
-        """Return the application: ``POST /mlflow``, ``POST /huggingface`` and ``GET /health``."""
+        """Return the application: ``POST /mlflow`` and ``/huggingface``, ``GET /health`` and ``/metrics``."""
         queue = DeliveryQueue(self.folder or state_folder() / "webhook", self.send)
         routes = [
             Route(f"/{registry}", partial(self._answer, registry, queue), methods=["POST"])
@@ -89,9 +94,23 @@ class Webhook:
             yield
             queue.close()
 
-        return Starlette(routes=[*routes, Route("/health", partial(_health, queue))], lifespan=lifespan)
+        routes += [Route("/health", partial(_health, queue)), metrics_route(lambda: self._metrics(queue))]
+        return Starlette(routes=routes, lifespan=lifespan)
+
+    def _metrics(self, queue: DeliveryQueue) -> bytes:
+        """Return how many deliveries came, by their answers, and how many wait, in Prometheus' text format."""
+        figures = Figures()
+        for (registry, status), count in sorted(self.answered.items()):
+            figures.put(DELIVERIES, count, registry, str(status))
+        figures.put(QUEUED, len(queue))
+        return text_of(OF_THE_WEBHOOK, figures)
 
     async def _answer(self, registry: str, queue: DeliveryQueue, request: Request) -> JSONResponse:
+        reply = await self._reply(registry, queue, request)
+        self.answered[registry, reply.status_code] += 1
+        return reply
+
+    async def _reply(self, registry: str, queue: DeliveryQueue, request: Request) -> JSONResponse:
         try:
             body = await _body(request)
             found = self._read(registry, request.headers, body)

@@ -131,6 +131,18 @@ class LedgerReader:
         """
         return self._read("call_times", run=run, most=most)
 
+    def by_model(self) -> list[dict[str, Any]]:
+        """Return the sums over all calls that have ended by judge or model, those with the most calls first."""
+        return self._read("by_model")
+
+    def open_calls(self) -> int:
+        """Return how many calls have no end on record."""
+        return sum(int(line["calls"]) for line in self._read("open_calls"))
+
+    def unreadable(self) -> int:
+        """Return how many replies no parser could read."""
+        return sum(int(line["replies"]) for line in self._read("unreadable"))
+
     def teams(self, month: str | None = None) -> list[dict[str, Any]]:
         """Return ``team``, ``month``, ``calls`` and ``usd`` of the teams that were charged, youngest month first.
 

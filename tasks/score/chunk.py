@@ -61,6 +61,11 @@ class ChunkResult:
     seconds: Mapping[str, float] = field(default_factory=dict)
     spans: tuple[Span, ...] = ()
 
+    @property
+    def wall_s(self) -> float:
+        """Seconds from its start to its end."""
+        return sum(each.seconds for each in self.spans if each.kind == "chunk")
+
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> ChunkResult:
         """Return a result from the plain values that ``dataclasses.asdict`` made of it, to travel.

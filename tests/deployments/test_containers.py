@@ -104,12 +104,12 @@ def test_a_secret_is_known_to_those_alone_who_need_it() -> None:
     workers = {f"worker-{pool}" for pool in ("flows", "cpu", "gpu", "judge")}
     assert holders("POSTGRES_PASSWORD") == {"postgres"}
     assert holders("PREFECT_DATABASE_PASSWORD") == {"postgres", "server"}
-    assert holders("LEDGER_PASSWORD") == {"postgres"} | workers
+    assert holders("LEDGER_PASSWORD") == {"postgres", "metrics"} | workers
     assert holders("REDIS_PASSWORD") == {"redis", "server"}
     assert holders("STORAGE_ROOT_PASSWORD") == {"storage", "bucket"}
-    assert holders("STORAGE_PASSWORD") == {"bucket"} | workers
+    assert holders("STORAGE_PASSWORD") == {"bucket", "metrics"} | workers
     assert holders("LEADLINE_WEBHOOK_SECRET") == {"webhook"}
-    assert holders("PREFECT_AUTH") == {"server", "deploy", "webhook"} | workers
+    assert holders("PREFECT_AUTH") == {"server", "deploy", "webhook", "metrics"} | workers
 
 
 def test_keys_of_judges_are_for_those_who_ask_judges_and_env_is_for_no_container() -> None:
@@ -144,10 +144,10 @@ def test_the_ways_between_services_are_those_that_are_needed() -> None:
         for network in COMPOSE["networks"]
     }
     workers = {f"worker-{pool}" for pool in ("flows", "cpu", "gpu", "judge")}
-    assert on["databases"] == {"postgres", "server"} | workers
+    assert on["databases"] == {"postgres", "server", "metrics"} | workers
     assert on["messages"] == {"redis", "server"}
-    assert on["objects"] == {"storage", "bucket"} | workers
-    assert on["outside"] == {"server", "webhook", "weights", "worker-flows", "worker-judge"}
+    assert on["objects"] == {"storage", "bucket", "metrics"} | workers
+    assert on["outside"] == {"server", "webhook", "metrics", "weights", "worker-flows", "worker-judge"}
 
 
 def test_the_address_of_the_ui_is_a_setting() -> None:

@@ -189,6 +189,31 @@ WHERE CAST(:run AS TEXT) IS NULL OR run = :run
 GROUP BY run, purpose
 ORDER BY run, purpose;
 
+-- statement: by_model
+SELECT judges.model,
+       count(*) FILTER (WHERE state = 'answered') AS answered,
+       count(*) FILTER (WHERE state = 'failed') AS failed,
+       coalesce(sum(tries - 1), 0) AS retries,
+       coalesce(sum(seconds), 0.0) AS seconds,
+       coalesce(sum(input_tokens), 0) AS input_tokens,
+       coalesce(sum(output_tokens), 0) AS output_tokens,
+       coalesce(sum(cost_usd), 0.0) AS cost_usd,
+       count(*) FILTER (WHERE state = 'answered' AND cost_usd IS NULL) AS unpriced
+FROM asks JOIN calls ON calls.digest = asks.digest JOIN judges ON judges.judge = calls.judge
+WHERE state <> 'intended'
+GROUP BY judges.model
+ORDER BY count(*) DESC, judges.model;
+
+-- statement: open_calls
+SELECT count(*) AS calls FROM asks WHERE state = 'intended';
+
+-- statement: unreadable
+-- Replies whose youngest verdict is that they cannot be read.
+SELECT count(*) AS replies
+FROM verdicts AS newest
+WHERE problem <> ''
+  AND NOT EXISTS (SELECT 1 FROM verdicts AS other WHERE other.digest = newest.digest AND other.parser > newest.parser);
+
 -- statement: open
 -- Calls that were begun and have no end on record; those of processes that are gone are lost.
 SELECT asks.ask, asks.digest, asks.run, asks.purpose, asks.process, processes.seen_at, asks.intended_at

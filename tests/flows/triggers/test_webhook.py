@@ -418,3 +418,14 @@ def test_the_file_with_the_models_is_checked(tmp_path: Path) -> None:
             read_choice(file)
     with pytest.raises(UsageError):
         read_choice(tmp_path / "none.yaml")
+
+
+def test_deliveries_are_counted_for_prometheus_by_registry_and_answer() -> None:
+    web, body = client(Sending()), json.dumps(MLFLOW).encode()
+    web.post("/mlflow", content=body, headers=signed(body))
+    web.post("/mlflow", content=body, headers=signed(body, "another secret"))
+    text = web.get("/metrics").text
+    assert 'leadline_webhook_deliveries_total{registry="mlflow",status="202"} 1.0' in text
+    assert 'leadline_webhook_deliveries_total{registry="mlflow",status="401"} 1.0' in text
+    assert "leadline_webhook_queued 0.0" in text
+    assert SECRET not in text

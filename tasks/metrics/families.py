@@ -1,0 +1,204 @@
+"""The metrics that Leadline exports: names, kinds and labels.
+
+Every label has few values: names that people choose are cut to :data:`LONGEST` characters, and where there are more
+than :data:`MOST` of them, the others are ``other``. No label and no value comes from a dataset's texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from leadline.evaluators.core.redaction import without_secrets
+from leadline.evaluators.core.text import one_line
+
+MOST: Final = 30
+"""Different values of a label whose values people choose."""
+
+LONGEST: Final = 80
+OTHER: Final = "other"
+
+CHUNK_BUCKETS: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+"""Upper bounds of the histogram of chunks' times, in seconds."""
+
+
+class Kind(StrEnum):
+    """The kind of a metric, as Prometheus knows it."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric.
+
+    Attributes:
+        name: Its name as queries have it, with ``_total`` for a counter; a histogram's without ``_bucket``.
+        kind: Its kind.
+        about: What it counts.
+        labels: Names of its labels.
+    """
+
+    name: str
+    kind: Kind
+    about: str
+    labels: tuple[str, ...] = ()
+
+
+UP: Final = Metric(
+    "leadline_up", Kind.GAUGE, "Whether a source of figures could be read: store, ledger, api.", ("source",)
+)
+RUNS: Final = Metric("leadline_runs", Kind.GAUGE, "Runs in the store by state.", ("state",))
+RUNS_ENDED: Final = Metric(
+    "leadline_runs_ended_total", Kind.COUNTER, "Runs that ended since the exporter started, by state.", ("state",)
+)
+GATES: Final = Metric(
+    "leadline_gates_total", Kind.COUNTER, "Gates of runs that were completed since the exporter started.", ("gate",)
+)
+SCORES: Final = Metric(
+    "leadline_scores_total",
+    Kind.COUNTER,
+    "Row scores of runs that were completed since the exporter started: scored, unscored, not_applicable.",
+    ("status",),
+)
+RUN_SECONDS: Final = Metric(
+    "leadline_run_seconds_total",
+    Kind.COUNTER,
+    "Time of runs that were completed since the exporter started, by part of the run.",
+    ("part",),
+)
+CHUNK_SECONDS: Final = Metric(
+    "leadline_chunk_seconds",
+    Kind.HISTOGRAM,
+    "Time of chunks of runs that were completed since the exporter started.",
+    ("lane",),
+)
+LAST_COVERAGE: Final = Metric(
+    "leadline_last_run_coverage", Kind.GAUGE, "Share of rows scored in the last completed run of a name.", ("name",)
+)
+LAST_GATE: Final = Metric(
+    "leadline_last_run_gate", Kind.GAUGE, "Gate of the last completed run of a name: 1 for pass, 0 for fail, 0.5 for "
+    "inconclusive.", ("name",)
+)  # fmt: skip
+LAST_PROBLEMS: Final = Metric(
+    "leadline_last_run_problems", Kind.GAUGE, "Problems of models in the last completed run of a name.",
+    ("name", "severity"),
+)  # fmt: skip
+LAST_SECONDS: Final = Metric(
+    "leadline_last_run_seconds", Kind.GAUGE, "Time that the last completed run of a name took.", ("name",)
+)
+LAST_START: Final = Metric(
+    "leadline_last_run_start_timestamp_seconds", Kind.GAUGE, "When the last completed run of a name began.", ("name",)
+)
+CALLS: Final = Metric(
+    "leadline_calls_total", Kind.COUNTER, "Calls to judges and models that were answered or failed.", ("model", "state")
+)
+CALL_RETRIES: Final = Metric(
+    "leadline_call_retries_total", Kind.COUNTER, "Attempts beyond the first of answered calls.", ("model",)
+)
+CALL_SECONDS: Final = Metric(
+    "leadline_call_seconds_total", Kind.COUNTER, "Time of the attempts that were answered.", ("model",)
+)
+CALL_TOKENS: Final = Metric(
+    "leadline_call_tokens_total", Kind.COUNTER, "Tokens sent (input) and received (output).", ("model", "direction")
+)
+CALL_COST: Final = Metric(
+    "leadline_call_cost_usd_total", Kind.COUNTER, "Price of calls, as far as it is known.", ("model",)
+)
+CALLS_UNPRICED: Final = Metric(
+    "leadline_calls_unpriced_total", Kind.COUNTER, "Answered calls whose price is not known.", ("model",)
+)
+REPLIES_UNREADABLE: Final = Metric(
+    "leadline_replies_unreadable", Kind.GAUGE, "Replies in the ledger that hold no verdict."
+)
+CALLS_IN_FLIGHT: Final = Metric("leadline_calls_in_flight", Kind.GAUGE, "Calls that are being made.")
+CALLS_LOST: Final = Metric("leadline_calls_lost", Kind.GAUGE, "Calls whose process was gone before the reply came.")
+TEAM_CALLS: Final = Metric("leadline_team_calls", Kind.GAUGE, "Calls of a team in this month.", ("team",))
+TEAM_USD: Final = Metric(
+    "leadline_team_usd", Kind.GAUGE, "US dollars that a team spent or set aside in this month.", ("team",)
+)
+TEAM_CALLS_LIMIT: Final = Metric(
+    "leadline_team_calls_limit", Kind.GAUGE, "Calls that a team may make in a month.", ("team",)
+)
+TEAM_USD_LIMIT: Final = Metric(
+    "leadline_team_usd_limit", Kind.GAUGE, "US dollars that a team may spend in a month.", ("team",)
+)
+FLOW_RUNS: Final = Metric(
+    "leadline_flow_runs", Kind.GAUGE, "Flow runs in a work pool: late, pending, running.", ("pool", "state")
+)
+WORKERS: Final = Metric("leadline_workers", Kind.GAUGE, "Workers online in a work pool.", ("pool",))
+
+EXPORTED: Final = (
+    UP, RUNS, RUNS_ENDED, GATES, SCORES, RUN_SECONDS, CHUNK_SECONDS, LAST_COVERAGE, LAST_GATE, LAST_PROBLEMS,
+    LAST_SECONDS, LAST_START, CALLS, CALL_RETRIES, CALL_SECONDS, CALL_TOKENS, CALL_COST, CALLS_UNPRICED,
+    REPLIES_UNREADABLE, CALLS_IN_FLIGHT, CALLS_LOST, TEAM_CALLS, TEAM_USD, TEAM_CALLS_LIMIT, TEAM_USD_LIMIT,
+    FLOW_RUNS, WORKERS,
+)  # fmt: skip
+"""What ``leadline metrics`` exports."""
+
+DELIVERIES: Final = Metric(
+    "leadline_webhook_deliveries_total", Kind.COUNTER, "Deliveries by their registry and the status of the answer.",
+    ("registry", "status"),
+)  # fmt: skip
+QUEUED: Final = Metric("leadline_webhook_queued", Kind.GAUGE, "Deliveries whose event has not reached the server yet.")
+
+OF_THE_WEBHOOK: Final = (DELIVERIES, QUEUED)
+"""What the webhook's server exports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """A histogram: how many values were at most each of :data:`CHUNK_BUCKETS`, how many there were, and their sum."""
+
+    counts: tuple[int, ...] = (0,) * len(CHUNK_BUCKETS)
+    count: int = 0
+    total: float = 0.0
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Buckets:
+        """Return the histogram of values."""
+        known = list(values)
+        counts = tuple(sum(value <= bound for value in known) for bound in CHUNK_BUCKETS)
+        return cls(counts, len(known), sum(known))
+
+    def __add__(self, other: Buckets) -> Buckets:
+        """Return the histogram of the values of both."""
+        counts = tuple(one + two for one, two in zip(self.counts, other.counts, strict=True))
+        return Buckets(counts, self.count + other.count, self.total + other.total)
+
+
+@dataclass(slots=True)
+class Figures:
+    """Values of metrics by their labels."""
+
+    values: dict[Metric, dict[tuple[str, ...], float | Buckets]] = field(default_factory=dict)
+
+    def put(self, metric: Metric, value: float | Buckets, *labels: str) -> None:
+        """Note a value.
+
+        Args:
+            metric: The metric.
+            value: Its value.
+            *labels: Values of its labels.
+        """
+        self.values.setdefault(metric, {})[labels] = value
+
+    def update(self, other: Figures) -> None:
+        """Take over the values of others."""
+        for metric, values in other.values.items():
+            self.values.setdefault(metric, {}).update(values)
+
+
+def label(name: object) -> str:
+    """Return a name that people chose as a label's value: one short line that holds no secret."""
+    return without_secrets(one_line(str(name)))[:LONGEST]
+
+
+def few(names: Sequence[str]) -> Mapping[str, str]:
+    """Return the label of each name, the most important first; beyond :data:`MOST` it is :data:`OTHER`."""
+    kept = list(dict.fromkeys(label(name) for name in names))[:MOST]
+    return {name: label(name) if label(name) in kept else OTHER for name in names}
