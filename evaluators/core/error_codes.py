@@ -318,8 +318,9 @@ class ErrorCode(Enum):
     )
     JUDGE_PRICE = (
         "LL-JUDGE-11",
-        "A limit of cost was given for a judge whose price is unknown.",
-        "Give `input_cost_per_token` and `output_cost_per_token` in `leadline.toml`, or use `--max-calls` instead.",
+        "A limit of cost was given for a judge or a model whose price is unknown.",
+        "Give `input_cost_per_token` and `output_cost_per_token` in `leadline.toml` or in the targets file, or use "
+        "`--max-calls` instead.",
     )
 
     MODEL_MISSING = (

@@ -10,8 +10,7 @@ from pathlib import Path
 from leadline.evaluators.core.text import count
 from leadline.evaluators.judge.engine.budget import Limits
 from leadline.flows.collect.config import CollectConfig, CollectResult
-from leadline.flows.collect.prepare import output_of, targets_of
-from leadline.flows.shared.judges import limits_for
+from leadline.flows.collect.prepare import limits_of_collection, output_of, targets_of
 from leadline.flows.shared.plain_steps import Steps
 from leadline.flows.shared.reading import reading
 from leadline.flows.shared.reporting import report
@@ -37,8 +36,7 @@ def run_collection(config: CollectConfig, steps: Steps) -> CollectResult:
     suite: LoadedDataset = steps.step(
         "load", load_dataset, store, config.suite, cases_only=True, **reading(config.map, format=config.format)
     )
-    limits = limits_for(config.max_calls, config.max_cost, config.team)
-    return collect_loaded(store, suite, targets, output, limits, steps)
+    return collect_loaded(store, suite, targets, output, limits_of_collection(config), steps)
 
 
 def collect_loaded(

@@ -119,8 +119,7 @@ def chosen(config: EvaluateConfig, *, check_key: bool = False) -> tuple[Settings
         judge.api_key()
     limits = limits_of(config.judges)
     choice = choose(config.suite, config.evaluators, config.params, settings)
-    if limits.cost_usd is not None or (limits.team is not None and limits.team.cost_usd is not None):
-        require_prices(choice.evaluators, settings)
+    require_prices(choice.evaluators, settings, limits)
     return settings, choice
 
 

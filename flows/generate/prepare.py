@@ -12,9 +12,10 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.text.sentences import splitter_for
 from leadline.flows.generate.config import GenerateConfig
-from leadline.flows.shared.judges import judges_of
+from leadline.flows.shared.judges import judges_of, limits_of
 from leadline.flows.shared.output_files import output_file
 from leadline.tasks.generate import Corpus, Cutting, find_files, read_corpus
+from leadline.tasks.plan.prices import require_judge_price
 
 if TYPE_CHECKING:
     from leadline.tasks.generate.dataset_rows import Embed
@@ -35,7 +36,7 @@ def settings_of(config: GenerateConfig) -> Settings:
     """Return who is asked, and how texts are handled.
 
     Raises:
-        UsageError: Nobody is named.
+        UsageError: Nobody is named, or money is limited and the judge's price is unknown.
     """
     judges = judges_of(config.judges)
     if not judges:
@@ -44,6 +45,7 @@ def settings_of(config: GenerateConfig) -> Settings:
             hint="Name a judge: --judge MODEL, or set LEADLINE_JUDGE.",
             code=ErrorCode.PLAN_NEEDS_JUDGE,
         )
+    require_judge_price(judges[0], limits_of(config.judges))
     return Settings(**config.models.model_dump(), judges=judges)
 
 

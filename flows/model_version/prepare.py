@@ -9,9 +9,11 @@ from typing import Any, Final
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.flows.collect.config import CollectResult
+from leadline.flows.collect.prepare import require_target_prices
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import chosen
 from leadline.flows.model_version.config import ModelVersionConfig, TargetChoice
+from leadline.flows.shared.judges import limits_for
 from leadline.flows.shared.reading import reading
 from leadline.tasks.collect import Target, find_targets, read_targets
 from leadline.tasks.runs.baseline import NONE
@@ -24,8 +26,16 @@ def target_of(config: ModelVersionConfig) -> Target:
     """Return how the model is asked, at the version.
 
     Raises:
-        UsageError: The targets file does not have it, or nothing says how it is asked.
+        UsageError: The targets file does not have it, nothing says how it is asked, or money is limited and its price
+            is unknown.
     """
+    target = _target_of(config)
+    limits = limits_for(config.max_calls, config.max_cost, config.judges.team, config.judges.config)
+    require_target_prices([target], limits)
+    return target
+
+
+def _target_of(config: ModelVersionConfig) -> Target:
     choice = config.target
     file = choice.file or (None if choice.model else _default_file())
     if file:

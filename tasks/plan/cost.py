@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.row import RowField
 from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.judge.engine.budget import Limits
 from leadline.evaluators.judge.engine.client import CHARACTERS_PER_TOKEN
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.litellm_library import cost, price
+from leadline.evaluators.judge.engine.litellm_library import cost
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.tasks.db.statements import sql
 from leadline.tasks.plan.chunks import local_chunk_size
 from leadline.tasks.plan.jobs import EvaluatorJob
+from leadline.tasks.plan.prices import require_judge_price
 from leadline.tasks.score.canaries import Canary
 
 if TYPE_CHECKING:
@@ -77,26 +77,21 @@ def estimate(connection: DuckDBPyConnection, job: EvaluatorJob, settings: Settin
     return Estimate(calls, None if each is None else calls * each)
 
 
-def require_prices(evaluators: Iterable[Evaluator], settings: Settings) -> None:
-    """Refuse judges whose price is unknown: no call to them could be admitted under a limit of cost.
+def require_prices(evaluators: Iterable[Evaluator], settings: Settings, limits: Limits) -> None:
+    """Refuse judges whose price is unknown where money is limited.
 
     Args:
         evaluators: The evaluators of the run.
         settings: The run's settings, which name the judges.
+        limits: What may be spent.
 
     Raises:
         UsageError: The price of a judge is unknown.
     """
-    judges = [_judge(evaluator, settings) for evaluator in evaluators if evaluator.spec.judge]
-    for judge in judges:
-        if judge is not None and price(judge) is None:
-            raise UsageError(
-                f"The price of the judge {judge.model!r} is unknown, so a cost limit (--max-cost, month_cost) allows "
-                "no call.",
-                hint="Give its input_cost_per_token and output_cost_per_token in leadline.toml, or limit the number "
-                "of calls instead: --max-calls N.",
-                code=ErrorCode.JUDGE_PRICE,
-            )
+    for evaluator in evaluators:
+        judge = _judge(evaluator, settings) if evaluator.spec.judge else None
+        if judge is not None:
+            require_judge_price(judge, limits)
 
 
 def with_canaries(

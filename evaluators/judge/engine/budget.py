@@ -42,6 +42,11 @@ class Limits:
     cost_usd: float | None = None
     team: TeamBudget | None = None
 
+    @property
+    def of_cost(self) -> bool:
+        """True if money is limited, so that no call of unknown price can be admitted."""
+        return self.cost_usd is not None or (self.team is not None and self.team.cost_usd is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class Charge:

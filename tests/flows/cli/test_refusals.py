@@ -73,6 +73,27 @@ def test_an_interruption_that_a_library_made_an_error_of_is_one_all_the_same() -
             "--max-cost 2".split(),
             "The price of the judge 'openai/fake' is unknown, so a cost limit (--max-cost, month_cost) allows no call.",
         ),
+        (
+            "evaluate nowhere.json -e faithfulness --judge openai/fake --max-cost 2".split(),
+            'Write into its table [judges.default] of leadline.toml, with model = "openai/fake", the two lines '
+            "input_cost_per_token = 1.5e-7 and output_cost_per_token = 6e-7,",
+        ),
+        (
+            "generate nowhere.md --judge openai/fake --max-cost 2".split(),
+            "The price of the judge 'openai/fake' is unknown, so a cost limit",
+        ),
+        (
+            "collect nowhere.json --model openai/fake --max-cost 2".split(),
+            "Write into its table [[model]] of a targets file the two lines input_cost_per_token = 1.5e-7 and output_",
+        ),
+        (
+            "collect nowhere.json --model http://127.0.0.1:9/ --max-cost 2".split(),
+            "table [[model]] of a targets file the line call_cost_usd = 0.01, the most that one call of it costs",
+        ),
+        (
+            "check-version m 1 nowhere.json --target openai/fake -e bleu --set max_cost=2".split(),
+            "The price of the model 'm' is unknown, so a cost limit",
+        ),
         (["plan", "nowhere.json"], "there is no such file"),
         (["collect", "nowhere.json", "--model", "python:json:dumps"], "there is no such file"),
         (["collect", "suite.jsonl", "--targets", "nowhere.toml"], "nowhere.toml"),

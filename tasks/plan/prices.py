@@ -1,0 +1,58 @@
+"""Refusing a limit of cost for models whose price is unknown, before anything is read: no call could be admitted."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.judge.engine.budget import Limits
+from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.judge.engine.litellm_library import price
+
+_LINES: Final = (
+    "the two lines input_cost_per_token = 1.5e-7 and output_cost_per_token = 6e-7, with its own prices in USD; or "
+    "limit the number of calls instead: --max-calls N."
+)
+
+
+def require_judge_price(judge: JudgeConfig, limits: Limits) -> None:
+    """Refuse a judge whose price is unknown where money is limited.
+
+    Args:
+        judge: The judge.
+        limits: What may be spent.
+
+    Raises:
+        UsageError: Its price is unknown.
+    """
+    if not limits.of_cost or price(judge) is not None:
+        return
+    named = "" if judge.key != "default" else f', with model = "{judge.model}",'
+    raise UsageError(
+        f"The price of the judge {judge.model!r} is unknown, so a cost limit (--max-cost, month_cost) allows no call.",
+        hint=f"Write into its table [judges.{judge.key}] of leadline.toml{named} {_LINES}",
+        code=ErrorCode.JUDGE_PRICE,
+    )
+
+
+def require_model_price(model: JudgeConfig, limits: Limits, call_cost: float | None, *, by_token: bool) -> None:
+    """Refuse a model under test whose price is unknown where money is limited.
+
+    Args:
+        model: How it is called.
+        limits: What may be spent.
+        call_cost: The most that one call costs, ``None`` where that is not stated.
+        by_token: Whether it is priced by token.
+
+    Raises:
+        UsageError: Its price is unknown.
+    """
+    if not limits.of_cost or call_cost is not None or price(model) is not None:
+        return
+    lines = _LINES if by_token else "the line call_cost_usd = 0.01, the most that one call of it costs in USD."
+    raise UsageError(
+        f"The price of the model {model.key!r} is unknown, so a cost limit (--max-cost, month_cost) allows no call.",
+        hint=f"Write into its table [[model]] of a targets file {lines}",
+        code=ErrorCode.JUDGE_PRICE,
+    )
