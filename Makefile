@@ -15,7 +15,7 @@ PARALLEL := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 SMOKE    := tests/test_structure.py tests/golden tests/evaluators/core tests/tasks/plan \
             tests/tasks/analyse/test_statistics.py tests/tasks/test_plan_score_gather.py
 
-.PHONY: help demo service service-stop test-smoke test test-all lint format docs bench constraints constraints-check image-digests clean
+.PHONY: help demo service service-stop test-smoke test test-all lint lint-deployments format docs bench constraints constraints-check image-digests clean
 
 help:
 	@echo "make demo       build the environment and evaluate the sample dataset"
@@ -72,6 +72,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+lint-deployments: $(VENV)/.dev $(VENV)/.tools
+	$(VENV)/tools/bin/yamllint --strict --config-file .ci/yamllint.yaml deployments .github
+	$(BIN)/pytest tests/deployments/test_containers.py tests/deployments/test_kubernetes.py
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -15,6 +15,8 @@ import pytest
 import yaml
 
 from leadline.deployments.service import server_environment
+from leadline.flows.metrics.api_figures import _STATES
+from leadline.tasks.metrics.families import FLOW_RUNS
 from tests.support.docs.commands import command_exists
 
 FOLDER = Path(__file__).parents[2] / "deployments" / "kubernetes"
@@ -85,7 +87,7 @@ def labels_of(manifests: list[Manifest]) -> dict[str, dict[str, str]]:
 
 def test_there_is_all_that_the_service_consists_of(example: list[Manifest]) -> None:
     assert set(pods(example)) == {
-        *("server", "deploy", "webhook", "weights", "postgres", "redis"),
+        *("server", "deploy", "webhook", "metrics", "weights", "postgres", "redis"),
         *("worker-flows", "worker-cpu", "worker-judge", "worker-gpu"),
     }
     base = {manifest["metadata"]["name"] for manifest in of_kind(example, "Namespace")}
@@ -100,14 +102,29 @@ def test_there_is_all_that_the_service_consists_of(example: list[Manifest]) -> N
 def test_the_base_builds_alone_and_every_part_is_in_the_example(tmp_path: Path) -> None:
     assert {"server", "deploy", "worker-flows", "worker-cpu", "worker-judge"} == set(pods(build(str(tmp_path), "base")))
     parts = {folder.parent.name for folder in FOLDER.glob("*/kustomization.yaml")}
-    assert parts - {"base", "pods", "example", *OPTIONAL} == {
+    assert parts - {"base", "pods", "example", "autoscaling"} == {
         part.removeprefix("../")
         for part in yaml.safe_load((FOLDER / "example" / "kustomization.yaml").read_text())["components"]
     }
 
 
-OPTIONAL: set[str] = set()
-"""Parts that need something that not every cluster has; they are built by tests of their own."""
+def test_workers_are_scaled_by_metrics_that_exist(tmp_path: Path) -> None:
+    overlay = tmp_path / "kubernetes" / "scaled"
+    overlay.mkdir(parents=True)
+    parts = {"namespace": "leadline", "resources": ["../example"], "components": ["../autoscaling"]}
+    (overlay / "kustomization.yaml").write_text(yaml.safe_dump(parts))
+    scaled = build(str(tmp_path), "scaled")
+    states = set(_STATES)
+    for target in of_kind(scaled, "ScaledObject"):
+        name = target["spec"]["scaleTargetRef"]["name"]
+        assert target["metadata"]["namespace"] == "leadline"
+        assert target["spec"]["minReplicaCount"] >= 1
+        assert "replicas" not in named(scaled, "Deployment")[name]["spec"]
+        [trigger] = target["spec"]["triggers"]
+        query = trigger["metadata"]["query"]
+        assert f'{FLOW_RUNS.name}{{pool="{name.removeprefix("worker-")}"' in query
+        assert set(re.findall(r'state=~"([^"]+)"', query)[0].split("|")) == states
+    assert FLOW_RUNS.labels == ("pool", "state")
 
 
 def test_selectors_match_pods(example: list[Manifest]) -> None:
@@ -231,10 +248,10 @@ def test_a_secret_is_known_to_those_alone_who_need_it(example: list[Manifest]) -
                 known.setdefault(reference[:-11], set()).add(name)
     workers = {f"worker-{lane}" for lane in ("flows", "cpu", "gpu", "judge")}
     assert known == {
-        "prefect-auth": {"server", "deploy", "webhook"} | workers,
+        "prefect-auth": {"server", "deploy", "webhook", "metrics"} | workers,
         "server": {"server"},
-        "ledger": workers,
-        "storage": workers,
+        "ledger": {"metrics"} | workers,
+        "storage": {"metrics"} | workers,
         "judges": {"worker-flows", "worker-judge"},
         "webhook": {"webhook"},
         "databases": {"postgres", "redis"},
@@ -323,12 +340,12 @@ def allowed(manifests: list[Manifest], source: str, target: str, port: int) -> b
 def test_what_is_not_allowed_is_denied_and_what_is_needed_is_allowed(example: list[Manifest]) -> None:
     everything = named(example, "NetworkPolicy")["nothing-by-default"]["spec"]
     assert everything == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
-    targets = [("server", 4200), ("postgres", 5432), ("redis", 6379), ("webhook", 8484)]
+    targets = [("server", 4200), ("postgres", 5432), ("redis", 6379), ("webhook", 8484), ("metrics", 8485)]
     ways = {(a, b) for a in pods(example) for b, port in targets if a != b and allowed(example, a, b, port)}
     workers = [f"worker-{lane}" for lane in ("flows", "cpu", "gpu", "judge")]
     assert ways == {
-        *((name, "server") for name in [*workers, "deploy", "webhook"]),
-        *((name, "postgres") for name in [*workers, "server"]),
+        *((name, "server") for name in [*workers, "deploy", "webhook", "metrics"]),
+        *((name, "postgres") for name in [*workers, "server", "metrics"]),
         ("server", "redis"),
     }
 
