@@ -16,7 +16,9 @@ from leadline.evaluators.core.jsonio import rounded
 from leadline.flows.compare.config import CompareConfig as CompareConfig
 from leadline.flows.compare.config import CompareResult as CompareResult
 from leadline.flows.compare.prepare import result_of, run_comparison
+from leadline.flows.shared.report_links import comparison_link
 from leadline.flows.shared.reporting import report
+from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
     from leadline.tasks.compare import Comparison
@@ -48,13 +50,15 @@ def compare_runs(config: CompareConfig) -> CompareResult:
     report("compare", done=0)
     compared = task(name="compare", cache_policy=NO_CACHE, persist_result=False)(run_comparison)(config)
     report("compare", done=1)
-    _publish_artifacts(compared)
+    _publish_artifacts(Store.open(config.store), compared)
     return result_of(compared)
 
 
-def _publish_artifacts(comparison: Comparison) -> None:
+def _publish_artifacts(store: Store, comparison: Comparison) -> None:
     """Show in the Prefect UI what came out, each metric, and the link to the report."""
-    summary = f"# {comparison.verdict.upper()}\n\n{comparison.reason}\n\nReport: `{comparison.report}`"
+    link = comparison_link(store, comparison.id, comparison.report)
+    shown = f"<{link}>" if link.startswith("http") else f"`{comparison.report}`"
+    summary = f"# {comparison.verdict.upper()}\n\n{comparison.reason}\n\nReport: {shown}"
     create_markdown_artifact(summary, key="leadline-comparison", description=f"Comparison {comparison.id}")
     lines = [
         {
@@ -72,5 +76,4 @@ def _publish_artifacts(comparison: Comparison) -> None:
         for found in comparison.metrics
     ]
     create_table_artifact(lines, key="leadline-compared-metrics", description="Metrics, what needs attention first")
-    link = comparison.report.absolute().as_uri()
     create_link_artifact(link, link_text="Report", key="leadline-comparison-report", description=comparison.id)

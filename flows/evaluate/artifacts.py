@@ -20,6 +20,7 @@ from leadline.evaluators.core.jsonio import rounded
 from leadline.evaluators.core.text import count
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.shared.prefect_steps import history_may_fail
+from leadline.flows.shared.report_links import run_link
 from leadline.flows.shared.settings import Gate
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
@@ -73,14 +74,14 @@ def publish_artifacts(store: Store, run: Run, result: EvaluateResult) -> None:
         problems = records(
             connection, "SELECT severity, type, description, actions FROM problems ORDER BY problem_id LIMIT 200"
         )
-    create_markdown_artifact(_summary(result), key="leadline-summary", description=f"Run {run.id}")
+    link = run_link(store, run, result.report)
+    create_markdown_artifact(_summary(result, link), key="leadline-summary", description=f"Run {run.id}")
     create_table_artifact(
         [{key: rounded(value) for key, value in line.items()} for line in board],
         key="leadline-leaderboard",
         description="Primary metric of each evaluator by model, with 95 % interval and coverage",
     )
     create_table_artifact(problems, key="leadline-problems", description="Problems, worst first")
-    link = result.report_url or result.report.absolute().as_uri()
     create_link_artifact(link, link_text="Report", key="leadline-report", description=str(run.id))
     _announce(run, result, link)
 
@@ -94,11 +95,17 @@ def _announce(run: Run, result: EvaluateResult, link: str) -> None:
     emit_event(
         event=f"leadline.gate.{_ENDINGS[result.gate]}",
         resource={"prefect.resource.id": f"leadline.run.{run.id}", "prefect.resource.name": f"{name} ({run.id})"},
-        payload={"gate": result.gate, "reason": result.gate_reason, "report": link},
+        payload={
+            "gate": result.gate,
+            "reason": result.gate_reason,
+            "changed": result.changed,
+            "worst": result.worst,
+            "report": link,
+        },
     )
 
 
-def _summary(result: EvaluateResult) -> str:
+def _summary(result: EvaluateResult, link: str) -> str:
     return "\n".join(
         [
             f"# {result.gate.upper()}",
@@ -111,6 +118,8 @@ def _summary(result: EvaluateResult) -> str:
             f"| Scores | {result.scored} scored, {result.unscored} unscored, {result.not_applicable} not applicable |",
             f"| Row scores | {result.reused} reused, {result.computed} computed |",
             f"| Problems | {result.problems_in_words} |",
-            f"| Report | `{result.report_url or result.report}` |",
+            f"| Report | <{link}> |"
+            if link.startswith("http")
+            else f"| Report | `{result.report_url or result.report}` |",
         ]
     )

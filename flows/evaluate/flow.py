@@ -33,6 +33,12 @@ _RUNNER: Any = ThreadPoolTaskRunner(max_workers=260)
 class PrefectSteps(TaskSteps):
     """Runs each step, and the scoring of each chunk, as a Prefect task of the flow that runs in this thread."""
 
+    def origin(self) -> Mapping[str, str]:
+        """Return the id of the outermost flow run, by which a run in the store is found again."""
+        with history_may_fail():
+            return {"flow_run": str(flow_run.root_flow_run_id or "")}
+        return {}
+
     def workers(self, dispatch: str, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
         """Return the lanes that workers serve, each with the number of workers online.
 

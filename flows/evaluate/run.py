@@ -94,7 +94,7 @@ def _run(config: EvaluateConfig, steps: Steps, timeline: Timeline) -> EvaluateRe
     run = store.run(planned.run)
     with giving_signs(store, run):
         try:
-            run.update({"workers": dict(workers)})
+            run.update({"workers": dict(workers), **steps.origin()})
             retries = Retries(settings.judges)
             with timeline.part("score"):
                 lanes = open_lanes(processes, planned.chunks, workers, config.dispatch)

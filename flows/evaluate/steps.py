@@ -31,6 +31,9 @@ Finished: TypeAlias = Callable[[Chunk, ChunkResult | BaseException], None]
 class Steps(plain_steps.Steps, Protocol):
     """Runs the steps of an evaluation."""
 
+    def origin(self) -> Mapping[str, str]:
+        """Return what the run's record says of where its history is kept."""
+
     def workers(self, dispatch: str, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
         """Return the lanes that workers serve, each with the number of workers online."""
 
@@ -50,6 +53,10 @@ class Steps(plain_steps.Steps, Protocol):
 
 class DirectSteps(plain_steps.PlainSteps):
     """Runs the steps in this process, without Prefect and its history."""
+
+    def origin(self) -> Mapping[str, str]:
+        """Return nothing: there is no history."""
+        return {}
 
     def workers(self, dispatch: str, lanes: Iterable[Lane]) -> Mapping[Lane, int]:
         """Return no workers: they are found through a Prefect server.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from prefect import flow
+from prefect.events import emit_event
 from prefect.runtime import flow_run
 
 from leadline.flows.compare.flow import compare_runs
 from leadline.flows.evaluate.flow import evaluate
 from leadline.flows.model_version.config import ModelVersionConfig as ModelVersionConfig
 from leadline.flows.model_version.config import ModelVersionResult
-from leadline.flows.model_version.version_check import run_version
-from leadline.flows.shared.prefect_steps import TaskSteps, finished
+from leadline.flows.model_version.version_check import links_of, run_version
+from leadline.flows.shared.prefect_steps import TaskSteps, finished, history_may_fail
+from leadline.flows.shared.settings import FailOn
+from leadline.tasks.store.store import Store
 
 
 def _flow_run_name() -> str:
@@ -37,4 +40,28 @@ def on_model_version(config: ModelVersionConfig) -> ModelVersionResult:
         LeadlineError: It could not be evaluated; the next event or the same command tries again.
     """
     steps, id_ = TaskSteps(), str(flow_run.id or "")
-    return finished(run_version(config, steps, evaluate=evaluate, compare=compare_runs, flow_run=id_))
+    result = run_version(config, steps, evaluate=evaluate, compare=compare_runs, flow_run=id_)
+    if result.standing == "evaluated":
+        with history_may_fail():
+            _announce(config, result)
+    return finished(result)
+
+
+def _announce(config: ModelVersionConfig, result: ModelVersionResult) -> None:
+    """Send the event of a gate where the comparison decided: what the run's own gate says is known by then."""
+    told = "pass" if config.fail_on is FailOn.NEVER else result.gate
+    if result.decision in (None, "pass", told):
+        return
+    links = links_of(Store.open(config.store), result)
+    emit_event(
+        event="leadline.gate.failed" if result.decision == "fail" else "leadline.gate.inconclusive",
+        resource={
+            "prefect.resource.id": f"leadline.model.{result.model}",
+            "prefect.resource.name": f"{result.model} {result.version}",
+        },
+        payload={
+            "gate": result.decision,
+            "reason": result.reason,
+            "report": links.get("Comparison") or links.get("Report", ""),
+        },
+    )

@@ -28,6 +28,7 @@ from leadline.flows.model_version.prepare import (
 )
 from leadline.flows.shared.judges import evaluator_files_of, judges_of, limits_for
 from leadline.flows.shared.plain_steps import Steps
+from leadline.flows.shared.report_links import comparison_link, run_link
 from leadline.flows.shared.settings import FailOn, Gate
 from leadline.tasks.collect import Target
 from leadline.tasks.load import LoadedDataset, load_dataset
@@ -93,7 +94,7 @@ def run_version(
         result = _decided(store, config, subject, collected, run, compare)
         outcome = result.model_dump(mode="json", exclude={"model", "version", "standing", "asked"})
         taken.finish("done" if is_final(result, run.unscored) else "incomplete", outcome)
-    steps.show("leadline-model-version", _summary(result), config.model)
+    steps.show("leadline-model-version", _summary(store, result), config.model)
     return result
 
 
@@ -279,11 +280,22 @@ def _known(record: Mapping[str, Any]) -> ModelVersionResult:
     return ModelVersionResult(**known | {"standing": "known", "asked": 0})
 
 
-def _summary(result: ModelVersionResult) -> str:
-    links = [
-        f"- {what}: `{path}`"
-        for what, path in (("Report", result.report), ("Comparison", result.comparison_report))
-        if path
-    ]
+def links_of(store: Store, result: ModelVersionResult) -> dict[str, str]:
+    """Return the addresses of a version's reports for a browser, by what they are.
+
+    Args:
+        store: The store.
+        result: What was decided of the version.
+    """
+    found = {}
+    if result.run and result.report:
+        found["Report"] = run_link(store, store.run(result.run), result.report)
+    if compared := result.comparison_report:
+        found["Comparison"] = comparison_link(store, compared.parent.name, compared)
+    return found
+
+
+def _summary(store: Store, result: ModelVersionResult) -> str:
+    links = [f"- {what}: <{link}>" for what, link in links_of(store, result).items()]
     head = f"# {result.model} {result.version}: {(result.decision or '').upper()}"
     return "\n\n".join([head, result.reason, "\n".join(links)])

@@ -202,7 +202,7 @@ def server_of(webhook: Webhook, host: str, port: int) -> uvicorn.Server:
     """
     import uvicorn
 
-    from leadline.flows.triggers.webhook_protocol import PatientProtocol
+    from leadline.flows.shared.patient_protocol import PatientProtocol
 
     config = uvicorn.Config(
         webhook.app(), host=host, port=port, log_level="warning", access_log=False, http=PatientProtocol, ws="none",

@@ -20,6 +20,8 @@ from leadline.tasks.numbers import bound, duration, figure, money, percent, when
 if TYPE_CHECKING:
     from jinja2 import BytecodeCache, Environment, Template
 
+OWN: Final = "leadline.tasks.publish"
+
 _COMPILED: Final = Path(cache_from_source(__file__)).parent
 
 _MARKDOWN: Final = re.compile(r"([\\`*{}\[\]<>#|~&!]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z]))")
@@ -55,14 +57,14 @@ def _bytecode_cache() -> BytecodeCache | None:
 
 
 @cache
-def _environment() -> Environment:
+def _environment(package: str) -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     def finalize(value: object) -> object:
         return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     environment = Environment(
-        loader=PackageLoader("leadline.tasks.publish", "templates"),
+        loader=PackageLoader(package, "templates"),
         autoescape=lambda name: name is None or not name.endswith(".md"),  # noqa: S701 - Markdown has a filter
         undefined=StrictUndefined,
         finalize=finalize,
@@ -87,7 +89,18 @@ def _environment() -> Environment:
 
 def render(template: str, **context: Any) -> str:
     """Fill in a template; every undefined name is an error."""
-    return _environment().get_template(template).render(**context)
+    return render_of(OWN, template, **context)
+
+
+def render_of(package: str, template: str, **context: Any) -> str:
+    """Fill in a template of another package; every undefined name is an error.
+
+    Args:
+        package: The package, in whose folder ``templates`` the file is.
+        template: The file.
+        context: What the template knows.
+    """
+    return _environment(package).get_template(template).render(**context)
 
 
 def render_source(source: str, name: str, **context: Any) -> str:
@@ -103,7 +116,7 @@ def render_source(source: str, name: str, **context: Any) -> str:
 
 @cache
 def _compiled(source: str, name: str) -> Template:
-    environment = _environment()
+    environment = _environment(OWN)
     stored = environment.bytecode_cache
     bucket = stored.get_bucket(environment, name, None, source) if stored else None
     code = bucket.code if bucket else None

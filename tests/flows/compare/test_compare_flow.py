@@ -22,7 +22,7 @@ with ensure_api(lambda text: None):
     from prefect.client.orchestration import get_client
     result = compare_runs(CompareConfig(**json.loads(sys.argv[1])))
     with get_client(sync_client=True) as client:
-        artifacts = [artifact.key for artifact in client.read_artifacts()]
+        artifacts = {artifact.key: artifact.data for artifact in client.read_artifacts()}
         flow_runs = [run.name for run in client.read_flow_runs()]
 print(json.dumps({"result": result.model_dump(mode="json"), "artifacts": artifacts, "runs": flow_runs}))
 """
@@ -54,6 +54,7 @@ def test_it_runs_on_prefect_and_leaves_artifacts(tmp_path: Path, home: Path) -> 
     config = {"baseline": before.id, "candidate": after.id, "store": str(tmp_path / "store")}
     environment = os.environ | {"PREFECT_HOME": str(home), "XDG_STATE_HOME": str(tmp_path / "state")}
     environment = environment | {"LEADLINE_SERVER": "temporary"}
+    environment |= {"LEADLINE_UI_URL": "https://reports.example.org", "LEADLINE_STORE": str(tmp_path / "store")}
     environment.pop("PREFECT_API_URL", None)
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, json.dumps(config)], capture_output=True, text=True, env=environment, timeout=100
@@ -69,3 +70,7 @@ def test_it_runs_on_prefect_and_leaves_artifacts(tmp_path: Path, home: Path) -> 
         "leadline-compared-metrics",
         "leadline-comparison-report",
     }
+    identifier = Path(found["result"]["report"]).parent.name
+    link = f"https://reports.example.org/comparisons/{identifier}/report.html"
+    assert link in found["artifacts"]["leadline-comparison-report"]
+    assert f"<{link}>" in found["artifacts"]["leadline-comparison"]

@@ -1,7 +1,7 @@
-"""HTTP for the webhook's server: who does not send a request in time is dropped, and never keeps others out.
+"""HTTP for Leadline's servers: who does not send a request in time is dropped, and never keeps others out.
 
 uvicorn limits the time between two requests, but not that of a request's headers, and its limit of connections counts
-those that have sent nothing. So a few dozen connections with half a request each would shut the server.
+those that have sent nothing. So a few dozen connections with half a request each would shut a server.
 """
 
 from __future__ import annotations

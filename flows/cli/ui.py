@@ -1,0 +1,58 @@
+"""``leadline ui``: the runs of a store and their reports, in a browser."""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+import click
+
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
+from leadline.flows.cli.session import Session, say, session_options
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(1, 65535), help="Port to listen on.  [default: 8585, or a free one]")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--token-env",
+    default="LEADLINE_UI_TOKEN",
+    show_default=True,
+    metavar="NAME",
+    help="Environment variable with the token; without one it is drawn.",
+)
+@session_options
+@click.pass_obj
+def ui(session: Session, port: int | None, host: str, token_env: str) -> None:
+    """Show the store's runs and their reports in a browser.
+
+    The address that it prints holds a token, which the browser keeps as a cookie. Nothing can be changed there.
+    """
+    from leadline.flows.shared.report_links import ui_address
+    from leadline.flows.ui.access import SHORTEST
+    from leadline.flows.ui.web_app import Pages, protected
+    from leadline.flows.ui.web_server import listener, serve_pages
+
+    given = os.environ.get(token_env, "")
+    if given and len(given) < SHORTEST:
+        raise UsageError(
+            f"{token_env} must hold a token of at least {SHORTEST} characters.",
+            hint="Draw one: openssl rand -hex 24",
+            code=ErrorCode.CONFIG_VARIABLE,
+        )
+    store = session.open_store()
+    prefect = os.environ.get("PREFECT_UI_URL", "").rstrip("/")
+    pages = Pages(store, prefect)
+    with listener(host, port) as listening:
+        number = listening.getsockname()[1]
+        token = given or secrets.token_urlsafe(24)
+        public = ui_address()
+        app = protected(pages, token, cookie=f"leadline-ui-{number}", secure=public.startswith("https://"))
+        shown = f"[{host}]" if ":" in host else host
+        click.echo(f"http://{shown}:{number}/?token={f'${token_env}' if given else token}")
+        say(f"Runs of {store.location}. Ctrl-C ends it.")
+        try:
+            serve_pages(app, listening)
+        except KeyboardInterrupt:  # uvicorn has ended its connections, and passes the signal on
+            say("Ended.")
