@@ -34,6 +34,7 @@ from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.flows.prefect_server.background import answers
 from leadline.flows.prefect_server.logs import tail
 from leadline.flows.prefect_server.server_settings import BATCHED_WRITES, NO_TELEMETRY
+from leadline.flows.shared.report_links import UI_VARIABLE
 from leadline.tasks.store.locks import is_held, locked
 
 WORKERS: Final = {"flows": 1, "cpu": 2, "gpu": 1, "judge": 1}
@@ -43,6 +44,7 @@ LIMITS: Final = {"flows": 4, "cpu": 1, "gpu": 1, "judge": 1}
 METRICS_PORT: Final = 8485
 """Port of the metrics, where it is free."""
 
+TOKEN_VARIABLE: Final = "LEADLINE_UI_TOKEN"  # noqa: S105 - the variable's name
 PORT_VARIABLE: Final = "LEADLINE_SERVICE_PORT"
 FOLDER: Final = Path(".leadline/service")
 
@@ -107,9 +109,15 @@ class Service:
         self._write_env(environment)
         self._deploy(environment)
         exporter, metrics = self._exporter(environment)
-        self._processes.start(*self._workers(environment), exporter)
-        record = {"pid": os.getpid(), "ui": api.removesuffix("/api"), "api": api, "parts": self._processes.pids()}
-        record |= {"metrics": metrics}
+        self._processes.start(*self._workers(environment), self._pages(environment), exporter)
+        record = {
+            "pid": os.getpid(),
+            "ui": api.removesuffix("/api"),
+            "reports": environment[UI_VARIABLE],
+            "metrics": metrics,
+            "api": api,
+            "parts": self._processes.pids(),
+        }
         _write(self.folder / "service.json", record)
 
     def watch(self, until: Sequence[bool]) -> None:
@@ -159,14 +167,16 @@ class Service:
         ports: dict[str, object] = {}
         with suppress(OSError, ValueError):
             ports = dict(json.loads(file.read_text(encoding="utf-8")))
-        known = ports.get(part, first)
+        known = ports.get(part)
         try:
-            port = free_port(known if isinstance(known, int) else 0)
+            port = free_port(known if isinstance(known, int) else first)
         except UsageError:
             port = free_port(0)
-            _say(
-                f"Port {known} of {part} is taken; it is {port} now. Other shells: source {self.folder / 'env'} again."
-            )
+            if known is not None:
+                _say(
+                    f"Port {known} of {part} is taken; it is {port} now. "
+                    f"Other shells: source {self.folder / 'env'} again."
+                )
         _write(file, ports | {part: port})
         return port
 
@@ -180,12 +190,14 @@ class Service:
             "PREFECT_HOME": str(self.folder / "prefect"),
             "LEADLINE_STORE": store,
             "LEADLINE_LEDGER": ledger,
+            "PREFECT_UI_URL": api.removesuffix("/api"),
+            UI_VARIABLE: f"http://127.0.0.1:{self._lasting_port('reports', min(port + 1, 65535))}",
             "NO_PROXY": ",".join(filter(None, [os.environ.get("NO_PROXY", ""), "127.0.0.1", "localhost"])),
         }
         return {**NO_TELEMETRY, **os.environ, **own, **self.environment}
 
     def _write_env(self, environment: Mapping[str, str]) -> None:
-        names = ("PREFECT_API_URL", "PREFECT_HOME", "LEADLINE_STORE", "LEADLINE_LEDGER")
+        names = ("PREFECT_API_URL", "PREFECT_HOME", "LEADLINE_STORE", "LEADLINE_LEDGER", UI_VARIABLE)
         file = self.folder / "env"
         file.touch(mode=0o600)
         lines = [f"export {name}='{environment[name]}'\n" for name in names]
@@ -208,6 +220,31 @@ class Service:
         kept = [line.split(maxsplit=1)[1] for line in done.stderr.splitlines() if line.startswith("kept ")]
         if kept:
             _say(f"Kept as a file of your own has it: {', '.join(kept)}. Leadline's again: leadline deploy")
+
+    def token(self) -> str:
+        """Return what the reading page asks for: drawn once, in a file that only its owner can read."""
+        given = os.environ.get(TOKEN_VARIABLE)
+        if given:
+            return given
+        file = self.folder / "reports-token"
+        if not file.exists():
+            draft = file.with_suffix(".tmp")
+            draft.touch(mode=0o600)
+            draft.write_text(secrets.token_urlsafe(24), encoding="ascii")
+            os.replace(draft, file)
+        return file.read_text(encoding="ascii").strip()
+
+    def _pages(self, environment: Mapping[str, str]) -> ServicePart:
+        """Return the reading page, on which reports are linked."""
+        address = environment[UI_VARIABLE]
+        port = address.rpartition(":")[2]
+        return ServicePart(
+            "reports",
+            [sys.executable, "-P", "-m", "leadline.flows.cli.main", "ui", "--port", port],
+            {**environment, TOKEN_VARIABLE: self.token()},
+            partial(_is_healthy, address),
+            deadline=60,
+        )
 
     def _workers(self, environment: Mapping[str, str]) -> list[ServicePart]:
         command = [sys.executable, "-P", "-m", "leadline.flows.cli.main", "worker"]
@@ -359,6 +396,8 @@ def _serve(service: Service) -> int:
         service.start()
         record = running(service.folder) or {}
         _say(f"The service runs: {record.get('ui')}. In another shell: source {service.folder / 'env'}")
+        shown = f"${TOKEN_VARIABLE}" if os.environ.get(TOKEN_VARIABLE) else service.token()
+        _say(f"Reports: {record.get('reports')}/?token={shown}")
         _say("Ctrl-C ends it.")
         service.watch(asked)
     except SystemExit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from urllib.parse import urlsplit
 
 import click
 
@@ -42,12 +43,11 @@ def ui(session: Session, port: int | None, host: str, token_env: str) -> None:
             code=ErrorCode.CONFIG_VARIABLE,
         )
     store = session.open_store()
-    prefect = os.environ.get("PREFECT_UI_URL", "").rstrip("/")
-    pages = Pages(store, prefect)
+    public = ui_address()
+    pages = Pages(store, os.environ.get("PREFECT_UI_URL", "").rstrip("/"), urlsplit(public).path)
     with listener(host, port) as listening:
         number = listening.getsockname()[1]
         token = given or secrets.token_urlsafe(24)
-        public = ui_address()
         app = protected(pages, token, cookie=f"leadline-ui-{number}", secure=public.startswith("https://"))
         shown = f"[{host}]" if ":" in host else host
         click.echo(f"http://{shown}:{number}/?token={f'${token_env}' if given else token}")

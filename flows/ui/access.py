@@ -46,12 +46,14 @@ class Access:
         token: The token.
         cookie: Name of the cookie; browsers keep one jar for all ports of a host.
         secure: Whether browsers reach the page by HTTPS only.
+        base: Path below which browsers find it, where a proxy takes that away.
     """
 
     app: ASGIApp
     token: str = field(repr=False)
     cookie: str = "leadline-ui"
     secure: bool = False
+    base: str = ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or let the application do it."""
@@ -86,16 +88,22 @@ class Access:
         if given is None and same(request.cookies.get(self.cookie, ""), self._pass()):
             return None
         kept = [(name, value) for name, value in request.query_params.multi_items() if name != TOKEN]
-        return HTMLResponse(render_of(PACKAGE, "token.html", wrong=given is not None, kept=kept), 401)
+        return HTMLResponse(render_of(PACKAGE, "token.html", base=self.base, wrong=given is not None, kept=kept), 401)
 
     def _welcome(self, request: Request) -> Response:
         """Return the way to the same page without the token, which must not stay in the address."""
         rest = [(name, value) for name, value in request.query_params.multi_items() if name != TOKEN]
-        path = "/" + request.url.path.lstrip("/\\")  # //HOST would lead elsewhere
+        path = f"{self.base}/" + request.url.path.lstrip("/\\")  # //HOST would lead elsewhere
         answer = RedirectResponse(path + (f"?{urlencode(rest)}" if rest else ""), 303)
         secure = self.secure or request.url.scheme == "https"
         answer.set_cookie(
-            self.cookie, self._pass(), max_age=COOKIE_S, httponly=True, samesite="lax", secure=secure, path="/"
+            self.cookie,
+            self._pass(),
+            max_age=COOKIE_S,
+            httponly=True,
+            samesite="lax",
+            secure=secure,
+            path=f"{self.base}/",
         )
         return answer
 

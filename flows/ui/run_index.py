@@ -13,7 +13,8 @@ import orjson
 
 from leadline.evaluators.core.text import percent
 from leadline.tasks.runs.lookup import status
-from leadline.tasks.store.store import ENDED, Store
+from leadline.tasks.runs.signs_of_life import LOST, is_lost
+from leadline.tasks.store.store import Run, Store
 from leadline.tasks.timeline import RunTime
 
 FRESH_S: Final = 2.0
@@ -174,7 +175,7 @@ class RunIndex:
             return sorted(here)
         own = {name for name in here if self.store.run(name).own}
         there = set(self.store.remote.folders(folder)) - own
-        ended = {name for name, (_, line) in self._lines.items() if line.status in ENDED}
+        ended = {name for name, (_, line) in self._lines.items() if line.status != "running"}
         self.store.remote.fetch(folder / name / "run.json" for name in there - (here & ended))
         return sorted(own | there)
 
@@ -184,20 +185,20 @@ class RunIndex:
             found = path.stat()
             mark = (found.st_mtime_ns, found.st_size)
             known = self._lines.get(name)
-            if known and known[0] == mark and known[1].status in ENDED:
+            if known and known[0] == mark and known[1].status != "running":
                 return known[1]
-            line = line_of(name, orjson.loads(path.read_bytes()))
+            line = line_of(self.store.run(name), orjson.loads(path.read_bytes()))
         except (OSError, ValueError, TypeError, KeyError, AttributeError):  # deleted meanwhile, or not by Leadline
             return None
         self._lines[name] = (mark, line)
         return line
 
 
-def line_of(name: str, record: Mapping[str, Any]) -> RunLine:
+def line_of(run: Run, record: Mapping[str, Any]) -> RunLine:
     """Return a run in short.
 
     Args:
-        name: Its id.
+        run: The run.
         record: Its record.
     """
     by_fault = record.get("problems_by_fault") or {}
@@ -206,9 +207,9 @@ def line_of(name: str, record: Mapping[str, Any]) -> RunLine:
     run_time = RunTime.from_record(record)
     gate = str(record.get("gate") or "")
     return RunLine(
-        id=name,
-        name=_short(record.get("name") or record.get("dataset_name") or name),
-        status=status(record),
+        id=run.id,
+        name=_short(record.get("name") or record.get("dataset_name") or run.id),
+        status=LOST if is_lost(run, record) else status(record),
         started=str(record.get("started") or ""),
         seconds=run_time.total if run_time else None,
         dataset=_short(record.get("dataset_name") or ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
@@ -40,6 +41,7 @@ KINDS: Final = (
     ("running", "Running"),
     ("failed", "Failed"),
     ("interrupted", "Interrupted"),
+    ("lost", "Lost"),
 )
 """What a reader may filter by."""
 
@@ -53,10 +55,12 @@ class Pages:
     Attributes:
         store: The store.
         prefect: Address of Prefect's UI, as a browser sees it, or "".
+        base: Path below which browsers find the pages, where a proxy takes that away.
     """
 
     store: Store
     prefect: str = ""
+    base: str = ""
     index: RunIndex = field(init=False)
 
     def __post_init__(self) -> None:
@@ -72,9 +76,9 @@ class Pages:
             Route("/{kind}/{name}/{file:path}", _in_thread(self.file)),
         ]
         own: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
-            404: _not_found,
-            405: _not_found,
-            LeadlineError: _unavailable,
+            404: partial(_not_found, self.base),
+            405: partial(_not_found, self.base),
+            LeadlineError: partial(_unavailable, self.base),
         }
         return Starlette(routes=routes, exception_handlers=own)
 
@@ -93,6 +97,7 @@ class Pages:
 
         return _page(
             "runs.html",
+            self.base,
             store=self.store.location,
             runs=found[(page - 1) * PAGE : page * PAGE],
             found=len(found),
@@ -113,7 +118,7 @@ class Pages:
         results = folder_of(self.store, "runs", line.id)
         listed = files_of(self.store, results) if results and line.has_report else []
         flow_run = f"{self.prefect}/runs/flow-run/{line.flow_run}" if self.prefect and line.flow_run else ""
-        return _page("run.html", store=self.store.location, run=line, files=listed, flow_run=flow_run)
+        return _page("run.html", self.base, store=self.store.location, run=line, files=listed, flow_run=flow_run)
 
     def file(self, request: Request) -> Response:
         """Serve a file of a run's results or of a comparison."""
@@ -145,7 +150,7 @@ def protected(pages: Pages, token: str, *, cookie: str = "leadline-ui", secure: 
         cookie: Name of the cookie.
         secure: Whether browsers reach it by HTTPS only.
     """
-    return Access(pages.app(), token, cookie, secure)
+    return Access(pages.app(), token, cookie, secure, pages.base)
 
 
 def _in_thread(answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
@@ -157,8 +162,8 @@ def _in_thread(answer: Callable[[Request], Response]) -> Callable[[Request], Awa
     return endpoint
 
 
-def _page(template: str, *, status: int = 200, **context: object) -> Response:
-    return HTMLResponse(render_of(PACKAGE, template, **context), status)
+def _page(template: str, base: str, *, status: int = 200, **context: object) -> Response:
+    return HTMLResponse(render_of(PACKAGE, template, base=base, **context), status)
 
 
 async def _style(request: Request) -> Response:
@@ -174,14 +179,14 @@ async def _health(request: Request) -> Response:
     return JSONResponse({"ok": True})
 
 
-async def _not_found(request: Request, error: Exception) -> Response:
+async def _not_found(base: str, request: Request, error: Exception) -> Response:
     del request, error
-    return _page("trouble.html", status=404, title="There is no such page", text="The run may have been removed.")
+    return _page("trouble.html", base, status=404, title="There is no such page", text="The run may have been removed.")
 
 
-async def _unavailable(request: Request, error: Exception) -> Response:
+async def _unavailable(base: str, request: Request, error: Exception) -> Response:
     _log.warning("%s: %s", request.url.path, error)
-    return _page("trouble.html", status=503, title="The store cannot be read now", text="Try again in a moment.")
+    return _page("trouble.html", base, status=503, title="The store cannot be read now", text="Try again in a moment.")
 
 
 def _number(text: str) -> int:

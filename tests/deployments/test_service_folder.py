@@ -58,6 +58,27 @@ def test_ports_outlive_a_restart_and_only_a_taken_one_changes(
     assert again._lasting_port("postgres") > 0
 
 
+def test_the_token_of_the_reading_page_is_drawn_once_for_its_owner_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LEADLINE_UI_TOKEN", raising=False)
+    first = Service(tmp_path).token()
+    assert len(first) == 32
+    assert Service(tmp_path).token() == first
+    assert (tmp_path / "reports-token").stat().st_mode & 0o777 == 0o600
+    monkeypatch.setenv("LEADLINE_UI_TOKEN", "one of my own")
+    assert Service(tmp_path).token() == "one of my own"
+
+
+def test_the_first_port_of_a_part_is_the_wanted_one_if_it_is_free(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with taken() as port:
+        assert Service(tmp_path / "a")._lasting_port("reports", port) != port
+    assert capsys.readouterr().err == ""
+    assert Service(tmp_path / "b")._lasting_port("reports", port) == port
+
+
 def test_a_start_keeps_what_people_have_deployed_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -254,6 +255,24 @@ def test_workers_find_what_a_local_run_finds(service: LiveService, tmp_path: Pat
     local = json.loads(service.leadline("sql", query, "--format", "json", *here).stdout)
     assert len(local) > 10
     assert [one | {"run": ""} for one in elsewhere] == [one | {"run": ""} for one in local]
+
+
+def test_a_runs_artifact_leads_to_its_report_on_the_page(service: LiveService) -> None:
+    dataset = shutil.copy(CASES, service.folder / "shown.csv")
+    config = {"dataset": Path(dataset).name, "evaluators": ["bleu"], "name": "shown"}
+    deployment = service.deployment("evaluate/evaluate")["id"]
+    run = service.post(f"/deployments/{deployment}/create_flow_run", {"parameters": {"config": config}})
+    assert service.ended(run["id"])["state_type"] == "COMPLETED"
+    shown = service.post("/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run["id"]]}}})
+    [link] = [re.search(r"http://[^)]+", one["data"]) for one in shown if one["key"] == "leadline-report"]
+    assert link
+    assert link[0].startswith(f"{service.environment['LEADLINE_UI_URL']}/runs/")
+    assert httpx.get(link[0], trust_env=False).status_code == 401
+    token = (service.folder / "reports-token").read_text()
+    with httpx.Client(trust_env=False, follow_redirects=True, timeout=30) as browser:
+        assert "<title>shown" in browser.get(link[0], params={"token": token}).text
+        page = browser.get(link[0].rpartition("/")[0]).text
+    assert f"/runs/flow-run/{run['id']}" in page
 
 
 def test_a_worker_ends_when_it_is_asked_to_even_if_its_shell_ignores_interrupts(service: LiveService) -> None:

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from leadline.flows.ui import run_index
 from leadline.flows.ui.web_app import PAGE, Pages, protected
-from leadline.tasks.store.store import Store
+from leadline.tasks.store.store import Run, Store
 from tests.support.stores.runs import make_run
 from tests.support.stores.s3 import S3
 
@@ -101,9 +101,9 @@ def test_a_record_that_changes_is_read_again_and_one_that_ended_only_then(
     reads: list[str] = []
     made = run_index.line_of
 
-    def noted(name: str, record: Mapping[str, Any]) -> run_index.RunLine:
-        reads.append(name)
-        return made(name, record)
+    def noted(run: Run, record: Mapping[str, Any]) -> run_index.RunLine:
+        reads.append(run.id)
+        return made(run, record)
 
     monkeypatch.setattr(run_index, "line_of", noted)
     assert len(index.lines()) == 1
@@ -225,6 +225,20 @@ def test_the_token_becomes_a_cookie_that_does_not_tell_it_and_leaves_the_address
     assert client(store).get("/", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
     secure = TestClient(protected(Pages(store), TOKEN, secure=True), follow_redirects=False)
     assert "Secure" in secure.get("/", params={"token": TOKEN}).headers["set-cookie"]
+
+
+def test_behind_a_proxy_every_way_leads_below_its_path(store: Store) -> None:
+    published(store, "20260101-a")
+    web = TestClient(protected(Pages(store, base="/reports"), TOKEN), follow_redirects=False)
+    refused = web.get("/runs/20260101-a")
+    entered = web.get("/runs/20260101-a", params={"token": TOKEN})
+    assert entered.headers["location"] == "/reports/runs/20260101-a"
+    assert "Path=/reports/" in entered.headers["set-cookie"]
+    web.cookies.set("leadline-ui", entered.headers["set-cookie"].partition("=")[2].partition(";")[0])
+    for page in (refused, web.get("/"), web.get("/runs/20260101-a"), web.get("/nothing")):
+        ways = re.findall(r'(?:href|action)="(/[^"]*)"', page.text)
+        assert ways
+        assert all(way.startswith("/reports/") for way in ways), ways
 
 
 def test_the_way_back_stays_on_the_page(store: Store) -> None:
