@@ -97,15 +97,9 @@ def test_a_secret_is_known_to_those_alone_who_need_it() -> None:
     assert holders("LEDGER_PASSWORD") == {"postgres", "metrics"} | workers
     assert holders("REDIS_PASSWORD") == {"redis", "server"}
     assert holders("STORAGE_ROOT_PASSWORD") == {"storage", "bucket"}
-<<<<<<< HEAD
-    assert holders("STORAGE_PASSWORD") == {"bucket", "metrics"} | workers
+    assert holders("STORAGE_PASSWORD") == {"bucket", "reports", "metrics"} | workers
     assert holders("LEADLINE_WEBHOOK_SECRET") == {"webhook"}
-    assert holders("PREFECT_AUTH") == {"server", "deploy", "webhook", "metrics"} | workers
-=======
-    assert holders("STORAGE_PASSWORD") == {"bucket", "reports"} | workers
-    assert holders("LEADLINE_WEBHOOK_SECRET") == {"webhook"}
-    assert holders("PREFECT_AUTH") == {"server", "deploy", "reports", "webhook"} | workers
->>>>>>> 8d83a06 (The service and compose serve runs and reports behind a token, and link to them)
+    assert holders("PREFECT_AUTH") == {"server", "deploy", "reports", "webhook", "metrics"} | workers
 
 
 def test_keys_of_judges_are_for_those_who_ask_judges_and_env_is_for_no_container() -> None:
@@ -142,13 +136,8 @@ def test_the_ways_between_services_are_those_that_are_needed() -> None:
     workers = {f"worker-{pool}" for pool in ("flows", "cpu", "gpu", "judge")}
     assert on["databases"] == {"postgres", "server", "metrics"} | workers
     assert on["messages"] == {"redis", "server"}
-<<<<<<< HEAD
-    assert on["objects"] == {"storage", "bucket", "metrics"} | workers
-    assert on["outside"] == {"server", "webhook", "metrics", "weights", "worker-flows", "worker-judge"}
-=======
-    assert on["objects"] == {"storage", "bucket", "reports"} | workers
-    assert on["outside"] == {"reports", "server", "webhook", "weights", "worker-flows", "worker-judge"}
->>>>>>> 8d83a06 (The service and compose serve runs and reports behind a token, and link to them)
+    assert on["objects"] == {"storage", "bucket", "reports", "metrics"} | workers
+    assert on["outside"] == {"reports", "server", "webhook", "metrics", "weights", "worker-flows", "worker-judge"}
 
 
 def test_the_address_of_the_ui_is_a_setting() -> None:
