@@ -1,4 +1,4 @@
-"""A run's lines on its worker's terminal, of which there may be no reader any more.
+"""A run's lines on its worker's terminal, of which there may be no reader any more, as text or as JSON.
 
 A worker that is killed leaves its runs behind, and they go on; but the pipe that they write to is closed, and Prefect's
 handler then ends the process (``rich.console.Console.on_broken_pipe``). Prefect sets this one up in its place by
@@ -13,6 +13,8 @@ import sys
 
 from prefect.logging.handlers import PrefectConsoleHandler
 
+from leadline.flows.logs.json_lines import JsonLines, wants_json
+
 
 class OrphanConsoleHandler(PrefectConsoleHandler):
     """Prefect's handler, which is silent once nobody listens; Prefect's server gets the lines all the same."""
@@ -20,9 +22,17 @@ class OrphanConsoleHandler(PrefectConsoleHandler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line."""
         try:
-            super().emit(record)
-        except SystemExit:
+            if wants_json():
+                self._write(JsonLines().format(record))
+            else:
+                super().emit(record)
+        except (SystemExit, BrokenPipeError):
             nobody = os.open(os.devnull, os.O_WRONLY)
             for stream in (sys.stdout, sys.stderr):  # what else writes there must not fail either
                 os.dup2(nobody, stream.fileno())
             os.close(nobody)
+
+    def _write(self, line: str) -> None:
+        stream = self.console.file
+        stream.write(line + "\n")
+        stream.flush()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from leadline.deployments.log_rotation import Rotation
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.flows.prefect_server.logs import tail
@@ -59,10 +60,11 @@ class Processes:
     Args:
         folder: Where logs go.
         say: Called with a line about each event.
+        rotation: The room that each log may take.
     """
 
-    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
-        self._folder, self._say = folder, say
+    def __init__(self, folder: Path, say: Callable[[str], None], rotation: Rotation | None = None) -> None:
+        self._folder, self._say, self._rotation = folder, say, rotation or Rotation()
         self._running: list[_Running] = []
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -140,6 +142,12 @@ class Processes:
                 )
             self._say(f"{entry.part.name} ended with code {code} and is started again.")
             entry.process = self._spawn(entry.part)
+
+    def rotate_logs(self) -> None:
+        """Rotate the logs that have become too large; where that cannot be done, they go on growing."""
+        for entry in self._running:
+            with suppress(OSError):
+                self._rotation.rotate(self.log(entry.part.name))
 
     def stop(self) -> None:
         """End everything: each part in the reverse order of its start, with what it has started itself."""

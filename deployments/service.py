@@ -27,10 +27,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
+from leadline.deployments.log_rotation import Rotation
 from leadline.deployments.postgres import Postgres, initialise
 from leadline.deployments.processes import Processes, ServicePart
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.flows.logs.json_lines import json_line, prefect_environment, wants_json
 from leadline.flows.prefect_server.background import answers
 from leadline.flows.prefect_server.logs import tail
 from leadline.flows.prefect_server.server_settings import BATCHED_WRITES, NO_TELEMETRY
@@ -70,7 +72,7 @@ class Service:
     def __post_init__(self) -> None:
         self.folder = self.folder.absolute()
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._processes = Processes(self.folder / "logs", _say)
+        self._processes = Processes(self.folder / "logs", _say, Rotation.from_environment())
         self._lock = locked(self.folder / "lock", wait=False)
         self._started = False
 
@@ -124,6 +126,7 @@ class Service:
         """Keep everything running until the sequence is no longer empty."""
         while not until:
             self._processes.restart_dead()
+            self._processes.rotate_logs()
             time.sleep(0.5)
 
     def stop(self) -> None:
@@ -194,7 +197,7 @@ class Service:
             UI_VARIABLE: f"http://127.0.0.1:{self._lasting_port('reports', min(port + 1, 65535))}",
             "NO_PROXY": ",".join(filter(None, [os.environ.get("NO_PROXY", ""), "127.0.0.1", "localhost"])),
         }
-        return {**NO_TELEMETRY, **os.environ, **own, **self.environment}
+        return {**NO_TELEMETRY, **os.environ, **own, **prefect_environment(), **self.environment}
 
     def _write_env(self, environment: Mapping[str, str]) -> None:
         names = ("PREFECT_API_URL", "PREFECT_HOME", "LEADLINE_STORE", "LEADLINE_LEDGER", UI_VARIABLE)
@@ -357,7 +360,8 @@ def _write(file: Path, record: Mapping[str, object]) -> None:
 
 
 def _say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)  # noqa: T201 - messages are for people
+    line = json_line(message, "info", "leadline.service") if wants_json() else message
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 - messages are for people
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

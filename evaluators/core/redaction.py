@@ -21,7 +21,7 @@ def looks_secret(text: str) -> bool:
     return _LOOKS_SECRET.search(text) is not None
 
 
-def without_secrets(text: str, config: JudgeConfig | None = None) -> str:
+def without_secrets(text: str, config: JudgeConfig | None = None, *, longest: int = LONGEST) -> str:
     """Return an error text that may be logged: one short line without keys.
 
     Taken out are the values of all environment variables that are named like secrets, the judge's own key, and
@@ -30,6 +30,7 @@ def without_secrets(text: str, config: JudgeConfig | None = None) -> str:
     Args:
         text: The error text, of any length.
         config: The judge whose key is taken out too; ``None`` when the error is not about a judge.
+        longest: Where the line is cut.
     """
     secrets = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
     if config is not None and config.api_key_env:
@@ -37,4 +38,4 @@ def without_secrets(text: str, config: JudgeConfig | None = None) -> str:
     for secret in sorted(map(str.strip, secrets), key=len, reverse=True):  # a key is sent without a line's end
         if len(secret) >= _SHORTEST:
             text = text.replace(secret, "[key]")
-    return " ".join(_LOOKS_SECRET.sub("[key]", text[: 20 * LONGEST]).split())[:LONGEST]
+    return " ".join(_LOOKS_SECRET.sub("[key]", text[: 20 * longest]).split())[:longest]

@@ -83,6 +83,7 @@ def worker(
 
     SIGTERM or Ctrl-C ends it: it takes no more runs and waits for those in work; a second signal ends it at once.
     """
+    from leadline.flows.logs.json_lines import prefect_environment
     from leadline.flows.prefect_server.resolve import lasting_api
     from leadline.tasks.store.store import Store
 
@@ -97,6 +98,7 @@ def worker(
         "PYTHONSAFEPATH": "1",  # files such as secrets.py where a run starts shadow no library
     }
     environment.setdefault("PREFECT_WORKER_QUERY_SECONDS", "2")
+    environment |= prefect_environment()
     name = name or f"{pool}-{socket.gethostname()}-{os.getpid()}"
     say(f"Worker {name} serves {pool} of {api.url.removesuffix('/api')}, store {store}.")
     arguments = ["-m", "prefect", "worker", "start", "--pool", pool, "--type", "process", "--name", name]

@@ -23,10 +23,12 @@ def metrics(session: Session, host: str, port: int, every: float, config: Path |
     One exporter serves a store with all its runs and workers: what these do is in the store, the ledger and Prefect's
     API, whose address comes from PREFECT_API_URL.
     """
+    from leadline.flows.logs.json_lines import log_to_stderr
     from leadline.flows.metrics.exporter import Exporter, require_client, serve
     from leadline.flows.prefect_server.prefect_settings import configured_api
 
     require_client()
+    log_to_stderr("leadline.metrics")
     store = session.open_store()
     exporter = Exporter(store, configured_api(), config, every)
     if once:

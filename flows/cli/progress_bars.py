@@ -92,11 +92,12 @@ class Bars:
 @contextmanager
 def shown(session: Session) -> Iterator[None]:
     """Show the progress of the flows that run within the block."""
+    from leadline.flows.logs.json_lines import wants_json
     from leadline.flows.shared.reporting import reporting
 
     if session.quiet:
         yield
-    elif on_terminal(sys.stderr):
+    elif on_terminal(sys.stderr) and not wants_json():
         with _terminal() as progress, reporting(Bars(progress)):
             yield
     else:

@@ -14,6 +14,7 @@ import click
 
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.flows.cli.session import Session, relay_warnings, say
+from leadline.flows.logs.json_lines import prefect_environment
 from leadline.flows.prefect_server.choice import ServerUse, chosen_server, idle_minutes
 
 INTERRUPTED: Final = 130
@@ -90,6 +91,7 @@ def on_an_api(
         first: Refuses what the flow would refuse; the cheapest to find comes first.
         meanwhile: What else can be done while a server starts.
     """
+    os.environ.update(prefect_environment())
     if not session.debug:
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
         os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
@@ -100,7 +102,7 @@ def on_an_api(
 
     def tell(message: str) -> None:
         if not session.quiet:
-            click.echo(message, err=True)
+            say(message)
 
     choice = chosen_server(session.server)
     with shown(session), ensure_api(tell, choice=choice, first=first, meanwhile=meanwhile) as api:

@@ -112,7 +112,17 @@ def say(message: str, *, always: bool = False) -> None:
     context = click.get_current_context(silent=True)
     session = context.find_object(Session) if context else None
     if always or session is None or not session.quiet:
+        _write(message)
+
+
+def _write(message: str) -> None:
+    from leadline.flows.logs.json_lines import VARIABLE, json_line
+
+    if os.environ.get(VARIABLE) != "json":
         click.echo(message, err=True)
+        return
+    kind = message.partition(":")[0].partition(" ")[0].lower()
+    click.echo(json_line(message, kind if kind in ("error", "warning") else "info", "leadline.cli"), err=True)
 
 
 def warn_of_ledger(store: str | None) -> None:
@@ -144,9 +154,13 @@ class _Relay(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Say a warning."""
+        from leadline.flows.logs.json_lines import JsonLines, wants_json
+
         self._relayed += 1
         try:
-            if self._relayed <= RELAYED:
+            if wants_json():
+                click.echo(JsonLines().format(record), err=True)
+            elif self._relayed <= RELAYED:
                 say(f"{record.levelname.capitalize()}: {' '.join(record.getMessage().split())[:500]}")
             elif self._relayed == RELAYED + 1:
                 say("Further warnings are not shown (--debug shows them).")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 
@@ -58,13 +57,13 @@ def serve(models: Path, host: str, port: int, secret_env: str, refs: tuple[str, 
             hint="It is the one that the registry knows.",
             code=ErrorCode.CONFIG_VARIABLE,
         )
+    from leadline.flows.logs.json_lines import log_to_stderr
     from leadline.flows.prefect_server.resolve import lasting_api
     from leadline.flows.triggers.webhook_payloads import read_choice
     from leadline.flows.triggers.webhook_server import Webhook, serve
 
     choice = read_choice(models)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
-    logging.getLogger("leadline.webhook").setLevel(logging.INFO)
+    log_to_stderr("leadline.webhook")
     with lasting_api() as api:
         say(f"Listening on http://{host}:{port}/mlflow and /huggingface, for {api.url.removesuffix('/api')}.")
         serve(Webhook(secret, choice, refs=refs), host, port)

@@ -18,11 +18,12 @@ from leadline.flows.evaluate.steps import Steps
 from leadline.flows.shared.judges import Retries, canaries_of, limits_of
 from leadline.flows.shared.reporting import report
 from leadline.flows.shared.settings import is_dask
-from leadline.tasks import pipeline
+from leadline.tasks import log_context, pipeline
 from leadline.tasks.analyse.findings.tally import what_counts
 from leadline.tasks.analyse.gate import Decision
 from leadline.tasks.db.connection import kept_open
 from leadline.tasks.load import load_dataset
+from leadline.tasks.log_context import logged_as
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.runs.signs_of_life import giving_signs
 from leadline.tasks.score.chunk import ChunkResult
@@ -92,7 +93,7 @@ def _run(config: EvaluateConfig, steps: Steps, timeline: Timeline) -> EvaluateRe
             policy=prepared.policy,
         )
     run = store.run(planned.run)
-    with giving_signs(store, run):
+    with giving_signs(store, run), logged_as(log_context.run, run.id):
         try:
             run.update({"workers": dict(workers), **steps.origin()})
             retries = Retries(settings.judges)

@@ -20,6 +20,8 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.evaluators.core.row import Reason, RowField, Unscored
+from leadline.tasks import log_context
+from leadline.tasks.log_context import logged_as
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.plan.jobs import EvaluatorJob, read_canary_dataset, read_jobs
 from leadline.tasks.score.canaries import failed_by, judge_of, read_canaries
@@ -89,6 +91,11 @@ def score_chunk(chunk: Chunk) -> ChunkResult:
         JudgeDown: The judge did not answer for some rows. They are written as unscored, the others as scored, and
             scoring the chunk again asks only for what is missing.
     """
+    with logged_as(log_context.run, chunk.run):
+        return _score_chunk(chunk)
+
+
+def _score_chunk(chunk: Chunk) -> ChunkResult:
     began = microseconds()
     store = Store.open(chunk.store)
     run = store.run(chunk.run)
@@ -256,7 +263,8 @@ class _Work:
         if self.quarantined:
             results = [unscored(self.evaluator, Reason.QUARANTINED, self.quarantined)] * len(mine)
         else:
-            results = score_rows(self.evaluator, [needed.row for needed in mine], ctx.in_trial(self._trial))
+            with logged_as(log_context.evaluator, self.job.evaluator):
+                results = score_rows(self.evaluator, [needed.row for needed in mine], ctx.in_trial(self._trial))
         stretch = span(self.job.evaluator, "evaluator", began)
         self.seconds += stretch.seconds
         if len(self.spans) < MOST_SPANS:

@@ -30,7 +30,8 @@ Path(sys.argv[1]).touch()
 def test_a_run_goes_on_when_the_worker_that_reads_its_lines_is_gone(tmp_path: Path) -> None:
     done = tmp_path / "done"
     [deployment] = [one for one in read_deployment_file().deployments if one.name == "cpu"]
-    environment = {**os.environ, **deployment.work_pool.job_variables["env"], "PREFECT_HOME": str(tmp_path)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    environment = {**kept, **deployment.work_pool.job_variables["env"], "PREFECT_HOME": str(tmp_path)}
     run = subprocess.Popen(
         [sys.executable, "-c", RUN, str(done)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env=environment, text=True,

@@ -1,0 +1,1 @@
+"""Log lines for people, or as JSON for programs that collect them."""
