@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.secret_values import masked
 from leadline.evaluators.core.text import count, one_line
 from leadline.evaluators.models.refs import ModelRef
 
@@ -28,9 +29,8 @@ class LeadlineError(Exception):
     code: ErrorCode = ErrorCode.RUN_FAILED
 
     def __init__(self, message: str, *, hint: str = "", code: ErrorCode | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message, self.hint = masked(message), masked(hint)  # what others said may repeat a key
+        super().__init__(self.message)
         if code is not None:
             self.code = code
         self.add_note(f"{self.code}: {self.code.title}")  # below the traceback, also in Prefect's logs

@@ -13,7 +13,6 @@ import re
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
@@ -24,6 +23,7 @@ import click
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.evaluators.core.log_masking import mask_logs, masked_traceback
 from leadline.flows.cli.running import start_ahead
 from leadline.flows.cli.session import Session, say, session_options
 from leadline.tasks.timeline import process_began
@@ -173,6 +173,7 @@ def run(arguments: Sequence[str], *, began: float | None = None) -> int:
         began: When the command began, on the clock of :func:`time.monotonic`; now if it is not given.
     """
     session = Session() if began is None else Session(began=began)
+    mask_logs()
     try:
         # Not cli.main(): it leaves with 1, the gate's exit code, when whoever reads our output has enough of it.
         with cli.make_context("leadline", list(arguments), obj=session) as context:
@@ -186,14 +187,14 @@ def run(arguments: Sequence[str], *, began: float | None = None) -> int:
         return error.exit_code
     except click.ClickException as error:
         if session.debug:
-            traceback.print_exc()
+            _print_traceback(error)
         wrong_usage = error.ctx if isinstance(error, click.UsageError) else None
         hint = f" See: {wrong_usage.command_path} --help" if wrong_usage else ""
         say(f"Error [{ErrorCode.CONFIG_OPTION}]: {' '.join(error.format_message().split())}{hint}", always=True)
         return error.exit_code
     except LeadlineError as error:
         if session.debug:
-            traceback.print_exc()
+            _print_traceback(error)
         say(f"Error [{error.code}]: {error}", always=True)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
@@ -206,12 +207,16 @@ def run(arguments: Sequence[str], *, began: float | None = None) -> int:
         return _own_error(error, session)
 
 
+def _print_traceback(error: BaseException) -> None:
+    click.echo(masked_traceback(error), err=True)
+
+
 def _own_error(error: Exception, session: Session) -> int:
     """Report a failure that nobody foresaw: one line, and the traceback in a log, unless it is the machine's."""
     from leadline.flows.cli.host_faults import host_fault
 
     if session.debug:
-        traceback.print_exc()
+        _print_traceback(error)
     store = session.store or os.environ.get("LEADLINE_STORE") or ".leadline"
     refused = host_fault(error, store if "://" in store else str(Path(store).absolute()))
     if refused:
@@ -223,7 +228,7 @@ def _own_error(error: Exception, session: Session) -> int:
         from leadline.flows.prefect_server.logs import new_log
 
         log = new_log("error")
-        log.write_text(traceback.format_exc(), encoding="utf-8", errors="backslashreplace")
+        log.write_text(masked_traceback(error), encoding="utf-8", errors="backslashreplace")
         where = f", see {log}"
     except OSError as failure:
         where = f" (no log could be written: {failure.strerror})"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from leadline.evaluators.core.secret_values import masked
 from leadline.flows.prefect_server.choice import ServerUse
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def say(message: str, *, always: bool = False) -> None:
     context = click.get_current_context(silent=True)
     session = context.find_object(Session) if context else None
     if always or session is None or not session.quiet:
-        _write(message)
+        _write(masked(message))
 
 
 def _write(message: str) -> None:

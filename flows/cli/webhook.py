@@ -9,6 +9,7 @@ import click
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.secret_values import remember_variable
 from leadline.flows.cli.session import say, session_options
 
 
@@ -50,6 +51,7 @@ def serve(models: Path, host: str, port: int, secret_env: str, refs: tuple[str, 
 
     A delivery is answered with 202 once it is stored, and its event is sent until it has arrived at the Prefect server.
     """
+    remember_variable(secret_env)
     secret = os.environ.get(secret_env, "")
     if len(secret) < 8:
         raise UsageError(

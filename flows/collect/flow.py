@@ -9,7 +9,7 @@ from prefect.runtime import flow_run
 
 from leadline.flows.collect.collection import run_collection
 from leadline.flows.collect.config import CollectConfig, CollectResult
-from leadline.flows.shared.prefect_steps import TaskSteps, finished
+from leadline.flows.shared.prefect_steps import TaskSteps, finished, reporting_no_secrets
 
 
 def _flow_run_name() -> str:
@@ -32,4 +32,4 @@ def collect(config: CollectConfig) -> CollectResult:
     Returns:
         Where the dataset is, and what became of the calls.
     """
-    return finished(run_collection(config, TaskSteps()))
+    return finished(reporting_no_secrets(run_collection)(config, TaskSteps()))

@@ -16,6 +16,7 @@ from leadline.evaluators.core.jsonio import rounded
 from leadline.flows.compare.config import CompareConfig as CompareConfig
 from leadline.flows.compare.config import CompareResult as CompareResult
 from leadline.flows.compare.prepare import result_of, run_comparison
+from leadline.flows.shared.prefect_steps import reporting_no_secrets
 from leadline.flows.shared.report_links import comparison_link
 from leadline.flows.shared.reporting import report
 from leadline.tasks.store.store import Store
@@ -48,7 +49,9 @@ def compare_runs(config: CompareConfig) -> CompareResult:
         The verdict, why, and where the report is.
     """
     report("compare", done=0)
-    compared = task(name="compare", cache_policy=NO_CACHE, persist_result=False)(run_comparison)(config)
+    compared = task(name="compare", cache_policy=NO_CACHE, persist_result=False)(reporting_no_secrets(run_comparison))(
+        config
+    )
     report("compare", done=1)
     _publish_artifacts(Store.open(config.store), compared)
     return result_of(compared)

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from leadline.evaluators.core.base import Lane
+from leadline.evaluators.core.secret_values import masked
 
 log = logging.getLogger("leadline.dispatch")
 
@@ -55,7 +56,7 @@ def score(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def _failed(kind: str, message: str) -> dict[str, Any]:
     from distributed import get_worker
 
-    return {"failed": kind, "message": message, "host": socket.gethostname(), "worker": get_worker().address}
+    return {"failed": kind, "message": masked(message), "host": socket.gethostname(), "worker": get_worker().address}
 
 
 @lru_cache(maxsize=64)

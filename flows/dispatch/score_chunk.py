@@ -17,6 +17,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed, Failed
 
+from leadline.evaluators.core.secret_values import masked
 from leadline.flows.dispatch.fitness import Unfit, check_identities, find_run
 from leadline.flows.dispatch.pools import FLOW
 from leadline.tasks.plan.chunks import Chunk
@@ -103,7 +104,7 @@ def score_one(chunk: Chunk) -> State[Any]:
     except JudgeDown as error:
         return Failed(name=JUDGE_DOWN, message=str(error))
     except Exception as error:
-        return Failed(message=f"{type(error).__name__}: {error}")
+        return Failed(message=masked(f"{type(error).__name__}: {error}"))
 
 
 def outcomes_in(message: str | None) -> Mapping[str, Mapping[str, Any]]:

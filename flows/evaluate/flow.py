@@ -20,7 +20,7 @@ from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.run import run_evaluation
 from leadline.flows.evaluate.steps import Finished
 from leadline.flows.shared.judges import RETRY_DELAYS_S, Retries
-from leadline.flows.shared.prefect_steps import TaskSteps, finished, history_may_fail
+from leadline.flows.shared.prefect_steps import TaskSteps, finished, history_may_fail, reporting_no_secrets
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import drive
@@ -71,7 +71,7 @@ class PrefectSteps(TaskSteps):
                 retry_condition_fn=lambda *_: not lanes.ending,
                 cache_policy=NO_CACHE,
                 persist_result=False,
-            )(lanes.score)
+            )(reporting_no_secrets(lanes.score))
             judge = score.with_options(
                 retry_delay_seconds=retries.delays,
                 # Prefect takes any bound method for a "no"
@@ -123,4 +123,4 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
     Returns:
         The run, where its report is, and what the gate says.
     """
-    return finished(run_evaluation(config, PrefectSteps()))
+    return finished(reporting_no_secrets(run_evaluation)(config, PrefectSteps()))

@@ -11,7 +11,7 @@ from leadline.flows.evaluate.flow import evaluate
 from leadline.flows.model_version.config import ModelVersionConfig as ModelVersionConfig
 from leadline.flows.model_version.config import ModelVersionResult
 from leadline.flows.model_version.version_check import links_of, run_version
-from leadline.flows.shared.prefect_steps import TaskSteps, finished, history_may_fail
+from leadline.flows.shared.prefect_steps import TaskSteps, finished, history_may_fail, reporting_no_secrets
 from leadline.flows.shared.settings import FailOn
 from leadline.tasks.store.store import Store
 
@@ -40,7 +40,8 @@ def on_model_version(config: ModelVersionConfig) -> ModelVersionResult:
         LeadlineError: It could not be evaluated; the next event or the same command tries again.
     """
     steps, id_ = TaskSteps(), str(flow_run.id or "")
-    result = run_version(config, steps, evaluate=evaluate, compare=compare_runs, flow_run=id_)
+    check = reporting_no_secrets(run_version)
+    result = check(config, steps, evaluate=evaluate, compare=compare_runs, flow_run=id_)
     if result.standing == "evaluated":
         with history_may_fail():
             _announce(config, result)

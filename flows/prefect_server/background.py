@@ -27,6 +27,7 @@ from typing import IO, Any, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.evaluators.core.secret_values import without_secret_variables
 from leadline.flows.prefect_server.logs import log_folder, tail
 from leadline.flows.prefect_server.prefect_settings import prefect_home
 from leadline.flows.prefect_server.server_settings import DRAIN_TIMEOUT_S, START_TIMEOUT_S, ServerOptions, Services
@@ -261,11 +262,7 @@ def stop() -> BackgroundServer | None:
 
 def _environment(services: Services) -> dict[str, str]:
     """Return the environment of a server; one that a run started keeps none of the run's API keys."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if services == "all" or name.startswith("PREFECT_") or not name.upper().endswith(("KEY", "TOKEN", "SECRET"))
-    }
+    return dict(os.environ) if services == "all" else without_secret_variables(os.environ)
 
 
 def _make_way() -> None:

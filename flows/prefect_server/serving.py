@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
+from leadline.evaluators.core.log_masking import mask_logs
 from leadline.flows.prefect_server.server_settings import (
     BATCHED_WRITES,
     DRAIN_TIMEOUT_S,
@@ -87,6 +88,7 @@ class Activity:
 def main() -> None:
     """Serve Prefect's API on the loopback interface until it is to end."""
     options = ServerOptions(**json.loads(sys.argv[1]))
+    mask_logs()
     parent = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever else is printed belongs into the log
     listener = _listen(options)

@@ -11,16 +11,29 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
+
+from leadline.evaluators.core.secret_values import variable_in
 
 
 class FormModel(BaseModel):
     """A frozen set of settings that refuses unknown names and keeps values out of error messages."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_secrets(cls, values: Any) -> Any:
+        """Refuse a key in the place of a setting: settings are recorded with the run, and Prefect shows them."""
+        for name, text in _texts("", values) if isinstance(values, Mapping) else ():
+            if variable := variable_in(text):
+                raise ValueError(
+                    f"the setting {name} holds the secret in {variable}, and settings are recorded: take it out"
+                )
+        return values
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema_of_core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -122,6 +135,18 @@ class Setting:
     def default(self) -> Any:
         """Its default, ``None`` where it has none."""
         return None if self.field.is_required() else self.field.get_default(call_default_factory=True)
+
+
+def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the texts in nested settings with the names that they stand under."""
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for inner, each in value.items():
+            yield from _texts(f"{name}.{inner}".lstrip("."), each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(name, each)
 
 
 def settings_in(model: type[BaseModel], prefix: str = "") -> Iterator[Setting]:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
 import httpx
@@ -13,6 +14,8 @@ from prefect import get_run_logger, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
+from leadline.evaluators.core.log_masking import without_secrets_in_errors
+from leadline.evaluators.core.secret_values import masked
 from leadline.flows.shared.plain_steps import Logger
 
 P = ParamSpec("P")
@@ -41,7 +44,9 @@ class TaskSteps:
             *args: Its arguments.
             **kwargs: Its keyword arguments.
         """
-        return task(name=name, cache_policy=NO_CACHE, persist_result=False)(function)(*args, **kwargs)
+        return task(name=name, cache_policy=NO_CACHE, persist_result=False)(reporting_no_secrets(function))(
+            *args, **kwargs
+        )
 
     def show(self, key: str, text: str, description: str) -> None:
         """Publish a text as an artifact.
@@ -52,7 +57,18 @@ class TaskSteps:
             description: What it is about.
         """
         with history_may_fail():
-            create_markdown_artifact(text, key=key, description=description)
+            create_markdown_artifact(masked(text), key=key, description=masked(description))
+
+
+def reporting_no_secrets(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a function whose errors hold no secrets, as Prefect writes them into states and logs."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        with without_secrets_in_errors():
+            return function(*args, **kwargs)
+
+    return run
 
 
 @contextmanager

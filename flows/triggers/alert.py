@@ -13,8 +13,9 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Failed
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
+from leadline.evaluators.core.secret_values import masked_value
 from leadline.flows.shared.form import FormModel
 from leadline.flows.triggers.prefect_events import failure_reason
 
@@ -26,6 +27,12 @@ class Alert(FormModel):
     """An event that somebody should look at."""
 
     model_config = ConfigDict(extra="ignore")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_secrets(cls, values: Any) -> Any:
+        """Take secrets out: an alert is raised whatever it says."""
+        return masked_value(values) if isinstance(values, dict) else values
 
     event: str = Field(description="Name of the event.")
     resource: dict[str, str] = Field({}, description="Whom it is about.")

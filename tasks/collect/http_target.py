@@ -80,20 +80,12 @@ class HttpTransport:
                 most=config.max_reply,
             )
         except AttemptError as error:
-            error.message = self._clean(error.message, headers)
+            error.message = without_secrets(error.message)
             raise
         raw = without_surrogates(response.body.decode("utf-8", "replace"))
         if response.status != 200:
             retry_after = response.headers.get("retry-after")
-            message = self._clean(f"HTTP {response.status}: {raw[:_SHOWN]}", headers)
+            message = f"HTTP {response.status}: {without_secrets(raw[: 10 * _SHOWN])[:_SHOWN]}"
             raise failure_of(response.status, message, seconds_of(retry_after) if retry_after else None)
         seconds = time.perf_counter() - started
         return Reply(text=raw, seconds=seconds, **self._target.reply.numbers(raw))
-
-    def _clean(self, text: str, headers: Mapping[str, str]) -> str:
-        """Return an error text without what the headers contain."""
-        for name, written in self._target.headers.items():
-            if written != headers[name]:
-                for part in headers[name].split():
-                    text = text.replace(part, "[key]") if len(part) > 3 else text
-        return without_secrets(text)

@@ -37,6 +37,7 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.redaction import looks_secret
 from leadline.evaluators.core.refusal import field_of, why
 from leadline.evaluators.core.row import Json
+from leadline.evaluators.core.secret_values import remember_variable
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig, address_without_secrets
 from leadline.tasks.collect.replies import ReplyMap
 from leadline.tasks.collect.templates import check_template, variables_of, with_variables, with_version
@@ -110,10 +111,19 @@ class Target(BaseModel):
     def _check_address(cls, value: str | None) -> str | None:
         return None if value is None else address_without_secrets(value)
 
+    @field_validator("api_key_env")
+    @classmethod
+    def _remember_variable(cls, value: str | None) -> str | None:
+        if value:
+            remember_variable(value)
+        return value
+
     @field_validator("headers")
     @classmethod
     def _check_headers(cls, value: dict[str, str]) -> dict[str, str]:
         for name, text in value.items():
+            for variable in variables_of(text):
+                remember_variable(variable)
             if not variables_of(text) and (_NEEDS_VARIABLE.search(name) or looks_secret(text)):
                 raise ValueError(f"{name}: a key does not belong into a file; write ${{NAME}} and export NAME")
             if re.search(r"[\r\n]", name + text):

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from leadline.evaluators.core.row import Json
+from leadline.evaluators.core.secret_values import masked_value
 from leadline.tasks.store.files import digest, write_json
 from leadline.tasks.store.locks import locked
 from leadline.tasks.store.processes import is_gone, same_host, this_process
@@ -108,7 +109,7 @@ class Claim:
         with locked(self._path.with_name("lock")):
             record, version = _read(self._store, self._path)
             if record and record.get("token") == self._token:
-                _write(self._store, self._path, record | dict(changes), version)
+                _write(self._store, self._path, masked_value(record | dict(changes)), version)
 
 
 def claim(store: Store, subject: Subject, *, owner: Mapping[str, Any], again: bool = False) -> Claim | dict[str, Any]:

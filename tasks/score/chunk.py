@@ -19,6 +19,7 @@ from leadline.evaluators.core.base import Lane
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.core.log_masking import mask_logs
 from leadline.evaluators.core.row import Reason, RowField, Unscored
 from leadline.tasks import log_context
 from leadline.tasks.log_context import logged_as
@@ -97,6 +98,7 @@ def score_chunk(chunk: Chunk) -> ChunkResult:
 
 def _score_chunk(chunk: Chunk) -> ChunkResult:
     began = microseconds()
+    mask_logs()  # of a process that does nothing else
     store = Store.open(chunk.store)
     run = store.run(chunk.run)
     store.fetch_plan(run)

@@ -18,6 +18,7 @@ import orjson
 
 from leadline.evaluators.core.jsonio import clean
 from leadline.evaluators.core.row import NotApplicable, Reason, RowScore, Unscored
+from leadline.evaluators.core.secret_values import masked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +67,7 @@ def _stored_value(metric: str, value: object) -> float | Unscored | NotApplicabl
     if type(value) is float or isinstance(value, NotApplicable):
         return value
     if isinstance(value, Unscored):
-        return Unscored(Reason(value.reason), clean(value.message))
+        return Unscored(Reason(value.reason), clean(masked(value.message)))
     if isinstance(value, Real):  # integers, booleans, and the numbers of NumPy
         return float(value)
     text = repr(value)

@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.evaluators.core.paths import from_home
+from leadline.evaluators.core.secret_values import masked_value
 from leadline.tasks.store.files import write_json
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class Run:
         if self.remote and not self.own:
             self.remote.fetch([self.path / "run.json"])
         known = self.read() if (self.path / "run.json").exists() else {"id": self.id, "schema": SCHEMA}
-        record = known | dict(changes)
+        record: dict[str, Any] = masked_value(known | dict(changes))
         write_json(self.path / "run.json", record)
         if self.remote:
             self.remote.push([self.path / "run.json"])

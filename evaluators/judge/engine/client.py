@@ -11,6 +11,7 @@ attempts take no place in the limiter.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.row import Json
+from leadline.evaluators.core.secret_values import LONG, MASK, masked, variable_in
 from leadline.evaluators.judge.engine.breaker import Breaker
 from leadline.evaluators.judge.engine.budget import Budget, Charge, Limits
 from leadline.evaluators.judge.engine.calls import BegunElsewhere, Call, Ledger, MemoryLedger, Reply
@@ -46,6 +48,8 @@ from leadline.evaluators.judge.engine.transport import (
 if TYPE_CHECKING:
     from leadline.evaluators.core.settings import Settings
 
+log = logging.getLogger("leadline.judge")
+
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
 ELSEWHERE_S: Final = 0.5
@@ -53,6 +57,9 @@ ELSEWHERE_S: Final = 0.5
 
 CHARACTERS_PER_TOKEN: Final = 3.5
 """A low estimate for English, so that the tokens of a question are rather over- than underestimated."""
+
+_told: Final[set[str]] = set()
+"""Variables whose secrets were found in replies, and said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +179,7 @@ class JudgeClient:
                 else:
                     self._breaker.succeeded()
                     place.succeeded()
-                    return replace(plausible(reply), tries=tries)
+                    return replace(_without_keys(plausible(reply), self.config.subject), tries=tries)
             self._breaker.check()  # a call that finds the judge down does not wait to find it down again
             if unusable >= UNUSABLE:
                 raise JudgeUnparseable(f"{self.config.subject} was asked {tries} times: {failure.message}.")
@@ -265,6 +272,23 @@ class _Entry:
             self._budget.release(self._reserved)
             if isinstance(error, Exception):
                 await self._ledger.failed(self.call, str(error))
+
+
+def _without_keys(reply: Reply, subject: str) -> Reply:
+    """Return a reply without the keys of this process: a server that repeats what it was sent puts none on record.
+
+    Args:
+        reply: The reply.
+        subject: Who gave it.
+    """
+    text = masked(reply.text, shortest=LONG)
+    if text == reply.text:
+        return reply
+    variable = variable_in(reply.text) or "a variable"
+    if variable not in _told:
+        _told.add(variable)
+        log.warning("%s repeats the secret in %s in its replies, where %s stands for it", subject, variable, MASK)
+    return replace(reply, text=text)
 
 
 def new_gate(config: JudgeConfig, clock: Callable[[], float] = time.monotonic) -> Gate:

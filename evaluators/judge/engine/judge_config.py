@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.row import Json
+from leadline.evaluators.core.secret_values import remember_variable
 
 MEBIBYTE: Final = 1024 * 1024
 KEY_VARIABLE: Final = "LEADLINE_JUDGE_API_KEY"
@@ -62,6 +63,13 @@ class JudgeConfig(BaseModel):
     @classmethod
     def _check_address(cls, value: str | None) -> str | None:
         return None if value is None else address_without_secrets(value)
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _remember_variable(cls, value: str | None) -> str | None:
+        if value:
+            remember_variable(value)
+        return value
 
     @property
     def max_reply(self) -> int:

@@ -164,16 +164,16 @@ def _meaning(api: ModuleType, config: JudgeConfig, error: Exception, exchange: E
     if isinstance(error, AttemptError):
         return error
     if exchange.failure is not None:
-        exchange.failure.message = without_secrets(exchange.failure.message, config)
+        exchange.failure.message = without_secrets(exchange.failure.message)
         return exchange.failure
     if isinstance(error, api.Timeout):
         return Transient(f"no reply within {config.timeout_s:g} s", overloaded=True)
     response = exchange.response
     if response is not None and 200 <= response.status < 300:
         kind = Transient if document_of(response) is None else Unusable
-        return kind(f"LiteLLM cannot read the reply: {without_secrets(shown(response), config)}")
+        return kind(f"LiteLLM cannot read the reply: {shown(response)}")
     status = getattr(error, "status_code", None)
-    words = _PREFIXES.sub("", without_secrets(str(error).partition(_TRACEBACK)[0], config))
+    words = _PREFIXES.sub("", without_secrets(str(error).partition(_TRACEBACK)[0]))
     message = f"{type(error).__name__}: {words}"
     if isinstance(error, api.RateLimitError):
         return Throttled(message, _retry_after(error))

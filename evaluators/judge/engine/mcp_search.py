@@ -27,6 +27,7 @@ from weakref import WeakKeyDictionary
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.secret_values import remember_variable
 from leadline.evaluators.judge.engine.judge_config import address_without_secrets
 from leadline.evaluators.judge.engine.search_limits import SearchLimits
 
@@ -255,6 +256,8 @@ def _environment(environment: Mapping[str, str]) -> dict[str, str]:
     from mcp.client.stdio import get_default_environment
 
     wanted = [name.strip() for name in environment.get(ENVIRONMENT_VARIABLE, "").split(",")]
+    for name in wanted:
+        remember_variable(name)
     return get_default_environment() | {
         name: environment[name] for name in (KEY_VARIABLE, *wanted) if name in environment
     }

@@ -225,13 +225,13 @@ class _Attempt:
                 most=config.max_reply,
             )
         except AttemptError as error:
-            error.message = without_secrets(error.message, config)
+            error.message = without_secrets(error.message)
             raise
         if not 200 <= response.status < 300:  # some gateways answer 201
             retry_after = response.headers.get("retry-after")
             raise failure_of(
                 response.status,
-                without_secrets(f"HTTP {response.status}: {_said(response, document_of(response))}", config),
+                without_secrets(f"HTTP {response.status}: {_said(response, document_of(response))}"),
                 seconds_of(retry_after) if retry_after else None,
             )
         return reply_of(config, response, time.perf_counter() - started)
@@ -274,8 +274,8 @@ def document_of(response: Response) -> Any:
 
 
 def shown(response: Response) -> str:
-    """Return the beginning of what came, for error texts; it may hold a key."""
-    return response.body[:80].decode("utf-8", "replace")
+    """Return the beginning of what came, for error texts, without keys; it is cut only once none is in it."""
+    return without_secrets(response.body[: 10 * _SHOWN].decode("utf-8", "replace"))[:80]
 
 
 def _said(response: Response, document: Any) -> str:
@@ -285,7 +285,7 @@ def _said(response: Response, document: Any) -> str:
         if isinstance(said, dict) and said.get(name):
             said = said[name]
     if not isinstance(said, str):
-        said = response.body[:_SHOWN].decode("utf-8", "replace")
+        said = response.body[: 10 * _SHOWN].decode("utf-8", "replace")  # cut only once no key is in it
     where = response.headers.get("location") if 300 <= response.status < 400 else None
     return f"it redirects to {where}" if where else said[: 10 * _SHOWN]
 
@@ -303,7 +303,7 @@ def reply_of(config: JudgeConfig, response: Response, seconds: float) -> Reply:
     """
     document = document_of(response)
     if not isinstance(document, dict):
-        raise Transient(f"the reply is not JSON of the protocol: {without_secrets(shown(response), config)}")
+        raise Transient(f"the reply is not JSON of the protocol: {shown(response)}")
     choices = document.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
@@ -312,7 +312,7 @@ def reply_of(config: JudgeConfig, response: Response, seconds: float) -> Reply:
         if not error:
             raise Transient("a reply without content")
         code = error.get("code") if isinstance(error, dict) else None
-        said = without_secrets(_said(response, document), config)
+        said = without_secrets(_said(response, document))
         raise failure_of(code if type(code) is int and 400 <= code < 600 else None, said, None)
     usage = document.get("usage")
     sent, replied = tokens_of(usage if isinstance(usage, dict) else {})

@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.redaction import looks_secret, without_secrets
+from leadline.evaluators.core.secret_values import LONG, masked
 from leadline.evaluators.judge.engine import mcp_search
 from leadline.evaluators.judge.engine.calls import Call, Ledger, Reply
 from leadline.evaluators.judge.engine.failures import JudgeUnavailable
@@ -133,7 +134,7 @@ async def recorded(search: Search, name: str, query: str, ledger: Ledger, trial:
         return known.text, call.digest
     await ledger.intend(call)
     try:
-        found = await search(query)
+        found = masked(await search(query), shortest=LONG)
     except BaseException as error:
         if isinstance(error, Exception):
             await ledger.failed(call, str(error))

@@ -12,12 +12,12 @@ from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 def test_planted_keys_are_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "plain-looking-value-1")
     monkeypatch.setenv("MY_JUDGE", "another value 2")
-    config = JudgeConfig(model="m", api_key_env="MY_JUDGE")
+    JudgeConfig(model="m", api_key_env="MY_JUDGE")
     text = (
         "Incorrect API key: plain-looking-value-1, another value 2, sk-proj-abcdef123456, "
         "Authorization: Bearer abc.def-ghi123, http://user:pass@host/"
     )
-    said = without_secrets(text, config)
+    said = without_secrets(text)
     for secret in ("plain-looking-value-1", "another value 2", "abcdef123456", "abc.def-ghi123", "pass@"):
         assert secret not in said
     assert said.startswith("Incorrect API key: [key]")

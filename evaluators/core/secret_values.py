@@ -1,0 +1,165 @@
+"""The secrets that this process was given, and texts without them: one list for every place that texts go to.
+
+Secrets come from environment variables only: those that are named like secrets, those that a judge, a target or a
+webhook names for its key, and the passwords in addresses such as that of a ledger. Errors of Leadline, log records,
+run records, what Prefect is told and replies of judges and models go through :func:`masked`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+MASK: Final = "[key]"
+
+_NAMED_LIKE_SECRETS: Final = re.compile(
+    r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH(?!OR)|WEBHOOK|NOTIF|APPRISE|CONNECTION_STRING", re.IGNORECASE
+)
+_PASSWORD: Final = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
+_FIELD: Final = re.compile(r"(?:AccountKey|SharedAccessSignature|password|passwd|pwd|sig)=([^;&\s]+)", re.IGNORECASE)
+_SHORTEST: Final = 8
+LONG: Final = 12
+"""Characters from which on a value is surely no ordinary word: only such are taken out of texts that scores depend on,
+and refused in settings."""
+
+_variables: Final[set[str]] = set()
+
+
+def remember_variable(name: str) -> None:
+    """Treat the value of an environment variable as a secret, however it is named."""
+    _variables.add(name)
+
+
+def holds_secret(name: str, value: str) -> bool:
+    """Return whether an environment variable holds a secret.
+
+    Args:
+        name: Its name.
+        value: Its value.
+    """
+    return name in _variables or bool(_NAMED_LIKE_SECRETS.search(name) or _PASSWORD.search(value))
+
+
+def masked(text: str, *, shortest: int = _SHORTEST) -> str:
+    """Return a text in which the secrets of this process are replaced.
+
+    Args:
+        text: The text.
+        shortest: Characters of the shortest secret that is looked for.
+    """
+    found = _secrets().pattern(shortest)
+    return text if found is None else found.sub(MASK, text)
+
+
+def masked_value(value: Any) -> Any:
+    """Return a JSON value in whose texts the secrets are replaced."""
+    text = json.dumps(value, ensure_ascii=False)
+    hidden = masked(text)
+    return value if hidden == text else json.loads(hidden)
+
+
+def variable_in(text: str) -> str | None:
+    """Return the environment variable whose secret a text holds, ``None`` for none."""
+    if masked(text, shortest=LONG) == text:
+        return None
+    holders = (name for name, secret in _named_secrets() if any(form in text for form in _forms(secret)))
+    return next(holders, None)
+
+
+def clean_error(error: BaseException) -> bool:
+    """Take secrets out of an error, its notes and its causes in place; return whether its text has none now."""
+    seen: BaseException | None = error
+    while seen is not None:
+        seen.args = tuple(masked(each) if isinstance(each, str) else each for each in seen.args)
+        if notes := getattr(seen, "__notes__", None):
+            seen.__notes__ = [masked(note) for note in notes]
+        seen = seen.__cause__ or seen.__context__
+    return masked(str(error)) == str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The secrets of one environment, kept since reading it takes half a millisecond.
+
+    Attributes:
+        environment: The environment, and how many variables were remembered by then.
+        patterns: What matches secrets of a length or longer; ``None`` where there are none.
+    """
+
+    environment: tuple[dict[bytes, bytes], int] | None
+    patterns: dict[int, re.Pattern[str] | None]
+
+    def current(self) -> bool:
+        """Return whether the environment is as it was."""
+        kept = getattr(os.environ, "_data", None)
+        return self.environment is not None and self.environment == (kept, len(_variables))
+
+    def pattern(self, shortest: int) -> re.Pattern[str] | None:
+        """Return what matches the secrets from a length on."""
+        if shortest not in self.patterns:
+            secrets = {form for _, secret in _named_secrets() if len(secret) >= shortest for form in _forms(secret)}
+            longest_first = sorted(secrets, key=lambda secret: (-len(secret), secret))
+            self.patterns[shortest] = re.compile("|".join(map(re.escape, longest_first))) if secrets else None
+        return self.patterns[shortest]
+
+
+_known = _Known(None, {})
+
+
+def _secrets() -> _Known:
+    global _known
+    known = _known
+    if not known.current():
+        kept = getattr(os.environ, "_data", None)
+        known = _known = _Known(None if kept is None else (dict(kept), len(_variables)), {})
+    return known
+
+
+def _named_secrets() -> Iterator[tuple[str, str]]:
+    """Yield the secrets in the environment with the variables that hold them."""
+    for name, value in os.environ.items():
+        if name in _variables or _NAMED_LIKE_SECRETS.search(name):
+            secret = value.strip()  # a key is sent without a line's end
+            if secret and not _is_path(secret):
+                yield name, secret
+                kind, _, rest = secret.partition(" ")
+                if rest and kind.lower() in ("bearer", "basic", "token"):
+                    yield name, rest.strip()
+        for password in (*_PASSWORD.findall(value), *_FIELD.findall(value)):
+            yield name, unquote(password)
+
+
+@lru_cache(maxsize=256)
+def _is_path(value: str) -> bool:
+    """Return whether a value names a file, such as one with credentials: its name is no secret."""
+    try:
+        return value.startswith(("/", "~", "./")) and Path(value).expanduser().exists()
+    except (OSError, RuntimeError, ValueError):
+        return False
+
+
+@lru_cache(maxsize=1024)
+def _forms(secret: str) -> frozenset[str]:
+    """Return how a secret may be written: as it is, in JSON, in an address, or in a header of basic authentication."""
+    forms = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    forms |= {quote(secret), quote(secret, safe="")}
+    if len(secret) >= LONG:
+        forms.add(base64.b64encode(secret.encode("utf-8", "surrogateescape")).decode())
+    return frozenset(forms)
+
+
+def without_secret_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment for a process that needs no keys but Prefect's."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith("PREFECT_") or not holds_secret(name, value)
+    }
