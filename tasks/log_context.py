@@ -1,4 +1,4 @@
-"""What a thread is at, for its log lines: the run, and the evaluator that scores."""
+"""The context of log lines: the run that a thread is at, and the evaluator that scores."""
 
 from __future__ import annotations
 
