@@ -92,8 +92,10 @@ def _write_dataset(path: Path, version: int) -> None:
 
 
 def _kill_one(service: LiveService, draw: random.Random) -> str:
-    """Kill a random process of the service, and return what it was."""
-    pid, word = draw.choice(_below(service.supervisor))
+    """Kill a random process of a random kind of the service's, and return the kind."""
+    below = _below(service.supervisor)
+    word = draw.choice(sorted({word for _, word in below}))
+    pid = draw.choice([pid for pid, kind in below if kind == word])
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     return word
