@@ -17,8 +17,10 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -131,6 +133,8 @@ def plan_run(
     try:
         give_sign(store, run)
         run.update(record)
+        for job in jobs:
+            _write_identity(store, job)
         with open_run(store, run, create=True) as connection:
             connection.execute("BEGIN")  # else every statement waits for the disk
             needs = plan(connection, store, jobs, model_keys)
@@ -138,8 +142,6 @@ def plan_run(
             named = {job.evaluator for job in jobs} - choice.unnamed
             register_jobs(connection, needs, policy, named)
             chunks = cut(connection, jobs, store, run, processes=processes, workers=workers, lasting=lasting)
-        for job in jobs:
-            _write_identity(store, job)
         write_jobs(run.plan / JOBS, jobs, settings, limits, canary_dataset)
         store.share_plan(run)
     except BaseException as error:
@@ -154,9 +156,12 @@ def plan_run(
 
 
 def _write_identity(store: Store, job: EvaluatorJob) -> None:
-    """Write beside the segments of a configuration what it consists of."""
+    """Write beside the segments of a configuration what it consists of; the file's time says when it was last used."""
     path = store.scores(job.evaluator, job.config) / "config.json"
-    if not path.exists() and not job.error:
+    if path.exists():
+        with suppress(OSError):  # another user's
+            os.utime(path)
+    elif not job.error:
         write_json(path, job.identity)
         store.push([path])
 

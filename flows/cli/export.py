@@ -142,8 +142,12 @@ def _publish_again(store: Store, run: Run) -> None:
 
 def _require_completed(run: Run, what: str) -> None:
     from leadline.tasks.runs.lookup import status
+    from leadline.tasks.store.store import DROPPED
 
-    if status(run.read()) != "completed":
+    state = status(run.read())
+    if state == DROPPED:
+        raise run.without_results()
+    if state != "completed":
         raise UsageError(
             f"Run {run.id} has no {what}: it was not completed.",
             hint="Look at: leadline runs",
@@ -178,6 +182,7 @@ def _copy_all(run: Run, output: Path | None) -> Path:
     from leadline.tasks.publish.exports.export_run import empty_folder
 
     if not run.results.is_dir():
+        _require_completed(run, "results")
         raise UsageError(
             f"Run {run.id} has no results: it was not completed.",
             hint="Look at: leadline runs",

@@ -18,7 +18,7 @@ from leadline.tasks.compare.results import Answers, ChangedRow, Coverage, ModelP
 from leadline.tasks.db.connection import DATASET_TABLES, connect, literal, release, threads_for
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import lines_shown, records
-from leadline.tasks.store.store import Run, Store
+from leadline.tasks.store.store import DROPPED, Run, Store
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,10 +103,8 @@ def _attach(connection: DuckDBPyConnection, store: Store, run: Run, name: str) -
 
     store.fetch_database(run)
     release(run)
-    if not run.database.exists():
-        raise UsageError(
-            f"Run {run.id!r} has no results yet.", hint="Look at: leadline runs", code=ErrorCode.STORE_NO_RESULTS
-        )
+    if run.read().get(DROPPED) or not run.database.exists():
+        raise run.without_results()
     try:
         connection.execute(f"ATTACH {literal(run.database)} AS {name} (READ_ONLY)")
     except duckdb.IOException as error:

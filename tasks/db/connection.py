@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import StoreError, UsageError
+from leadline.evaluators.core.errors import StoreError
 from leadline.tasks.db.statements import sql
+from leadline.tasks.store.store import DROPPED, Run, Store
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-    from leadline.tasks.store.store import Run, Store
 
 DATASET_TABLES: Final = ("models", "cases", "relationships", "rows", "digests")
 
@@ -124,10 +123,8 @@ def open_run(store: Store, run: Run, *, create: bool = False, read_only: bool = 
     kept = run.database in _kept
     if not create:
         store.fetch_database(run)
-    if not create and not run.database.exists():
-        raise UsageError(
-            f"Run {run.id!r} has no results yet.", hint="Look at: leadline runs", code=ErrorCode.STORE_NO_RESULTS
-        )
+    if not create and (record.get(DROPPED) or not run.database.exists()):
+        raise run.without_results()
     try:
         size = block_size_for(record) if create else None
         connection = connect(

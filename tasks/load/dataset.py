@@ -138,7 +138,7 @@ def load_dataset(
         | ({"model": model_name} if model_name else {})
     )
     folder = store.dataset(identity)
-    reused = store.has_dataset(identity)
+    reused = store.use_dataset(identity)
     if not reused:
         _import(store, _Request(source, layout, recognised, named, model_name, cases_only), folder)
     store.share_dataset(identity)

@@ -12,7 +12,7 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.runs.signs_of_life import LOST, is_lost
 from leadline.tasks.store.processes import has_ended, process_of
-from leadline.tasks.store.store import Run, Store
+from leadline.tasks.store.store import DROPPED, Run, Store
 from leadline.tasks.timeline import RunTime
 
 _LATEST: Final = re.compile(r"latest(?:~([0-9]{1,6}))?")
@@ -72,13 +72,17 @@ def _completed(store: Store, runs: list[Run], back: int) -> Run:
 
 
 def status(record: Mapping[str, Any]) -> str:
-    """Return the status of a run: ``running``, ``completed``, ``failed``, ``interrupted`` or ``lost``.
+    """Return the status of a run: ``running``, ``completed``, ``failed``, ``interrupted``, ``lost`` or ``dropped``.
+
+    A run is dropped if it was completed and retention dropped its results.
 
     A run is interrupted if somebody stopped it, and lost if its record says ``running`` and its process is gone
     (another process may have its pid by now). Processes of other machines cannot be seen; their runs count as running
     here, and :mod:`leadline.tasks.runs.signs_of_life` knows more.
     """
     stated = str(record.get("status", "running"))
+    if stated == "completed" and record.get(DROPPED):
+        return DROPPED
     if stated == "failed" and str(record.get("error")).startswith(_INTERRUPTIONS):
         return "interrupted"
     process = process_of(record.get("process"))

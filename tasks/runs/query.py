@@ -21,7 +21,7 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.db.connection import DATASET_TABLES, connect, literal
 from leadline.tasks.db.statements import sql
 from leadline.tasks.runs.lookup import summary
-from leadline.tasks.store.store import Run, Store
+from leadline.tasks.store.store import DROPPED, Run, Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,7 +122,13 @@ def archive(store: Store, runs: Sequence[Run] | None = None) -> Iterator[Archive
         databases = _attach(opened, store, chosen)
         _show_run_tables(connection, databases)
         files = _show_datasets(
-            opened, store, {run: known["dataset"] for run, known in summaries.items() if known["dataset"]}
+            opened,
+            store,
+            {
+                run: known["dataset"]
+                for run, known in summaries.items()
+                if known["dataset"] and known["status"] != DROPPED
+            },
         )
         connection.execute(sql("query/views"))
         _lock(connection, store, files)
@@ -143,6 +149,8 @@ def _attach(opened: Archive, store: Store, runs: Sequence[Run]) -> dict[str, str
 
     catalogs: dict[str, str] = {}
     for number, run in enumerate(runs):
+        if run.read().get(DROPPED):
+            continue
         store.fetch_database(run)
         if not run.database.exists():
             continue

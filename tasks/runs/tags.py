@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
-from leadline.tasks.store.store import Run, Store
+from leadline.tasks.store.store import DROPPED, Run, Store
 
 _NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}")
 
 
 def tags_of(run: Run) -> dict[str, str]:
     """Return a run's tags with the ISO times at which it got them."""
-    found = run.read().get("tags")
+    return tags_in(run.read())
+
+
+def tags_in(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return the tags in a run's record, as :func:`tags_of` does."""
+    found = record.get("tags")
     return {str(name): str(when) for name, when in found.items()} if isinstance(found, dict) else {}
 
 
@@ -57,18 +63,26 @@ def set_tag(store: Store, run: Run, name: str) -> Run | None:
         name: The tag.
 
     Raises:
-        UsageError: The name is not one: letters, digits, ``.``, ``_`` and ``-`` are allowed.
+        UsageError: The name is not one: letters, digits, ``.``, ``_`` and ``-`` are allowed. Or the run's results were
+            dropped.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot be a tag.", hint="Use letters, digits, '.', '_' and '-'.", code=ErrorCode.STORE_TAG
         )
     before = all_tags(store).get(name)
-    run.update({"tags": tags_of(run) | {name: datetime.now(UTC).isoformat()}})
+    now = datetime.now(UTC).isoformat()
+    run.change(lambda record: _tagged(run, record, name, now))
     for other in store.runs():
         if other.id != run.id and name in tags_of(other):
             remove_tag(other, name)
     return before[0] if before and before[0].id != run.id else None
+
+
+def _tagged(run: Run, record: Mapping[str, Any], name: str, now: str) -> dict[str, Any]:
+    if record.get(DROPPED):
+        raise run.without_results()
+    return dict(record) | {"tags": tags_in(record) | {name: now}}
 
 
 def remove_tag(run: Run, name: str) -> None:
@@ -81,7 +95,8 @@ def remove_tag(run: Run, name: str) -> None:
     Raises:
         UsageError: It has none of that name.
     """
-    tags = tags_of(run)
-    if name not in tags:
+    if name not in tags_of(run):
         raise UsageError(f"Run {run.id} has no tag {name!r}.", hint="List tags: leadline tag", code=ErrorCode.STORE_TAG)
-    run.update({"tags": {other: when for other, when in tags.items() if other != name}})
+    run.change(
+        lambda record: dict(record) | {"tags": {tag: when for tag, when in tags_in(record).items() if tag != name}}
+    )

@@ -211,6 +211,19 @@ def previous(store: Store, subject: Subject) -> dict[str, Any] | None:
     return (passed or accepted or found)[-1] if found else None
 
 
+def runs_in_use(store: Store) -> set[str]:
+    """Return the runs that the next version of some model would be compared with, or that a check is at just now."""
+    known = records(store)
+    used = {str(record["run"]) for record in known if record.get("run") and record["state"] == "running"}
+    measured = {(record["model"], record["suite"], _measured(record["configuration"])): record for record in known}
+    for record in measured.values():
+        following = Subject(record["model"], "", record["suite"], "", record["configuration"])
+        before = previous(store, following)
+        if before is not None:
+            used.add(str(before["run"]))
+    return used
+
+
 def of_version(store: Store, subject: Subject, version: str) -> dict[str, Any] | None:
     """Return the youngest record of a version of the same model on a suite of the same name.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,15 @@ def locked(path: Path, *, wait: bool = True) -> FileLock:
     from filelock import FileLock
 
     return FileLock(path, timeout=-1 if wait else 0, thread_local=False, fallback_to_soft=False)
+
+
+@contextmanager
+def locked_if_possible(path: Path) -> Iterator[None]:
+    """Hold a lock between processes for a block; on a file system without locks the block just runs."""
+    with ExitStack() as held:
+        with suppress(OSError):
+            held.enter_context(locked(path))
+        yield
 
 
 def is_held(path: Path) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from leadline.evaluators.core.error_codes import ErrorCode
@@ -68,6 +68,18 @@ _VARIABLES: Final = {"s3": "AWS", "gs": "GOOGLE", "az": "AZURE_STORAGE"}
 """Beginning of the names of each provider's environment variables."""
 
 SCHEMES: Final = ("s3", "gs", "az", "abfs")
+
+
+class Listed(NamedTuple):
+    """Facts about a file of a store.
+
+    Attributes:
+        size: Bytes.
+        modified: When it was written, in seconds since 1970.
+    """
+
+    size: int
+    modified: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +166,16 @@ class Bucket:
 
     def objects(self, folder: str) -> dict[str, int]:
         """Return the objects below a folder, by name, with their sizes in bytes. What begins with a dot is left out."""
+        return {name: listed.size for name, listed in self.listing(folder).items()}
+
+    def listing(self, folder: str) -> dict[str, Listed]:
+        """Return the objects of :meth:`objects` with what the bucket says of each."""
         found = self._request("listed", folder, lambda: [*_client(self).list(folder or None)])
-        sizes = {item["path"]: item["size"] for part in found for item in part}
-        folders = {name.rpartition("/")[0] for name in sizes}  # some clients mark a folder by an empty object
-        return {name: size for name, size in sizes.items() if _is_name(name) and name not in folders}
+        items = {
+            item["path"]: Listed(item["size"], item["last_modified"].timestamp()) for part in found for item in part
+        }
+        folders = {name.rpartition("/")[0] for name in items}  # some clients mark a folder by an empty object
+        return {name: listed for name, listed in items.items() if _is_name(name) and name not in folders}
 
     def folders(self, folder: str) -> list[str]:
         """Return the last parts of the names of the folders in a folder, in order."""

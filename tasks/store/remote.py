@@ -87,7 +87,7 @@ class Remote:
         _each(set(self.bucket.objects(self._name(folder))) - names, self.bucket.delete)
 
     def share_folder(self, folder: Path, last: str) -> None:
-        """Push an immutable folder unless it is in the bucket.
+        """Push an immutable folder unless it is in the bucket; there its last file gets the time of now.
 
         Args:
             folder: The local folder.
@@ -95,6 +95,8 @@ class Remote:
         """
         if self.bucket.version(self._name(folder / last)) is None:
             self.push_folder(folder, last)
+        else:
+            self.push([folder / last])
 
     def sync(self, folders: Sequence[Path]) -> None:
         """Copy the immutable files of folders to the side that lacks them.

@@ -16,6 +16,10 @@ from leadline.tasks.store.tmpfiles import host_tag
 if TYPE_CHECKING:
     from leadline.tasks.store.store import Store
 
+_STAGING: Final = "staging"
+_TMP: Final = "tmp"
+"""The store's folders of scratch files: with a lock in each, and of DuckDB's own."""
+
 _LOCK: Final = ".lock"
 """File of a scratch folder that its process holds locked while it lives."""
 
@@ -34,7 +38,7 @@ def scratch_folder(store: Store, purpose: str) -> Iterator[Path]:
         store: The store.
         purpose: Begins the folder's name.
     """
-    room = store.root / "staging"
+    room = store.root / _STAGING
     room.mkdir(parents=True, exist_ok=True)
     for folder in room.iterdir():
         if _is_stale(folder):
@@ -50,6 +54,14 @@ def scratch_folder(store: Store, purpose: str) -> Iterator[Path]:
         except OSError:  # a file system without locks: only the age of the folder counts
             (folder / _LOCK).unlink(missing_ok=True)
         yield folder
+
+
+def stale_folders(store: Store) -> list[Path]:
+    """Return what killed processes left of their scratch files: of loads and collections, queries and comparisons."""
+    staged, others = (
+        list(folder.iterdir()) if folder.is_dir() else [] for folder in (store.root / _STAGING, store.root / _TMP)
+    )
+    return sorted(path for path in (*staged, *others) if _is_stale(path))
 
 
 def _is_stale(folder: Path) -> bool:

@@ -29,7 +29,8 @@ import logging
 import os
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,6 +41,7 @@ from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.core.secret_values import masked_value
 from leadline.tasks.store.files import write_json
+from leadline.tasks.store.locks import locked_if_possible
 
 if TYPE_CHECKING:
     from leadline.tasks.store.remote import Remote
@@ -62,6 +64,12 @@ SCHEMA: Final = 2
 
 ENDED: Final = ("completed", "failed", "lost")
 """The status of a run that has ended."""
+
+DROPPED: Final = "dropped"
+"""Field of a run's record: when retention dropped its results; and the status of such a run."""
+
+_CHANGES: Final = 20
+"""Attempts to change a record in a bucket while other hosts change it."""
 
 _RUN_ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}")
 
@@ -144,6 +152,47 @@ class Run:
             if record.get("status") in ENDED:
                 (self.path / OWN).unlink(missing_ok=True)
         return record
+
+    def change(self, alter: Callable[[Mapping[str, Any]], Mapping[str, Any] | None]) -> bool:
+        """Alter the record of a run that may have ended, while no other process does so, and return whether it was.
+
+        Args:
+            alter: Returns the new record, or ``None`` to leave it as it is; may be called again with a newer one.
+
+        Raises:
+            StoreError: Other hosts change it all the time.
+        """
+        path = self.path / "run.json"
+        with locked_if_possible(self.path / ".lock"):
+            for _ in range(_CHANGES):
+                shared = self.remote if self.remote and not self.own else None
+                version = shared.fetch_version(path) if shared else None
+                record = alter(self.read())
+                if record is None:
+                    return False
+                write_json(path, record)
+                if shared is None or shared.push_if(path, version):
+                    if self.remote and shared is None:
+                        self.remote.push([path])
+                    return True
+        raise StoreError(
+            f"The record of run {self.id} is changed by other hosts all the time.",
+            hint="Try again.",
+            code=ErrorCode.STORE_IN_USE,
+        )
+
+    def without_results(self) -> UsageError:
+        """Return the error for a run whose results are wanted and not there."""
+        dropped = self.read().get(DROPPED)
+        if dropped:
+            return UsageError(
+                f"The results of run {self.id} were dropped by leadline gc on {str(dropped)[:10]}.",
+                hint="Evaluate its dataset again; nothing that the store holds is computed twice.",
+                code=ErrorCode.STORE_NO_RESULTS,
+            )
+        return UsageError(
+            f"Run {self.id!r} has no results yet.", hint="Look at: leadline runs", code=ErrorCode.STORE_NO_RESULTS
+        )
 
     def fail(self, error: BaseException, **also: Any) -> None:
         """Record that an error ended the run; a failure to write the record is only logged.
@@ -284,8 +333,16 @@ class Store:
             return True
         return self.remote is not None and self.remote.fetch_folder(folder, MANIFEST)
 
+    def use_dataset(self, dataset: str) -> bool:
+        """Return whether a dataset is loaded, and note that it is used now, so that no clean-up takes it away."""
+        if not self.has_dataset(dataset):
+            return False
+        with suppress(OSError):  # another user's file, or it was just put aside
+            os.utime(self.dataset(dataset) / MANIFEST)
+        return self.dataset(dataset).exists()
+
     def share_dataset(self, dataset: str) -> None:
-        """Give a loaded dataset to the other hosts, unless they have it."""
+        """Give a loaded dataset to the other hosts, unless they have it, and tell them that it is used now."""
         if self.remote:
             self.remote.share_folder(self.dataset(dataset), MANIFEST)
 

@@ -13,6 +13,8 @@ import secrets
 import shutil
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -24,8 +26,8 @@ log = logging.getLogger("leadline.store")
 DAY: Final = 24 * 3600.0
 
 _PLACES: Final = (
-    "datasets", "scores/*/*", "vectors/*", "runs/*", "runs/*/plan", "runs/*/unscored", "comparisons", "versions/*",
-    "alive",
+    "datasets", "scores/*", "scores/*/*", "vectors", "vectors/*", "runs/*", "runs/*/plan", "runs/*/unscored",
+    "comparisons", "versions/*", "alive",
 )  # fmt: skip
 """Folders of a store in which files and folders appear."""
 
@@ -60,13 +62,20 @@ def clean_stale(root: Path) -> None:
     except OSError as error:  # another user's mark
         log.warning("Stale temporary files in %s are not deleted: %s", root, error)
         return
+    for path in stale_files(root):
+        try:
+            remove(path)
+        except OSError as error:  # another user's, or deleted concurrently
+            log.warning("A stale temporary file cannot be deleted: %s: %s", path, error)
+
+
+def stale_files(root: Path) -> Iterator[Path]:
+    """Yield the temporary files that killed processes left in a store, as :func:`clean_stale` deletes them."""
     for place in (".swept-*", *(f"{place}/.*.tmp" for place in _PLACES)):
         for path in root.glob(place):
-            try:
+            with suppress(OSError):  # another user's, or deleted concurrently
                 if _is_stale(path):
-                    remove(path)
-            except OSError as error:  # another user's, or deleted concurrently
-                log.warning("A stale temporary file cannot be deleted: %s: %s", path, error)
+                    yield path
 
 
 def remove(path: Path) -> None:

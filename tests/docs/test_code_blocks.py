@@ -35,6 +35,7 @@ from leadline.tasks.collect.targets import read_targets
 from leadline.tasks.db.csv_files import is_guarded
 from leadline.tasks.load.column_map import ColumnNames, map_columns
 from leadline.tasks.load.dataset import load_dataset
+from leadline.tasks.maintenance.retention import load_retention
 from leadline.tasks.policy.policy_file import load_policy
 from leadline.tasks.store.store import Store
 from tests.support.docs.blocks import PROGRAMS, ROOT, SHELL, Block, blocks, pages
@@ -160,6 +161,10 @@ def test_toml_blocks_are_read(block: Block, tmp_path: Path, monkeypatch: pytest.
         monkeypatch.chdir(tmp_path)
         file.rename("leadline.toml")
         assert (chosen_server().use, idle_minutes()) == (document["server"]["use"], document["server"]["idle"])
+    elif "retention" in document:
+        monkeypatch.chdir(tmp_path)
+        file.rename("leadline.toml")
+        assert load_retention().keep_last == document["retention"]["keep_last"]
     elif "csv" in document:
         monkeypatch.chdir(tmp_path)
         file.rename("leadline.toml")

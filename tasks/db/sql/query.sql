@@ -5,7 +5,7 @@
 CREATE TABLE runs (
     run            VARCHAR PRIMARY KEY,
     name           VARCHAR,
-    status         VARCHAR NOT NULL,    -- 'running', 'completed', 'failed', 'interrupted', 'lost'
+    status         VARCHAR NOT NULL,    -- 'running', 'completed', 'failed', 'interrupted', 'lost', 'dropped'
     started        TIMESTAMP,           -- UTC
     seconds        DOUBLE,              -- from the command to the end; its parts are in record.time
     dataset        VARCHAR,             -- digest of the dataset

@@ -16,6 +16,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -99,6 +100,9 @@ class ParquetVectors:
         path = self._store.vectors(model)
         if model not in self._folders:
             self._folders[model] = _Folder(path)
+            if path.exists():
+                with suppress(OSError):  # another user's
+                    used_mark(path).touch()
             try:
                 self._store.sync([path])
             except (OSError, StoreError) as error:
@@ -248,3 +252,8 @@ def _is_gone(error: Exception) -> bool:
 
 def _new_segment(folder: Path) -> Path:
     return folder / f"{secrets.token_hex(12)}.parquet"
+
+
+def used_mark(folder: Path) -> Path:
+    """Return the file whose time says when a process last looked for embeddings in a model's folder."""
+    return folder.with_name(f".{folder.name}.used")

@@ -1,0 +1,74 @@
+"""Dropping what a store in a bucket needs no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from leadline.tasks.maintenance.garbage import drop_garbage
+from leadline.tasks.maintenance.retention import Retention
+from leadline.tasks.runs.lookup import summary
+from leadline.tasks.runs.tags import set_tag
+from leadline.tasks.store.store import Run, Store
+from tests.support.stores.runs import make_run
+from tests.support.stores.s3 import S3
+
+pytestmark = pytest.mark.e2e
+
+NOW = 4_000_000_000.0
+"""A day far from now: a bucket says itself how old its objects are."""
+
+Host = Callable[[str], Store]
+
+
+@pytest.fixture
+def host(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    """Become another host, with a working copy of its own, and open the store there."""
+
+    def become(name: str) -> Store:
+        monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / name))
+        return Store.open(s3.url)
+
+    return become
+
+
+def share_dataset(store: Store, run: Run) -> None:
+    dataset = run.read()["dataset"]
+    (store.dataset(dataset) / "manifest.json").write_text("{}", encoding="utf-8")
+    store.share_dataset(dataset)
+
+
+def test_results_go_from_the_bucket_and_a_tag_of_another_host_keeps_them(host: Host, s3: S3) -> None:
+    store = host("one")
+    for run_id in ("20260101-100000-aaaaaa", "20260101-100000-bbbbbb"):
+        run = make_run(store, run_id)
+        run.results.mkdir()
+        (run.results / "report.html").write_text("<p>report</p>", encoding="utf-8")
+        store.share_results(run)
+        share_dataset(store, run)
+    dropping = drop_garbage(store, Retention(older_than=60), NOW)
+    assert next(dropping).name == "20260101-100000-aaaaaa"
+    other = host("two")
+    set_tag(other, other.run("20260101-100000-bbbbbb"), "production")
+    assert list(dropping) == []
+    assert s3.names("runs/20260101-100000-aaaaaa") == ["runs/20260101-100000-aaaaaa/run.json"]
+    assert "runs/20260101-100000-bbbbbb/run.duckdb" in s3.names("runs/")
+    assert s3.names("datasets/")
+    seen = {run.id: summary(run)["status"] for run in host("three").runs()}
+    assert seen == {"20260101-100000-aaaaaa": "dropped", "20260101-100000-bbbbbb": "completed"}
+
+
+def test_datasets_and_scores_that_nothing_uses_go(host: Host, s3: S3) -> None:
+    store = host("one")
+    run = make_run(store, "20260101-100000-aaaaaa")
+    share_dataset(store, run)
+    folder = store.scores("bleu", "0" * 32)
+    folder.mkdir(parents=True)
+    (folder / "r-cpu-0000.parquet").write_bytes(bytes(100))
+    store.push([folder / "r-cpu-0000.parquet"])
+    found = list(drop_garbage(store, Retention(older_than=60, scores_older_than=60), NOW))
+    assert [item.kind for item in found] == ["run", "dataset", "scores"]
+    assert s3.names() == ["runs/20260101-100000-aaaaaa/run.json"]
+    assert not folder.exists()
