@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import secrets
 import time
 from collections import defaultdict
@@ -55,7 +57,7 @@ class DatabaseLedger:
         self._access = access
         self._run = run
         self._limits = limits or Limits()
-        self._process = this_process()
+        self._pid, self._process = os.getpid(), this_process()
         self._open: defaultdict[str, list[_Open]] = defaultdict(list)
         self._judges: set[str] = set()
 
@@ -65,6 +67,7 @@ class DatabaseLedger:
 
     async def intend(self, call: Call, charge: Charge | None = None) -> Reply | None:
         """See :class:`leadline.evaluators.judge.engine.calls.Ledger`."""
+        self._forget_if_forked()
         judge = digest(dict(call.judge))
         ask = _next_ask()
         operation = Intend(
@@ -79,16 +82,32 @@ class DatabaseLedger:
             limits=self._limits,
             charge=charge,
         )  # fmt: skip
-        await self._access.do(operation)
+        doing = asyncio.ensure_future(self._access.do(operation))
+        try:
+            await asyncio.shield(doing)
+        except asyncio.CancelledError:  # the intent will be on record all the same, and must be, to be taken back
+            await doing
+            self._begun(call, operation)
+            raise
         self._judges.add(judge)
         if operation.refused is not None:
             raise operation.refused
         if operation.elsewhere:
             raise BegunElsewhere
-        if operation.admitted:
-            reserved = (charge.usd or 0.0) if charge is not None else 0.0
-            self._open[call.digest].append(_Open(ask, operation.accounts, reserved))
+        self._begun(call, operation)
         return self._reply(operation.result)
+
+    def _begun(self, call: Call, operation: Intend) -> None:
+        """Remember under what a call was intended."""
+        if operation.admitted:
+            reserved = (operation.charge.usd or 0.0) if operation.charge is not None else 0.0
+            self._open[call.digest].append(_Open(operation.ask, operation.accounts, reserved))
+
+    def _forget_if_forked(self) -> None:
+        """Leave the calls of the process that this one was forked from to that."""
+        if self._pid != os.getpid():
+            self._pid, self._process = os.getpid(), this_process()
+            self._open.clear()
 
     async def answered(self, call: Call, reply: Reply) -> None:
         """See :class:`leadline.evaluators.judge.engine.calls.Ledger`."""
@@ -108,11 +127,11 @@ class DatabaseLedger:
             )
         )  # fmt: skip
 
-    async def failed(self, call: Call, message: str) -> None:
+    async def failed(self, call: Call, message: str, *, spent: bool = False) -> None:
         """See :class:`leadline.evaluators.judge.engine.calls.Ledger`."""
         begun = self._close(call)
         line = (time.time(), _plain(message), begun.ask)
-        await self._access.do(End(begun.ask, line, None, self._run, begun.accounts, begun.reserved, None))
+        await self._access.do(End(begun.ask, line, None, self._run, begun.accounts, begun.reserved, None, spent))
 
     async def judged(self, digest: str, parser: str, verdict: Json, problem: str) -> None:
         """See :class:`leadline.evaluators.judge.engine.calls.Ledger`."""
@@ -164,7 +183,7 @@ def _judge(name: str, call: Call) -> tuple[str, str, str]:
 
 _lock = Lock()
 _last = 0
-_MARK: Final = secrets.randbelow(1 << 12)
+_mark = secrets.randbelow(1 << 12)
 
 
 def _next_ask() -> int:
@@ -172,4 +191,14 @@ def _next_ask() -> int:
     global _last
     with _lock:
         _last = max(_last + 1, time.time_ns() // 1000)
-        return _last << 12 | _MARK
+        return _last << 12 | _mark
+
+
+def _draw_mark() -> None:
+    """Tell a forked process's asks from those of the one that it comes from."""
+    global _mark, _lock
+    _mark, _lock = secrets.randbelow(1 << 12), Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_draw_mark)

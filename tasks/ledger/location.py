@@ -78,7 +78,3 @@ def _access(place: Path | str) -> Access:
         if place not in _accesses:
             _accesses[place] = SqliteAccess(place) if isinstance(place, Path) else PostgresAccess(place)
         return _accesses[place]
-
-
-if hasattr(os, "register_at_fork"):  # a forked process has neither the thread that writes nor connections of its own
-    os.register_at_fork(after_in_child=_accesses.clear)

@@ -131,6 +131,7 @@ class End:
         accounts: The budgets that it was charged to.
         reserved: What was set aside for it in US dollars.
         cost_usd: What it cost, ``None`` where that is not known.
+        spent: Whether a call without a reply may have been paid for, so that nothing is given back.
     """
 
     ask: int
@@ -140,12 +141,13 @@ class End:
     accounts: tuple[Account, ...]
     reserved: float
     cost_usd: float | None
+    spent: bool = False
     result: None = None
 
     @property
     def change(self) -> tuple[int, float]:
         """The change of the budget by the end: calls and US dollars."""
-        if self.reply is None:
+        if self.reply is None and not self.spent:
             return -1, -self.reserved
         return 0, 0.0 if self.cost_usd is None else self.cost_usd - self.reserved
 

@@ -88,6 +88,12 @@ class SqliteAccess:
 
     async def do(self, operation: O) -> O:
         """See :class:`leadline.tasks.ledger.ledger.Access`; readers do not wait."""
+        if os.getpid() != self._process:  # SQLite's locks, open or opened anew, would not hold here
+            raise StoreError(
+                f"The ledger {self._path} was opened before this process was forked, which must not use it.",
+                hint="Start processes by spawn or forkserver, or before anything is evaluated.",
+                code=ErrorCode.LEDGER_FAILED,
+            )
         if isinstance(operation, Find):
             try:
                 _drive(self._reading, [operation])

@@ -44,6 +44,10 @@ class Breaker:
     _probe: asyncio.Future[None] | None = field(default=None, repr=False)
     _why: JudgeError | None = field(default=None, repr=False)
 
+    def forget(self) -> None:
+        """Forget who tries the judge just now: that is in the process that this one was forked from."""
+        self._probe = None
+
     def succeeded(self) -> None:
         """The judge answered."""
         self._answered = True

@@ -107,12 +107,13 @@ class Ledger(Protocol):
             reply: Its reply, as it came.
         """
 
-    async def failed(self, call: Call, message: str) -> None:
+    async def failed(self, call: Call, message: str, *, spent: bool = False) -> None:
         """Put on record that a call ended without a reply; it will be made again when it is needed again.
 
         Args:
             call: The call.
             message: What went wrong, in one line.
+            spent: Whether it may have been paid for all the same, so that what was set aside for it is not given back.
         """
 
     async def judged(self, digest: str, parser: str, verdict: Json, problem: str) -> None:
@@ -148,7 +149,7 @@ class MemoryLedger:
         """See :class:`Ledger`."""
         self.replies[call.digest] = reply
 
-    async def failed(self, call: Call, message: str) -> None:
+    async def failed(self, call: Call, message: str, *, spent: bool = False) -> None:
         """See :class:`Ledger`."""
         self.failures[call.digest] = message
 

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
 
 from leadline.evaluators.core.row import Json
 from leadline.evaluators.core.secret_values import LONG, MASK, masked, variable_in
@@ -70,6 +72,9 @@ class Gate:
     breaker: Breaker
 
 
+_clients: Final[WeakSet[JudgeClient]] = WeakSet()
+
+
 class JudgeClient:
     """Asks one judge. Its coroutines belong into one event loop.
 
@@ -111,6 +116,7 @@ class JudgeClient:
         self._sleep = sleep
         self._clock = clock
         self._flying: dict[str, asyncio.Task[Reply]] = {}
+        _clients.add(self)
         self._random = random.Random()  # noqa: S311 - jitter, not a secret
 
     async def ask(self, call: Call, *, max_tokens: int | None = None) -> Reply:
@@ -126,6 +132,12 @@ class JudgeClient:
             self._flying[digest] = task
             task.add_done_callback(lambda done: self._landed(digest, done))
         return await asyncio.shield(task)
+
+    def forget(self) -> None:
+        """Forget the calls of the process that this one was forked from: they end there."""
+        self._flying.clear()
+        self.limiter.forget()
+        self._breaker.forget()
 
     def _landed(self, digest: str, task: asyncio.Task[Reply]) -> None:
         self._flying.pop(digest, None)
@@ -167,11 +179,13 @@ class JudgeClient:
                     return known
                 started = self._clock()
                 sent()
+                entry.in_flight = True
                 try:
                     reply = await self._transport.send(
                         self.config, [dict(message) for message in call.messages], call.schema, max_tokens
                     )
                 except AttemptError as error:
+                    entry.in_flight = False
                     not_answered()
                     failure = error
                     unusable = unusable + 1 if isinstance(failure, Unusable) else 0
@@ -228,7 +242,12 @@ class JudgeClient:
 
 
 class _Entry:
-    """A call in the books: budget and ledger. It enters them when its turn has come, not while it waits."""
+    """A call in the books: budget and ledger. It enters them when its turn has come, not while it waits.
+
+    Attributes:
+        call: The call.
+        in_flight: Whether it was sent, and it is not known yet what became of it.
+    """
 
     def __init__(self, call: Call, ledger: Ledger, budget: Budget, estimate: float | None) -> None:
         self.call = call
@@ -236,6 +255,7 @@ class _Entry:
         self._budget = budget
         self._estimate = estimate
         self._reserved: float | None = None
+        self.in_flight = False
 
     async def begin(self) -> Reply | None:
         """Enter the call, once; returns the reply if another process got it meanwhile.
@@ -267,11 +287,18 @@ class _Entry:
         await self._ledger.answered(self.call, reply)
 
     async def failed(self, error: BaseException) -> None:
-        """Enter that there will be none; a call given up because everything stops is left open."""
-        if self._reserved is not None:
+        """Enter that there will be none; what was set aside for a call that is given up in flight counts as spent."""
+        if self._reserved is None:
+            return
+        if isinstance(error, Exception):
             self._budget.release(self._reserved)
-            if isinstance(error, Exception):
-                await self._ledger.failed(self.call, str(error))
+            await self._ledger.failed(self.call, str(error))
+        elif self.in_flight:
+            self._budget.settle(self._reserved, None)
+            await self._ledger.failed(self.call, "Given up in flight: it may have been paid for.", spent=True)
+        else:
+            self._budget.release(self._reserved)
+            await self._ledger.failed(self.call, "Given up while it waited.")
 
 
 def _without_keys(reply: Reply, subject: str) -> Reply:
@@ -314,6 +341,17 @@ def shared_gate(config: JudgeConfig) -> Gate:
         config.max_in_flight, config.start_in_flight, config.down_after_s, config.deadline_s,
     )  # fmt: skip
     return _gates.setdefault(name, new_gate(config))
+
+
+def _forget() -> None:
+    """Start afresh in a forked process, in which neither the judges' loop nor its calls exist."""
+    _gates.clear()
+    for client in list(_clients):
+        client.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 def client_for(config: JudgeConfig, *, settings: Settings, ledger: Ledger | None, budget: Budget | None) -> JudgeClient:

@@ -17,6 +17,10 @@ GRACE_S: Final = 6.0
 """Seconds for which replies to calls that were sent are waited for when all is given up: they are paid for."""
 
 
+NOTED_S: Final = 2.0
+"""Seconds for which calls that are given up may put on record that they are."""
+
+
 class Cancelled(BaseException):
     """Work in the judges' loop was given up because the run is being stopped; no evaluator's failure."""
 
@@ -93,11 +97,12 @@ def cancel_all(grace: float = GRACE_S) -> None:
         future.cancel()
     if _loop is not None and not _loop.is_closed():
         with suppress(TimeoutError):  # the loop is busy; its thread ends with the process
-            asyncio.run_coroutine_threadsafe(_give_up(grace), _loop).result(2 * grace)
+            asyncio.run_coroutine_threadsafe(_give_up(grace), _loop).result(grace + 2 * NOTED_S)
 
 
 async def _give_up(grace: float) -> None:
-    for task in _shared - _sent:
+    ended = _shared - _sent
+    for task in ended:
         task.cancel()
     waited = set(_sent)
     if waited:
@@ -108,6 +113,9 @@ async def _give_up(grace: float) -> None:
         _, late = await asyncio.wait(waited, timeout=grace)
         for task in late:
             task.cancel()
+        ended |= late
+    if ended:
+        await asyncio.wait(ended, timeout=NOTED_S)
 
 
 def _forget() -> None:

@@ -175,6 +175,20 @@ def _close_all() -> None:
             _abandon(session)
 
 
+_inherited: Final[list[aiohttp.ClientSession]] = []
+"""Connections of the process that this one was forked from, which may be neither used nor closed here."""
+
+
+def _forget() -> None:
+    """Leave the connections to the process that this one was forked from."""
+    _inherited.extend(_sessions.values())
+    _sessions.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
 def _abandon(session: aiohttp.ClientSession) -> None:
     """Let go of the connections of a loop that is closed: there is nothing to wait for, so one step does it."""
     with suppress(StopIteration):

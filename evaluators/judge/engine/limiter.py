@@ -145,6 +145,11 @@ class AdaptiveLimiter:
         """
         return Place(self, first)
 
+    def forget(self) -> None:
+        """Forget who waits and who is in flight: they belong to the process that this one was forked from."""
+        self._waiting.clear()
+        self._timer, self._resting, self.in_flight = None, 0, 0
+
     def _send(self) -> int:
         """Count a call that is sent, and return the round that it belongs to: the limit under which it is sent."""
         if self._experiment is None and self._now.sent >= max(WINDOW, 2 * self.limit):

@@ -6,6 +6,7 @@ Greedy at temperature 0. Padding on the left keeps replies independent of what e
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -74,10 +75,14 @@ class LocalTransport:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._start()
+
+    def _start(self) -> None:
         self._waiting: list[_Request] = []
         self._lock = Lock()
         self._working = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="leadline-local-judge")
+        self._process = os.getpid()
 
     async def send(
         self,
@@ -87,6 +92,8 @@ class LocalTransport:
         max_tokens: int,
     ) -> Reply:
         """See :class:`.transport.Transport`; the prompt alone asks for the form of the reply."""
+        if os.getpid() != self._process:
+            self._start()  # a forked process has no thread that would answer
         loop = asyncio.get_running_loop()
         request = _Request(config, messages, max_tokens, loop.create_future(), loop)
         with self._lock:

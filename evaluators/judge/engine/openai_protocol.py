@@ -83,6 +83,9 @@ class _Server:
 
 _servers: dict[tuple[str, str], _Server] = {}
 
+if hasattr(os, "register_at_fork"):  # who asks just now is in the process that this one was forked from
+    os.register_at_fork(after_in_child=lambda: _servers.clear())
+
 
 class OpenAITransport:
     """Asks a model by the protocol.

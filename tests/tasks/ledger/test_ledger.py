@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +19,9 @@ import pytest
 
 from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.evaluators.judge.engine import client as client_module
-from leadline.evaluators.judge.engine.budget import Charge
+from leadline.evaluators.judge.engine.budget import Charge, Limits
 from leadline.evaluators.judge.engine.calls import Call, Reply
+from leadline.evaluators.judge.engine.failures import BudgetSpent
 from leadline.tasks.ledger import ledger as ledger_module
 from leadline.tasks.ledger import operations
 from leadline.tasks.ledger.ledger import DatabaseLedger
@@ -422,3 +424,63 @@ def test_its_place_is_the_store_or_what_the_environment_says(tmp_path: Path, mon
     assert ledger_place(store) == tmp_path / "ledger.sqlite"
     monkeypatch.setenv("LEADLINE_LEDGER", str(tmp_path / "other" / "l.db"))
     assert ledger_place(store) == tmp_path / "other" / "l.db"
+
+
+def test_a_call_that_is_given_up_takes_its_intent_back_and_is_left_to_others(place: Place) -> None:
+    """A process that goes on living would else keep others from the call, and its money set aside."""
+
+    async def main() -> list[str | None]:
+        ledger = ledger_at(place, "run", Limits(calls=2))
+        waiting = asyncio.create_task(ledger.intend(question("waits"), Charge(2.0)))
+        await asyncio.sleep(0)
+        waiting.cancel()  # while its intent is being written
+        with suppress(asyncio.CancelledError):
+            await waiting
+        await ledger.failed(question("waits"), "Given up while it waited.")
+        client = make_client(ScriptedTransport(latency=60), ledger=ledger)
+        flying = asyncio.create_task(client._obtain(question("flies"), 1000))
+        while client.limiter.in_flight == 0:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
+        flying.cancel()
+        with suppress(asyncio.CancelledError):
+            await flying
+        assert await ledger.intend(question("one more"), Charge(2.0)) is None
+        with pytest.raises(BudgetSpent):
+            await ledger.intend(question("and another"), Charge(2.0))
+        return [line["error"] for line in LedgerReader(place).asks("run")]
+
+    said = [None, "Given up in flight: it may have been paid for.", "Given up while it waited."]
+    assert asyncio.run(main()) == said
+
+
+def test_a_forked_process_is_refused_the_ledger_that_it_inherits(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, os, sys\n"
+        "from pathlib import Path\n"
+        "from leadline.evaluators.core.errors import StoreError\n"
+        "from leadline.tasks.ledger.ledger_report import LedgerReader\n"
+        "from leadline.tasks.ledger.location import ledger_at\n"
+        "from leadline.evaluators.judge.engine.calls import Reply\n"
+        "from tests.support.judges.scripted_judge import question\n"
+        "place = Path(sys.argv[1])\n"
+        "async def put(text, ledger):\n"
+        "    await ledger.intend(question(text))\n"
+        "    await ledger.answered(question(text), Reply('yes'))\n"
+        "ledger = ledger_at(place, 'run')\n"
+        "asyncio.run(put('first', ledger))\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    for each in (ledger, ledger_at(place, 'other')):\n"
+        "        try: asyncio.run(put('second', each))\n"
+        "        except StoreError as error: assert 'was opened before this process was forked' in str(error)\n"
+        "        else: os._exit(1)\n"
+        "    os._exit(0)\n"
+        "status = os.waitpid(child, 0)[1]\n"
+        "asyncio.run(put('third', ledger))\n"
+        "print(status, len(LedgerReader(place).asks()))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "ledger.sqlite")], capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("0 2\n", "")

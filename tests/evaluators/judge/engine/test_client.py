@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 
 import pytest
 
@@ -10,6 +12,7 @@ from leadline.evaluators.judge.engine.budget import Budget, Charge, Limits
 from leadline.evaluators.judge.engine.calls import Call, MemoryLedger, Reply
 from leadline.evaluators.judge.engine.failures import BudgetSpent, JudgeError, JudgeRefused, JudgeUnavailable
 from leadline.evaluators.judge.engine.transport import Refused, Throttled, Transient
+from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.judges.scripted_judge import ScriptedTransport, make_client, question
 from tests.support.judges.virtual_time import now, run
 
@@ -350,3 +353,30 @@ def test_what_a_failed_call_had_reserved_is_given_back() -> None:
         assert (await client.ask(question())).text == "yes"
 
     run(main())
+
+
+def test_a_forked_process_asks_by_itself_and_waits_for_no_call_of_the_one_it_comes_from() -> None:
+    program = (
+        "import os, sys, time\n"
+        "from leadline.evaluators.core.settings import Settings\n"
+        "from leadline.evaluators.judge.engine.client import client_for\n"
+        "from leadline.evaluators.judge.engine.event_loop import judges_loop, run\n"
+        "from leadline.evaluators.judge.engine.judge_config import JudgeConfig\n"
+        "from tests.support.judges.scripted_judge import question\n"
+        "import asyncio\n"
+        "config = JudgeConfig(model='openai/judge', api_base=sys.argv[1], max_in_flight=1, start_in_flight=1)\n"
+        "client = client_for(config, settings=Settings(judges=(config,)), ledger=None, budget=None)\n"
+        "run(client.ask(question('first')))\n"
+        "asyncio.run_coroutine_threadsafe(client.ask(question('slow')), judges_loop())\n"
+        "while client.limiter.in_flight == 0: time.sleep(0.01)\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    ok = run(client.ask(question('second'))).text == run(client.ask(question('slow'))).text == 'yes'\n"
+        "    os._exit(0 if ok else 1)\n"
+        "said = [run(client.ask(question(text))).text for text in ('slow', 'third')]\n"
+        "print(os.waitpid(child, 0)[1], *said)\n"
+    )
+    with serving(JudgeEndpoint(latency=0.2)) as endpoint:
+        done = subprocess.run([sys.executable, "-c", program, endpoint.url], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("0 yes yes\n", "")
+    assert sorted(endpoint.answered) == ["first", "second", "slow", "slow", "third"]
