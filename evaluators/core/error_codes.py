@@ -105,6 +105,11 @@ class ErrorCode(Enum):
         "An optional package is not installed.",
         "Install the extra that the message names.",
     )
+    CONFIG_OUTSIDE = (
+        "LL-CONFIG-10",
+        "A request from outside names something that only the deployment's own files may name.",
+        "Add it to `[service]` of `leadline.toml` where the worker runs, if it is wanted; see docs/service.md.",
+    )
 
     DATA_REFUSED = (
         "LL-DATA-01",

@@ -19,6 +19,7 @@ from leadline.flows.compare.prepare import result_of, run_comparison
 from leadline.flows.shared.prefect_steps import reporting_no_secrets
 from leadline.flows.shared.report_links import comparison_link
 from leadline.flows.shared.reporting import report
+from leadline.flows.triggers.outside_requests import allowed, check_store, is_from_outside
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def compare_runs(config: CompareConfig) -> CompareResult:
     Returns:
         The verdict, why, and where the report is.
     """
+    if is_from_outside():
+        check_store(allowed(), config.store)
     report("compare", done=0)
     compared = task(name="compare", cache_policy=NO_CACHE, persist_result=False)(reporting_no_secrets(run_comparison))(
         config

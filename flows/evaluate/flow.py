@@ -21,6 +21,7 @@ from leadline.flows.evaluate.run import run_evaluation
 from leadline.flows.evaluate.steps import Finished
 from leadline.flows.shared.judges import RETRY_DELAYS_S, Retries
 from leadline.flows.shared.prefect_steps import TaskSteps, finished, history_may_fail, reporting_no_secrets
+from leadline.flows.triggers.outside_requests import check_evaluation, is_from_outside
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import drive
@@ -123,4 +124,6 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
     Returns:
         The run, where its report is, and what the gate says.
     """
+    if is_from_outside():
+        check_evaluation(config)
     return finished(reporting_no_secrets(run_evaluation)(config, PrefectSteps()))

@@ -13,6 +13,7 @@ from leadline.flows.model_version.config import ModelVersionResult
 from leadline.flows.model_version.version_check import links_of, run_version
 from leadline.flows.shared.prefect_steps import TaskSteps, finished, history_may_fail, reporting_no_secrets
 from leadline.flows.shared.settings import FailOn
+from leadline.flows.triggers.outside_requests import check_version, is_from_outside
 from leadline.tasks.store.store import Store
 
 
@@ -39,6 +40,8 @@ def on_model_version(config: ModelVersionConfig) -> ModelVersionResult:
     Raises:
         LeadlineError: It could not be evaluated; the next event or the same command tries again.
     """
+    if is_from_outside():
+        check_version(config)
     steps, id_ = TaskSteps(), str(flow_run.id or "")
     check = reporting_no_secrets(run_version)
     result = check(config, steps, evaluate=evaluate, compare=compare_runs, flow_run=id_)

@@ -37,7 +37,7 @@ def target_of(config: ModelVersionConfig) -> Target:
 
 def _target_of(config: ModelVersionConfig) -> Target:
     choice = config.target
-    file = choice.file or (None if choice.model else _default_file())
+    file = targets_file_of(choice)
     if file:
         found = read_targets(Path(file))
         named = [target for target in found if target.key == config.model]
@@ -57,7 +57,10 @@ def _target_of(config: ModelVersionConfig) -> Target:
     return target.model_copy(update={"key": config.model})
 
 
-def _default_file() -> str | None:
+def targets_file_of(choice: TargetChoice) -> str | None:
+    """Return the targets file that says how the model is asked: the one named, else the worker's own."""
+    if choice.file or choice.model:
+        return choice.file
     return os.environ.get(TARGETS_VARIABLE) or (TARGETS_FILE if Path(TARGETS_FILE).exists() else None)
 
 

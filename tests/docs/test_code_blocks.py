@@ -30,6 +30,7 @@ from leadline.flows.cli.main import cli
 from leadline.flows.deploy.file import Schedule
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.prefect_server.choice import chosen_server, idle_minutes
+from leadline.flows.triggers.outside_requests import allowed
 from leadline.flows.triggers.webhook_payloads import read_choice
 from leadline.tasks.collect.targets import read_targets
 from leadline.tasks.db.csv_files import is_guarded
@@ -169,6 +170,10 @@ def test_toml_blocks_are_read(block: Block, tmp_path: Path, monkeypatch: pytest.
         monkeypatch.chdir(tmp_path)
         file.rename("leadline.toml")
         assert is_guarded() == (document["csv"]["text"] == "guarded")
+    elif "service" in document:
+        monkeypatch.chdir(tmp_path)
+        file.rename("leadline.toml")
+        assert list(allowed().hosts) == document["service"]["allowed_hosts"]
     else:
         assert document.keys() == {"project"}
 

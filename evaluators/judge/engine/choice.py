@@ -72,6 +72,23 @@ def find_judges(
     return (judges[named], *(judge for key, judge in sorted(judges.items()) if key != named))
 
 
+def configured_judges(file: Path | None, environment: Mapping[str, str]) -> tuple[JudgeConfig, ...]:
+    """Return the judges that a configuration file and the environment name, whatever a request asks for.
+
+    Args:
+        file: The configuration file; by default ``leadline.toml`` here, if there is one.
+        environment: The environment's variables.
+
+    Raises:
+        UsageError: The file is broken.
+    """
+    judges, _ = _read(file)
+    named = environment.get(MODEL_VARIABLE)
+    if named and named not in judges:
+        judges["default"] = _judge("default", _from_name(named, environment.get(BASE_VARIABLE)), MODEL_VARIABLE)
+    return tuple(judges.values())
+
+
 def _from_name(name: str, api_base: str | None) -> dict[str, Any]:
     if name.startswith(LOCAL):
         return {"kind": "local", "model": name.removeprefix(LOCAL)}

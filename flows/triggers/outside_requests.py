@@ -1,0 +1,356 @@
+"""Requests from outside: what a webhook, an event, a form or a deployment's parameters may name.
+
+A person at a terminal may name any host and any callable. Whoever only reaches Prefect's API may name what the
+deployment's own files name as judges and targets (``leadline.toml`` and the targets file in the worker's folder), and
+what ``[service]`` of that ``leadline.toml`` allows. All is checked before the first request is made.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.paths import from_home
+from leadline.evaluators.core.settings_file import FILE, settings_table
+from leadline.evaluators.judge.engine.choice import BASE_VARIABLE, LOCAL, configured_judges
+from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.model_version.config import ModelVersionConfig
+from leadline.flows.model_version.prepare import target_of, targets_file_of
+from leadline.flows.shared.judges import judges_of
+from leadline.flows.shared.settings import Judges, is_dask
+from leadline.tasks.collect.targets import Target, read_targets
+from leadline.tasks.collect.templates import variables_of
+from leadline.tasks.store.store import STORE_VARIABLE
+
+FIELDS: Final = (
+    "allowed_hosts", "allowed_models", "allowed_callables", "allowed_key_variables", "allowed_files", "allowed_stores",
+    "allow_pickle",
+)  # fmt: skip
+_SEARCH_TOOL: Final = "search_tool"
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The names that requests from outside may use: those of ``[service]``, and the deployment's own.
+
+    Attributes:
+        hosts: Hosts, with or without a port; patterns such as ``*.example.com`` reach public addresses only.
+        models: Model names, or patterns of them.
+        callables: ``package.module:function`` of targets and search tools, commands of MCP servers, or patterns.
+        key_variables: Environment variables with API keys.
+        files: Files and folders outside of the worker's folder; Python files must be named here in any case.
+        stores: Stores besides the worker's own.
+        pickle: Whether pickled weights may be loaded.
+    """
+
+    hosts: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    callables: tuple[str, ...] = ()
+    key_variables: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    stores: tuple[str, ...] = ()
+    pickle: bool = False
+
+    def check_host(self, what: str, host: str, port: int | None) -> None:
+        """Refuse a host that is not allowed, or that is allowed by a pattern and is none of the public internet.
+
+        Args:
+            what: Who names it, for the refusal.
+            host: Its name or address, in any form.
+            port: Its port, if one is given.
+
+        Raises:
+            UsageError: It is refused.
+        """
+        names = (host.lower(), f"{host.lower()}:{port}") if port else (host.lower(),)
+        if any(name in map(str.lower, self.hosts) for name in names):
+            return
+        listed = any(fnmatchcase(name, pattern.lower()) for name in names for pattern in self.hosts)
+        internal = [address for address in addresses_of(host) if not is_public(address)] if listed else []
+        if listed and not internal:
+            return
+        why = f" (it is {internal[0]}, an internal address, which a pattern does not allow)" if internal else ""
+        raise _refused(f"{what} names the host {host[:200]}{why}", "allowed_hosts", host)
+
+    def check_address(self, what: str, address: str) -> None:
+        """Refuse an address whose host is not allowed.
+
+        Args:
+            what: Who names it, for the refusal.
+            address: The address.
+        """
+        try:
+            parts = urlsplit(address)
+            host, port = parts.hostname or "", parts.port
+        except ValueError:
+            raise _refused(f"{what} names an address that cannot be read", "allowed_hosts", "HOST") from None
+        self.check_host(what, host, port)
+
+    def check_named(self, what: str, name: str, field: str) -> None:
+        """Refuse a name that is not listed.
+
+        Args:
+            what: Who names it, for the refusal.
+            name: The name.
+            field: Where it would be listed, such as ``allowed_callables``.
+        """
+        if not any(fnmatchcase(name, pattern) for pattern in getattr(self, field.removeprefix("allowed_"))):
+            raise _refused(f"{what} names {name[:200]}", field, name)
+
+    def check_file(self, what: str, file: str, *, code: bool = False) -> None:
+        """Refuse a file outside of the worker's folder, and any Python file, unless it is listed.
+
+        Args:
+            what: What it is, for the refusal.
+            file: The file or folder.
+            code: Whether it is run.
+        """
+        path = from_home(file).absolute().resolve()
+        if any(path.is_relative_to(from_home(each).absolute().resolve()) for each in self.files):
+            return
+        here = Path.cwd().resolve()
+        hidden = path.is_relative_to(here) and any(part.startswith(".") for part in path.relative_to(here).parts)
+        if code or hidden or not path.is_relative_to(here):
+            raise _refused(f"The request names the {what} {file[:200]}", "allowed_files", file)
+
+
+def allowed() -> Allowed:
+    """Return what requests from outside may name in this process's folder.
+
+    Raises:
+        UsageError: ``[service]`` of ``leadline.toml`` cannot be understood.
+    """
+    table = settings_table("service", FIELDS)
+    lists = {name: _texts(table, name) for name in FIELDS if name != "allow_pickle"}
+    if not isinstance(table.get("allow_pickle", False), bool):
+        raise UsageError(f"{FILE}, [service] allow_pickle is true or false.", code=ErrorCode.CONFIG_CONTENT)
+    return Allowed(
+        **{name.removeprefix("allowed_"): values for name, values in lists.items()},
+        pickle=table.get("allow_pickle", False),
+    )
+
+
+def is_from_outside() -> bool:
+    """Return whether the flow that runs here was started as a deployment: by a form, a schedule, an event, the API.
+
+    A flow that another one runs was checked with that one.
+    """
+    from prefect.context import FlowRunContext
+
+    context = FlowRunContext.get()
+    return context is not None and context.flow_run is not None and context.flow_run.deployment_id is not None
+
+
+def check_evaluation(config: EvaluateConfig) -> None:
+    """Refuse an evaluation that names what requests from outside may not.
+
+    Raises:
+        UsageError: It does.
+    """
+    rules = allowed()
+    check_store(rules, config.store)
+    check_measuring(rules, config)
+    check_judges(rules, config.judges)
+
+
+def check_version(config: ModelVersionConfig) -> None:
+    """Refuse the request to evaluate a model version that names what requests from outside may not.
+
+    Raises:
+        UsageError: It does.
+    """
+    rules = allowed()
+    check_store(rules, config.store)
+    check_measuring(rules, config)
+    check_judges(rules, config.judges)
+    if not config.answers:
+        if config.target.file:
+            rules.check_file("targets file", config.target.file)
+        own = None if config.target.model else targets_file_of(config.target)
+        check_target(rules, target_of(config), read_targets(Path(own)) if own else ())
+
+
+def check_judges(rules: Allowed, access: Judges) -> None:
+    """Refuse judges that requests from outside may not name.
+
+    Args:
+        rules: What they may name.
+        access: What the request says of its judges.
+
+    Raises:
+        UsageError: One is not allowed.
+    """
+    for what, file in (("file of judges", access.config), ("file of canaries", access.canaries)):
+        if file:
+            rules.check_file(what, file)
+    own = configured_judges(Path(access.config) if access.config else None, os.environ)
+    places = (*(each.api_base for each in own), os.environ.get(BASE_VARIABLE))
+    rules = replace(rules, hosts=(*rules.hosts, *(urlsplit(place).netloc for place in places if place)))
+    for judge in judges_of(access):
+        if any(_same(judge, each) for each in own):
+            continue
+        if judge.kind == "local":
+            rules.check_named("The judge", f"{LOCAL}{judge.model}", "allowed_models")
+        else:
+            _check_model(rules, "The judge", judge.model, judge.api_base, judge.api_key_env)
+
+
+def check_target(rules: Allowed, target: Target, own: Sequence[Target]) -> None:
+    """Refuse a target that requests from outside may not name.
+
+    Args:
+        rules: What they may name.
+        target: How the model is asked.
+        own: The targets of the deployment's own file, where it is one of these.
+
+    Raises:
+        UsageError: It is not allowed.
+    """
+    for each in own:
+        if each.key == target.key:  # but the version in its address comes from outside
+            for written, filled in ((each.url, target.url), (each.api_base, target.api_base)):
+                if written and filled and "{{" in urlsplit(written).netloc:
+                    rules.check_address("The target", filled)
+            return
+    if target.function:
+        rules.check_named("The target", target.function, "allowed_callables")
+    elif target.url:
+        rules.check_address("The target", target.url)
+    else:
+        _check_model(rules, "The target", str(target.model), target.api_base, target.api_key_env)
+    for variable in (name for text in target.headers.values() for name in variables_of(text)):
+        rules.check_named("The target", variable, "allowed_key_variables")
+
+
+def check_measuring(rules: Allowed, config: EvaluateConfig | ModelVersionConfig) -> None:
+    """Refuse files, parameters and places of an evaluation that requests from outside may not name.
+
+    Args:
+        rules: What they may name.
+        config: An evaluation, or what a model version is evaluated by.
+
+    Raises:
+        UsageError: One is not allowed.
+    """
+    for file in config.evaluator_files:
+        rules.check_file("evaluators file", file, code=True)
+    if config.evaluators_dir:
+        rules.check_file("folder of evaluators", config.evaluators_dir)
+    for tool in _search_tools(config.params):
+        _check_search_tool(rules, tool)
+    if config.models.allow_pickle and not rules.pickle:
+        raise _refused("The request wants pickled weights, which can run code", "allow_pickle", None)
+    if is_dask(config.dispatch) and "://" in config.dispatch:
+        rules.check_address("The request", config.dispatch)
+
+
+def check_store(rules: Allowed, store: str | None) -> None:
+    """Refuse a store that is neither the worker's own nor listed.
+
+    Args:
+        rules: What requests may name.
+        store: The store that is named, if any.
+
+    Raises:
+        UsageError: It is another one.
+    """
+    own = os.environ.get(STORE_VARIABLE)  # `leadline worker` sets it
+    if store and own and _place(store) not in {_place(each) for each in (own, *rules.stores)}:
+        raise _refused(f"The request names the store {store[:200]}", "allowed_stores", store)
+
+
+def addresses_of(host: str) -> list[str]:
+    """Return the addresses of a host, whatever form its name has (``2130706433`` and ``0x7f.1`` are 127.0.0.1).
+
+    Raises:
+        UsageError: It has none.
+    """
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise UsageError(f"The host {host[:200]} has no address.", code=ErrorCode.CONFIG_OUTSIDE) from None
+    return sorted({str(address[0]).partition("%")[0] for *_, address in found})
+
+
+def is_public(address: str) -> bool:
+    """Return whether an address belongs to the public internet; IPv4 inside IPv6 counts as what it is."""
+    found: ipaddress.IPv4Address | ipaddress.IPv6Address = ipaddress.ip_address(address)
+    if isinstance(found, ipaddress.IPv6Address):
+        inner = found.ipv4_mapped or found.sixtofour or _translated(found)
+        if inner is not None:
+            found = inner
+    return found.is_global and not found.is_multicast and not found.is_reserved
+
+
+def _translated(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """Return the IPv4 address in one of NAT64 (64:ff9b::/96), or in an old compatible one (::/96)."""
+    if address in ipaddress.ip_network("64:ff9b::/96") or address in ipaddress.ip_network("::/96"):
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return None
+
+
+def _check_model(rules: Allowed, what: str, model: str, api_base: str | None, key_variable: str | None) -> None:
+    if api_base:
+        rules.check_address(what, api_base)
+    else:
+        rules.check_named(what, model, "allowed_models")
+    if key_variable:
+        rules.check_named(what, key_variable, "allowed_key_variables")
+
+
+def _check_search_tool(rules: Allowed, tool: str) -> None:
+    address = tool.removeprefix("mcp+")
+    if urlsplit(address).scheme in ("http", "https"):
+        rules.check_address("The search tool", address)
+    else:
+        rules.check_named("The search tool", tool, "allowed_callables")
+
+
+def _search_tools(params: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    for values in params.values():
+        if isinstance(values.get(_SEARCH_TOOL), str) and values[_SEARCH_TOOL]:
+            yield values[_SEARCH_TOOL]
+
+
+def _same(judge: JudgeConfig, own: JudgeConfig) -> bool:
+    place = ("kind", "model", "api_base", "api_key_env")
+    return all(getattr(judge, name) == getattr(own, name) for name in place)
+
+
+def _place(store: str) -> str:
+    return store.rstrip("/") if "://" in store else str(from_home(store).absolute().resolve())
+
+
+def _texts(table: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    found = table.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise UsageError(
+            f"{FILE}, [service] {name} is a list of texts.",
+            hint=f'Write: {name} = ["…"]',
+            code=ErrorCode.CONFIG_CONTENT,
+        )
+    variable = f"LEADLINE_{name.upper()}"
+    return (*found, *_split(os.environ.get(variable, "").split(",")))
+
+
+def _split(texts: Iterable[str]) -> list[str]:
+    return [text.strip() for text in texts if text.strip()]
+
+
+def _refused(what: str, field: str, name: str | None) -> UsageError:
+    line = f'{field} = ["{name[:200]}"]' if name is not None else f"{field} = true"
+    return UsageError(
+        f"{what}, which requests from outside may not.",
+        hint=f"To allow it, write in [service] of {FILE} where the worker runs: {line}",
+        code=ErrorCode.CONFIG_OUTSIDE,
+    )
