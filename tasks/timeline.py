@@ -148,6 +148,12 @@ class Timeline:
             return (*self._spans, self._span(self._on[-1], "part", self._since, self._clock()))
 
     @property
+    def lane_spans(self) -> Sequence[Span]:
+        """When each lane of scoring was at work, from its first mark to its last."""
+        with self._lock:
+            return [self._span(lane, "lane", first, last) for lane, (first, last) in self._lanes.items()]
+
+    @property
     def dropped(self) -> int:
         """Number of spans beyond :data:`MOST_SPANS`, which were not kept."""
         return self._dropped

@@ -18,6 +18,7 @@ from leadline.flows.evaluate.steps import Steps
 from leadline.flows.shared.judges import Retries, canaries_of, limits_of
 from leadline.flows.shared.reporting import report
 from leadline.flows.shared.settings import is_dask
+from leadline.flows.traces.run_trace import export_run
 from leadline.tasks import log_context, pipeline
 from leadline.tasks.analyse.findings.tally import what_counts
 from leadline.tasks.analyse.gate import Decision
@@ -61,8 +62,11 @@ def record_time(result: EvaluateResult, store: Store, timeline: Timeline) -> Eva
         store: The store.
         timeline: The run's time.
     """
-    time = timeline.so_far()
-    store.run(result.run).update({"time": time.to_json()})
+    run, time = store.run(result.run), timeline.so_far()
+    run.update({"time": time.to_json()})
+    trace = export_run(store, run, timeline)
+    if trace:
+        run.update({"trace": trace})
     return result.model_copy(update={"time": time})
 
 
@@ -104,6 +108,8 @@ def _run(config: EvaluateConfig, steps: Steps, timeline: Timeline) -> EvaluateRe
                 return _conclude(store, run, config, planned, steps, timeline)
         except BaseException as error:
             run.fail(error, time=timeline.so_far().to_json())
+            if isinstance(error, Exception):  # whoever interrupts a run does not want to wait
+                export_run(store, run, timeline, error)
             raise
 
 
