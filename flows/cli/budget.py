@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from leadline.flows.cli.output import number, print_json, print_table
-from leadline.flows.cli.session import Session, say, session_options, warn_of_ledger
+from leadline.flows.cli.session import Session, check_ledger, say, session_options
 
 
 @click.command()
@@ -26,7 +26,7 @@ def budget(session: Session, /, team: str | None, month: str | None, config: str
     """
     from leadline.evaluators.judge.engine.budget import month_of
 
-    warn_of_ledger(session.store)
+    check_ledger(session.store)
     lines = _lines(session, month or month_of(time.time()), config)
     found = [line for line in lines if team is None or line["team"] == team]
     if as_json:

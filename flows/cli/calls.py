@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from leadline.flows.cli.output import clean, number, print_json, print_table
-from leadline.flows.cli.session import Session, say, server_option, session_options, warn_of_ledger
+from leadline.flows.cli.session import Session, check_ledger, say, server_option, session_options
 
 if TYPE_CHECKING:
     from leadline.tasks.ledger.ledger_report import Totals
@@ -46,7 +46,7 @@ def calls(
     """
     from leadline.tasks.ledger.location import read_ledger
 
-    warn_of_ledger(session.store)
+    check_ledger(session.store)
     ledger = read_ledger(session.open_store())
     if digest:
         call = ledger.one(digest)

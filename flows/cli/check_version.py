@@ -11,7 +11,7 @@ from leadline.flows.cli.events import read_settings
 from leadline.flows.cli.options import fill_in, form_options, split_ids
 from leadline.flows.cli.output import clean, moment, print_json, print_table
 from leadline.flows.cli.running import on_an_api, stoppable
-from leadline.flows.cli.session import Session, say, server_option, session_options, warn_of_ledger
+from leadline.flows.cli.session import Session, check_ledger, say, server_option, session_options
 from leadline.flows.model_version.config import ModelVersionConfig
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def check_version(session: Session, /, as_json: bool, **options: Any) -> int:
     version passes, else with 1; also when another process is still at it.
     """
     config = _config(session, options)
-    warn_of_ledger(config.store)
+    check_ledger(config.store)
     with stoppable(_KEPT):
         result = on_an_api(
             session, lambda: _run(config), direct=lambda: _run_directly(config), first=lambda: _check(config)
@@ -62,9 +62,13 @@ def check_version(session: Session, /, as_json: bool, **options: Any) -> int:
 @click.pass_obj
 def versions(session: Session, /, model: str | None, as_json: bool) -> None:
     """List the evaluated model versions with decision and run."""
-    from leadline.tasks.runs.versions import records
+    from leadline.tasks.runs.versions import records, state_of
 
-    found = [record for record in records(session.open_store()) if model in (None, record["model"])]
+    found = [
+        record | {"state": state_of(record)}
+        for record in records(session.open_store())
+        if model in (None, record["model"])
+    ]
     if as_json:
         print_json(found)
         return

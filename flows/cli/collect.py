@@ -10,7 +10,7 @@ from leadline.evaluators.core.text import count
 from leadline.flows.cli.options import fill_in, form_options
 from leadline.flows.cli.output import clean, print_json
 from leadline.flows.cli.running import on_an_api, stoppable
-from leadline.flows.cli.session import Session, say, server_option, session_options, warn_of_ledger
+from leadline.flows.cli.session import Session, check_ledger, say, server_option, session_options
 from leadline.flows.collect.config import CollectConfig
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def collect(session: Session, /, as_json: bool, **options: Any) -> int:
     failed is an error in its row, and asked again by the same command.
     """
     config = fill_in(CollectConfig, "collect", options | {"store": session.store})
-    warn_of_ledger(config.store)
+    check_ledger(config.store)
     with stoppable(_KEPT):
         result = on_an_api(
             session, lambda: _run(config), direct=lambda: _run_directly(config), first=lambda: _check(config)

@@ -14,7 +14,7 @@ from leadline.evaluators.core.text import count, nouns
 from leadline.flows.cli.options import file_settings, fill_in, form_options, parse_params, split_ids
 from leadline.flows.cli.output import clean, number, print_json, print_table
 from leadline.flows.cli.running import on_an_api, stoppable
-from leadline.flows.cli.session import Session, say, server_option, session_options, warn_of_ledger
+from leadline.flows.cli.session import Session, check_ledger, say, server_option, session_options
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.tasks.timeline import Timeline, in_step, timed_by
 from leadline.tasks.trace_events import MOST_CALLS, noting_imports, write_trace
@@ -166,7 +166,7 @@ def _check(config: EvaluateConfig) -> None:
     with in_step("checks"):
         prepared = prepare(config, check_key=True)
     if prepared.settings.judges:
-        warn_of_ledger(config.store)
+        check_ledger(config.store)
     for warning in prepared.loaded.column_warnings:
         say(f"Warning: {clean(warning)}.")
     say_left_out(prepared.applicable().left_out)

@@ -10,7 +10,7 @@ from leadline.evaluators.core.text import count
 from leadline.flows.cli.options import fill_in, form_options
 from leadline.flows.cli.output import clean, print_json
 from leadline.flows.cli.running import on_an_api, stoppable
-from leadline.flows.cli.session import Session, say, server_option, session_options, warn_of_ledger
+from leadline.flows.cli.session import Session, check_ledger, say, server_option, session_options
 from leadline.flows.generate.config import GenerateConfig
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def generate(session: Session, /, as_json: bool, dry_run: bool, **options: Any) 
     again by the same command.
     """
     config = fill_in(GenerateConfig, "generate", options | {"store": session.store})
-    warn_of_ledger(config.store)
+    check_ledger(config.store)
     if dry_run:
         _preview(config, as_json=as_json)
         return 0

@@ -42,6 +42,9 @@ BROKEN_PIPE: Final = 141
 FIRST: Final = ("evaluate", "show", "compare", "collect", "generate")
 """Commands at the top of the help; the others follow by name."""
 
+END_S: Final = 5.0
+"""Longest wait of an interrupted command for its threads; who stops a container kills it after some 10 s."""
+
 ENTRY_POINTS: Final = "leadline.commands"
 """Group of entry points by which other packages bring commands: ``NAME = "module:command"``."""
 
@@ -157,12 +160,22 @@ def _leave(code: int) -> NoReturn:
     """
     with suppress(KeyboardInterrupt):  # who asks again does not want to wait
         if code not in (0, GATE_FAILED, MISUSED, FAILED):
-            threading._shutdown()  # type: ignore[attr-defined]  # threads end, and with them the processes they feed
+            _end_threads()
         atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()
     os._exit(code)
+
+
+def _end_threads() -> None:
+    """Let threads end, and with them the processes that they feed, unless that takes too long.
+
+    A thread may wait for a server that is gone. Processes that are left end by themselves.
+    """
+    ending = threading.Thread(target=threading._shutdown, daemon=True)  # type: ignore[attr-defined]
+    ending.start()
+    ending.join(END_S)
 
 
 def run(arguments: Sequence[str], *, began: float | None = None) -> int:

@@ -11,7 +11,7 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.text import count
 from leadline.flows.cli.options import fill_in, form_options
 from leadline.flows.cli.output import clean, print_json, print_table
-from leadline.flows.cli.session import Session, say, session_options, warn_of_ledger
+from leadline.flows.cli.session import Session, check_ledger, say, session_options
 from leadline.flows.perturb.config import PerturbConfig
 
 
@@ -52,7 +52,7 @@ def perturb(
 
     config = fill_in(PerturbConfig, "perturb", options | {"suite": suite, "store": session.store})
     if asks_judge(config):
-        warn_of_ledger(config.store)
+        check_ledger(config.store)
     done = make_copies(config)
     path = output_of(config).absolute()
     if as_json:

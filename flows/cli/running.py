@@ -52,11 +52,16 @@ def stoppable(kept: str) -> Iterator[None]:
         raise click.exceptions.Exit(code) from None
 
 
-def _interruption(error: BaseException | None) -> KeyboardInterrupt | _Stopped | None:
+def _interruption(error: BaseException | None) -> BaseException | None:
     """Return the interruption that an error is, or that led to it: Pydantic makes errors of its own of all others."""
-    while error is not None and not isinstance(error, KeyboardInterrupt | _Stopped):
+    while error is not None and not _is_interruption(error):
         error = error.__cause__ or error.__context__
     return error
+
+
+def _is_interruption(error: BaseException) -> bool:
+    """Return whether an error is Ctrl-C or SIGTERM, which Prefect makes an exception of its own while a flow runs."""
+    return isinstance(error, KeyboardInterrupt | _Stopped) or type(error).__name__ == "TerminationSignal"
 
 
 @contextmanager

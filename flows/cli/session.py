@@ -126,12 +126,20 @@ def _write(message: str) -> None:
     click.echo(json_line(message, kind if kind in ("error", "warning") else "info", "leadline.cli"), err=True)
 
 
-def warn_of_ledger(store: str | None) -> None:
+def check_ledger(store: str | None) -> None:
     """Warn, before calls are asked for, where a store is shared by hosts and the ledger of its calls is not.
 
     Args:
         store: Where the store is; ``None`` for ``$LEADLINE_STORE`` or ``./.leadline``.
+
+    Raises:
+        LeadlineError: The ledger is in a database that cannot be used. Later on that is waited for.
     """
+    if "://" in os.environ.get("LEADLINE_LEDGER", ""):
+        from leadline.tasks.ledger.location import require_ledger
+        from leadline.tasks.store.store import Store
+
+        require_ledger(Store.open(store))
     place = store or os.environ.get("LEADLINE_STORE", "")
     if "://" in place and not os.environ.get("LEADLINE_LEDGER"):
         say(

@@ -10,6 +10,9 @@ from prefect.runtime import flow_run
 from leadline.flows.collect.collection import run_collection
 from leadline.flows.collect.config import CollectConfig, CollectResult
 from leadline.flows.shared.prefect_steps import TaskSteps, finished, reporting_no_secrets
+from leadline.flows.shared.server_outage import outlast_outages
+
+outlast_outages()
 
 
 def _flow_run_name() -> str:

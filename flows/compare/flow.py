@@ -19,11 +19,14 @@ from leadline.flows.compare.prepare import result_of, run_comparison
 from leadline.flows.shared.prefect_steps import reporting_no_secrets
 from leadline.flows.shared.report_links import comparison_link
 from leadline.flows.shared.reporting import report
+from leadline.flows.shared.server_outage import outlast_outages
 from leadline.flows.triggers.outside_requests import allowed, check_store, is_from_outside
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
     from leadline.tasks.compare import Comparison
+
+outlast_outages()
 
 
 def _flow_run_name() -> str:

@@ -20,10 +20,13 @@ from prefect.states import Cancelled, Completed, Failed
 from leadline.evaluators.core.secret_values import masked
 from leadline.flows.dispatch.fitness import Unfit, check_identities, find_run
 from leadline.flows.dispatch.pools import FLOW
+from leadline.flows.shared.server_outage import outlast_outages
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.runs.lookup import status
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 from leadline.tasks.score.subchunks import score_on_all_cores
+
+outlast_outages()
 
 JUDGE_DOWN: Final = "JudgeDown"
 """Name of the final state of a chunk whose judge did not answer, and of a shard in which nothing else failed."""

@@ -40,6 +40,7 @@ from leadline.flows.dispatch.score_chunk import (
     read_result,
     task_run_name,
 )
+from leadline.flows.shared.server_outage import not_waiting
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 
@@ -197,7 +198,8 @@ class Shards:
             self._end(part, Stopped(f"{part.chunk.name}: the run is ending."))
         for shard in left:
             self._give_up(shard, lambda name: Stopped(f"{name}: the run is ending."))
-            self._cancel(shard)
+            with not_waiting():
+                self._cancel(shard)
         self._watcher.join(timeout=self._timeouts.poll + 90)  # a request of Prefect's client ends within 60 s
         if self.all:
             self._changed(dict(self.all))
@@ -264,6 +266,10 @@ class Shards:
         self.all[shard.id] = shard
 
     def _watch(self) -> None:
+        with not_waiting():  # it has limits of its own, and knows what an outage means for them
+            self._watch_until_ending()
+
+    def _watch_until_ending(self) -> None:
         while not self._ending.wait(self._timeouts.poll):
             open_: dict[UUID, Shard] = {}
             try:

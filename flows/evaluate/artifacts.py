@@ -21,6 +21,7 @@ from leadline.evaluators.core.text import count
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.shared.prefect_steps import history_may_fail
 from leadline.flows.shared.report_links import run_link
+from leadline.flows.shared.server_outage import not_waiting
 from leadline.flows.shared.settings import Gate
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
@@ -54,7 +55,7 @@ class Progress:
         percent = int(100 * done / self._total)
         if self._id is None or percent <= self._shown or time.monotonic() < self._rests_until:
             return
-        with history_may_fail():
+        with history_may_fail(), not_waiting():
             update_progress_artifact(self._id, progress=float(percent))
             self._shown = percent
             return

@@ -21,11 +21,14 @@ from leadline.flows.evaluate.run import run_evaluation
 from leadline.flows.evaluate.steps import Finished
 from leadline.flows.shared.judges import RETRY_DELAYS_S, Retries
 from leadline.flows.shared.prefect_steps import TaskSteps, finished, history_may_fail, reporting_no_secrets
+from leadline.flows.shared.server_outage import outlast_outages
 from leadline.flows.triggers.outside_requests import check_evaluation, is_from_outside
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import drive
 from leadline.tasks.store.store import Run, Store
+
+outlast_outages()
 
 _RUNNER: Any = ThreadPoolTaskRunner(max_workers=260)
 """One thread per chunk that may be waiting; the lanes bound what is in work."""

@@ -7,6 +7,9 @@ from prefect import flow
 from leadline.flows.generate.config import GenerateConfig, GenerateResult
 from leadline.flows.generate.generation import run_generation
 from leadline.flows.shared.prefect_steps import TaskSteps, finished
+from leadline.flows.shared.server_outage import outlast_outages
+
+outlast_outages()
 
 
 @flow(

@@ -12,9 +12,12 @@ from leadline.flows.model_version.config import ModelVersionConfig as ModelVersi
 from leadline.flows.model_version.config import ModelVersionResult
 from leadline.flows.model_version.version_check import links_of, run_version
 from leadline.flows.shared.prefect_steps import TaskSteps, finished, history_may_fail, reporting_no_secrets
+from leadline.flows.shared.server_outage import outlast_outages
 from leadline.flows.shared.settings import FailOn
 from leadline.flows.triggers.outside_requests import check_version, is_from_outside
 from leadline.tasks.store.store import Store
+
+outlast_outages()
 
 
 def _flow_run_name() -> str:

@@ -10,7 +10,10 @@ from prefect.runtime import flow_run
 
 from leadline.flows.perturb.config import PerturbConfig
 from leadline.flows.perturb.prepare import make_copies, output_of
+from leadline.flows.shared.server_outage import outlast_outages
 from leadline.tasks.perturb.copies import Perturbed
+
+outlast_outages()
 
 
 def _flow_run_name() -> str:

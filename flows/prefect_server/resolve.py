@@ -23,6 +23,7 @@ from leadline.flows.prefect_server.choice import Choice, ServerUse, chosen_serve
 from leadline.flows.prefect_server.ephemeral import TemporaryServer
 from leadline.flows.prefect_server.prefect_settings import configured_api
 from leadline.flows.prefect_server.server_settings import NO_TELEMETRY
+from leadline.tasks.outages import server_wait_s
 from leadline.tasks.timeline import in_step
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def ensure_api(
         meanwhile: Called while a server starts, unless the run does without. What it raises ends the block.
     """
     os.environ |= {name: os.environ.get(name, value) for name, value in NO_TELEMETRY.items()}
+    server_wait_s()  # refuses one that cannot be read
     choice = choice or chosen_server()
     with ExitStack() as stack:
         found = _begin(choice, say, stack)
@@ -198,12 +200,15 @@ def _using(api: Api) -> Iterator[Api]:
         temporary_settings,
     )
 
+    from leadline.flows.shared.server_outage import waiting
+
     changes: dict[Setting, Any] = {PREFECT_API_URL: api.url}
     if not api.services:
         # Nobody looks at heartbeats there, and ending them takes up to a second. A server that was killed is not
         # waited for: the run goes on without it.
         changes |= {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, PREFECT_CLIENT_MAX_RETRIES: 1}
-    with _environment({"PREFECT_API_URL": api.url, **_direct(api.url)}), temporary_settings(changes):
+    patience = waiting(server_wait_s() if api.services else 0)
+    with _environment({"PREFECT_API_URL": api.url, **_direct(api.url)}), temporary_settings(changes), patience:
         _in_use.append(api)
         try:
             yield api

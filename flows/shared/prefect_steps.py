@@ -17,6 +17,7 @@ from prefect.cache_policies import NO_CACHE
 from leadline.evaluators.core.log_masking import without_secrets_in_errors
 from leadline.evaluators.core.secret_values import masked
 from leadline.flows.shared.plain_steps import Logger
+from leadline.flows.shared.server_outage import interruption
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -97,6 +98,8 @@ def recorded(flow: Callable[[C], R], config: C, plainly: Callable[[C], R]) -> R:
     except Exception as error:
         if not _is_unreachable(error):
             raise
+        if (stopped := interruption(error)) is not None:
+            raise stopped from None  # the server could not be told; nobody wants the work done after all
         _log.warning("Prefect's server is gone: this run's history there is incomplete (%s)", type(error).__name__)
         return results[0] if results else plainly(config)
     finally:

@@ -13,7 +13,7 @@ from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.judge.engine.budget import Limits
 from leadline.tasks.ledger.ledger import Access, DatabaseLedger
 from leadline.tasks.ledger.ledger_report import LedgerReader
-from leadline.tasks.ledger.postgres import PostgresAccess
+from leadline.tasks.ledger.postgres import PostgresAccess, require_postgres
 from leadline.tasks.ledger.sqlite import SqliteAccess
 from leadline.tasks.store.store import Store
 
@@ -61,6 +61,21 @@ def ledger_at(place: Path | str, run: str, limits: Limits | None = None) -> Data
         limits: What the run may spend, in all processes that work on it together.
     """
     return DatabaseLedger(_access(place), run, limits)
+
+
+def require_ledger(store: Store) -> None:
+    """Check that a ledger in PostgreSQL can be used, before calls are made that are to be put on record there.
+
+    Args:
+        store: The store.
+
+    Raises:
+        UsageError: The address cannot be used.
+        StoreError: The database cannot.
+    """
+    place = ledger_place(store)
+    if isinstance(place, str):
+        require_postgres(place)
 
 
 def read_ledger(store: Store) -> LedgerReader:

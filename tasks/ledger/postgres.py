@@ -8,9 +8,10 @@ which changes nothing if its transaction was committed after all.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from leadline.evaluators.core.error_codes import ErrorCode
@@ -18,23 +19,28 @@ from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.evaluators.core.redaction import without_secrets
 from leadline.tasks.db.statements import sql
 from leadline.tasks.ledger.operations import Beat, End, Intend, Operation, Query, described, perform
+from leadline.tasks.outages import next_pause_s, server_wait_s
 from leadline.tasks.store.processes import BEAT_S, this_process
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
 O = TypeVar("O", bound=Operation)  # noqa: E741
+T = TypeVar("T")
+
+log = logging.getLogger("leadline.ledger")
 
 CONNECT_S: Final = 10
 STATEMENT_S: Final = 30
 BATCH_S: Final = 45.0
 """Deadline of a transaction with all its round trips."""
 
-PATIENT_S: Final = 60.0
-"""Seconds for which a batch is retried."""
-
-PAUSE_S: Final = 0.5
 LARGEST_BATCH: Final = 500
+
+_REFUSED: Final = re.compile(
+    r"authentication failed|no password supplied|does not exist|no pg_hba|permission denied|could not translate host"
+)
+"""What libpq says where a server, a database or a role is not what the address says; it has no code for that."""
 
 _NAMED: Final = re.compile(r"(?<![:\w]):(\w+)")
 _OPTIONS: Final = f"-c search_path=leadline -c statement_timeout={STATEMENT_S}s"
@@ -123,10 +129,10 @@ class PostgresAccess:
         return await self._outcomes(operations[:half]) + await self._outcomes(operations[half:])
 
     async def _persist(self, operations: list[Operation]) -> Exception | None:
-        """Do operations until it succeeds, cannot succeed, or :data:`PATIENT_S` are over; returns why it did not."""
+        """Do operations until it succeeds, cannot succeed, or took too long; returns why it did not."""
         import psycopg
 
-        deadline, again = time.monotonic() + PATIENT_S, False
+        deadline, again, pause = time.monotonic() + server_wait_s(), False, 0.0
         while True:
             try:
                 async with asyncio.timeout(BATCH_S):
@@ -135,12 +141,13 @@ class PostgresAccess:
             except (psycopg.OperationalError, TimeoutError) as error:  # lost, too slow, or in each other's way
                 await self._drop()
                 again = True
-                if time.monotonic() > deadline:
+                if time.monotonic() > deadline or (isinstance(error, psycopg.OperationalError) and _is_refusal(error)):
                     return error
             except Exception as error:  # a value can be refused by any part that it passes: callers wait
                 await self._drop()
                 return error
-            await asyncio.sleep(PAUSE_S)
+            pause = next_pause_s(pause)
+            await asyncio.sleep(pause)
 
     async def _run(self, operations: list[Operation], again: bool) -> None:
         from psycopg import AsyncConnection
@@ -173,6 +180,48 @@ class PostgresAccess:
         if self._pump is None:
             self._pump = loop.create_task(self._empty())
         loop.call_later(BEAT_S, self._beat)
+
+
+def require_postgres(url: str) -> None:
+    """Check that a database can be used, without waiting for its server: nothing was begun yet.
+
+    Args:
+        url: Address of the database.
+
+    Raises:
+        UsageError: It is no address, or psycopg is not installed.
+        StoreError: The database cannot be used.
+    """
+    try:
+        _make_tables_now(url)
+    except _psycopg().Error as error:
+        raise unusable(url, error) from None
+
+
+def _patiently(url: str, do: Callable[[], T]) -> T:
+    """Do something with a database; where its server is away, do it again until it is back or was away for too long.
+
+    Raises:
+        StoreError: The database cannot be used.
+    """
+    psycopg = _psycopg()
+    deadline, pause = time.monotonic() + server_wait_s(), 0.0
+    while True:
+        try:
+            return do()
+        except psycopg.Error as error:
+            lost = isinstance(error, psycopg.OperationalError) and not _is_refusal(error)
+            if not lost or time.monotonic() > deadline:
+                raise unusable(url, error) from None
+        if not pause:
+            log.warning("The ledger's server does not answer; it is waited for, %.0f s at most.", server_wait_s())
+        pause = next_pause_s(pause)
+        time.sleep(pause)
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Return whether a server that is there turned a connection down, which no wait changes."""
+    return bool(_REFUSED.search(str(error)))
 
 
 def _is_of_a_value(error: Exception) -> bool:
@@ -219,13 +268,16 @@ def read(url: str, statement: str, values: Mapping[str, Any]) -> list[dict[str, 
     """
     psycopg = _psycopg()
     text = _NAMED.sub(r"%(\1)s", statement.replace("%", "%%")).encode()
-    try:
-        with psycopg.connect(url, autocommit=True, row_factory=psycopg.rows.dict_row, **_settings(url)) as connection:
-            return [dict(row) for row in connection.execute(text, values)]
-    except psycopg.errors.UndefinedTable:
-        return []
-    except psycopg.Error as error:
-        raise unusable(url, error) from None
+
+    def ask() -> list[dict[str, Any]]:
+        settings = _settings(url)
+        try:
+            with psycopg.connect(url, autocommit=True, row_factory=psycopg.rows.dict_row, **settings) as connection:
+                return [dict(row) for row in connection.execute(text, values)]
+        except psycopg.errors.UndefinedTable:
+            return []
+
+    return _patiently(url, ask)
 
 
 def shown(url: str) -> str:
@@ -266,17 +318,18 @@ def unusable(url: str, error: BaseException, operation: Operation | None = None)
 
 
 def _make_tables(url: str) -> None:
+    _patiently(url, lambda: _make_tables_now(url))
+
+
+def _make_tables_now(url: str) -> None:
     psycopg = _psycopg()
     schema = "CREATE SCHEMA IF NOT EXISTS leadline; SET LOCAL search_path TO leadline;" + sql("ledger/schema")
-    try:
-        with psycopg.connect(url, **_settings(url)) as connection:
-            # Two that make them at once would get into each other's way.
-            connection.execute("SELECT pg_advisory_xact_lock(hashtext('leadline.ledger'))")
-            found = connection.execute("SELECT to_regclass('leadline.team_budgets') IS NOT NULL").fetchone()
-            if found != (True,):
-                connection.execute(schema.encode())
-    except psycopg.Error as error:
-        raise unusable(url, error) from None
+    with psycopg.connect(url, **_settings(url)) as connection:
+        # Two that make them at once would get into each other's way.
+        connection.execute("SELECT pg_advisory_xact_lock(hashtext('leadline.ledger'))")
+        found = connection.execute("SELECT to_regclass('leadline.team_budgets') IS NOT NULL").fetchone()
+        if found != (True,):
+            connection.execute(schema.encode())
 
 
 def _settings(url: str) -> dict[str, Any]:

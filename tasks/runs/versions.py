@@ -185,6 +185,11 @@ def records(store: Store) -> list[dict[str, Any]]:
     return sorted(found, key=lambda record: (str(record.get("finished", "")), record["digest"]))
 
 
+def state_of(record: Mapping[str, Any]) -> str:
+    """Return the state on record, or ``lost`` where its owner is gone: the next who is asked takes it over."""
+    return "lost" if record["state"] == "running" and _is_dead(record) else str(record["state"])
+
+
 def previous(store: Store, subject: Subject) -> dict[str, Any] | None:
     """Return the record of the version to compare a new one with: the last other one that passed.
 

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,11 +34,13 @@ class PostgresServer:
         port: Its port on 127.0.0.1.
         password: Of the role :data:`ROLE`, a superuser.
         log: Its log file.
+        crash: Kills the server, waits for some seconds, and starts it again.
     """
 
     port: int
     password: str
     log: Path
+    crash: Callable[[float], None] = lambda seconds: None
 
     def url(self, database: str = "postgres", scheme: str = "postgresql") -> str:
         """Return the address of a database, with the password."""
@@ -90,6 +92,32 @@ def _run(command: list[str], environment: Mapping[str, str], folder: Path) -> No
         raise RuntimeError(f"{Path(command[0]).name} failed: {done.stderr.strip()}")
 
 
+@dataclass
+class _Postmaster:
+    """The server's process, which can be killed and started again."""
+
+    command: list[str]
+    environment: Mapping[str, str]
+    folder: Path
+    log: Path
+
+    def start(self, server: PostgresServer) -> bool:
+        """Start it, and return whether it answers."""
+        self.server = server
+        with self.log.open("ab") as file:
+            self.process = subprocess.Popen(
+                self.command, env=self.environment, cwd=self.folder, stdout=file, stderr=subprocess.STDOUT
+            )
+        return _ready(self.process, server)
+
+    def crash(self, seconds: float) -> None:
+        """Kill it with all that is connected to it, and start it again after a while."""
+        _stop(self.process)
+        time.sleep(seconds)
+        if not self.start(self.server):
+            raise RuntimeError(f"PostgreSQL did not start again: {self.log.read_text(errors='replace')[-2000:]}")
+
+
 @contextmanager
 def _started(bin_: Path, folder: Path, environment: Mapping[str, str], password: str) -> Iterator[PostgresServer]:
     """Start the server on a free port; another one if somebody took it in the meantime."""
@@ -109,17 +137,15 @@ def _started(bin_: Path, folder: Path, environment: Mapping[str, str], password:
         }
         command = [str(bin_ / "postgres"), "-D", str(folder / "data")]
         command += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        with log.open("wb") as file:
-            process = subprocess.Popen(
-                [*as_postgres(), *command], env=environment, cwd=folder, stdout=file, stderr=subprocess.STDOUT
-            )
-        server = PostgresServer(port, password, log)
+
+        postmaster = _Postmaster([*as_postgres(), *command], environment, folder, log)
+        server = PostgresServer(port, password, log, postmaster.crash)
         try:
-            if _ready(process, server):
+            if postmaster.start(server):
                 yield server
                 return
         finally:
-            _stop(process)
+            _stop(postmaster.process)
         if "in use" not in log.read_text(errors="replace"):
             break
     raise RuntimeError(f"PostgreSQL did not start: {log.read_text(errors='replace')[-2000:]}")

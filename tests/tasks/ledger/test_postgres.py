@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -19,6 +20,7 @@ import pytest
 
 from leadline.evaluators.core.errors import LeadlineError, StoreError, UsageError
 from leadline.evaluators.judge.engine.budget import Charge, Limits
+from leadline.flows.cli.session import check_ledger
 from leadline.tasks.ledger import ledger as ledger_module
 from leadline.tasks.ledger import postgres
 from leadline.tasks.ledger.ledger_report import LedgerReader
@@ -29,7 +31,7 @@ from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.judges.judged_run import CALLS_PER_ROW, evaluate, judge_at, reply, write_rows
 from tests.support.judges.scripted_judge import question
-from tests.support.stores.postgres import PostgresServer
+from tests.support.stores.postgres import PostgresServer, serving_postgres
 from tests.support.stores.s3 import S3, environment
 from tests.tasks.ledger.test_ledger import REPLY, put
 
@@ -141,6 +143,7 @@ SECRET = "hunter2-hunter2"
 
 def failing(url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     monkeypatch.setenv("LEADLINE_LEDGER", url)
+    monkeypatch.setenv("LEADLINE_SERVER_WAIT", "0")
     said = []
     for attempt in (lambda: ledger_at(ledger_place(Store.open(tmp_path)), "run1"),
                     lambda: read_ledger(Store.open(tmp_path)).asks()):  # fmt: skip
@@ -181,12 +184,42 @@ def test_without_psycopg_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(postgres._SETTINGS, "connect_timeout", "2")
+    monkeypatch.setenv("LEADLINE_SERVER_WAIT", "1")
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         began = time.monotonic()
         with pytest.raises(StoreError, match="timeout"):
             ledger_at(f"postgresql://leadline@127.0.0.1:{silent.getsockname()[1]}/x", "run1")
+    assert time.monotonic() - began < 30
+
+
+def test_a_killed_server_that_comes_back_costs_no_call_and_no_reply(tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", 30)
+    with serving_postgres() as server, serving(JudgeEndpoint(reply, latency=0.05)) as endpoint:
+        command = [sys.executable, "-m", "tests.support.judges.judged_run", str(tmp_path / "store"), str(rows)]
+        with subprocess.Popen(
+            [*command, endpoint.url], env=os.environ | {"LEADLINE_LEDGER": server.create()}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        ) as process:  # fmt: skip
+            while len(endpoint.log) < CALLS_PER_ROW * 10 and process.poll() is None:
+                time.sleep(0.02)
+            server.crash(3)
+            out, error = process.communicate(timeout=100)
+        assert process.returncode == 0, error
+    result = json.loads(out.splitlines()[-1])
+    assert [line[3] for line in result["scores"]] == ["scored"] * 60
+    assert len(endpoint.log) == CALLS_PER_ROW * 30, "nothing is asked twice"
+    assert result["calls"]["answered"] == CALLS_PER_ROW * 30, "no reply is lost"
+
+
+def test_a_server_that_is_not_there_when_a_command_begins_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("LEADLINE_LEDGER", f"postgresql://leadline@127.0.0.1:{free.getsockname()[1]}/x")
+    began = time.monotonic()
+    with pytest.raises(StoreError, match="refused"):
+        check_ledger(None)
     assert time.monotonic() - began < 30
 
 
