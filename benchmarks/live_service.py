@@ -136,6 +136,8 @@ def serving(latency: float = 0.3) -> Iterator[LiveService]:
             "OPENAI_API_KEY": "sk-scripted",
             "PYTHONPATH": str(Path.cwd()),
         }
+        host = judge.url.removeprefix("http://").removesuffix("/v1")
+        (folder / "leadline.toml").write_text(f'[service]\nallowed_hosts = ["{host}"]\n', encoding="utf-8")
         log = stack.enter_context((folder / "log").open("wb"))
         process = subprocess.Popen(
             [sys.executable, "-m", "leadline.deployments.service", "start", "--folder", name, "--port", "0"],
