@@ -35,7 +35,7 @@ from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.flows.logs.json_lines import json_line, prefect_environment, wants_json
 from leadline.flows.prefect_server.background import answers
 from leadline.flows.prefect_server.logs import tail
-from leadline.flows.prefect_server.server_settings import BATCHED_WRITES, NO_TELEMETRY
+from leadline.flows.prefect_server.server_settings import BATCHED_WRITES, NO_TELEMETRY, RETENTION
 from leadline.flows.shared.report_links import UI_VARIABLE
 from leadline.tasks.store.locks import is_held, locked
 
@@ -197,7 +197,7 @@ class Service:
             UI_VARIABLE: f"http://127.0.0.1:{self._lasting_port('reports', min(port + 1, 65535))}",
             "NO_PROXY": ",".join(filter(None, [os.environ.get("NO_PROXY", ""), "127.0.0.1", "localhost"])),
         }
-        return {**NO_TELEMETRY, **os.environ, **own, **prefect_environment(), **self.environment}
+        return {**NO_TELEMETRY, **RETENTION, **os.environ, **own, **prefect_environment(), **self.environment}
 
     def _write_env(self, environment: Mapping[str, str]) -> None:
         names = ("PREFECT_API_URL", "PREFECT_HOME", "LEADLINE_STORE", "LEADLINE_LEDGER", UI_VARIABLE)

@@ -32,6 +32,14 @@ BATCHED_WRITES: Final = {
 }
 """Settings with which the server writes task runs and events in batches: hundreds a second instead of some 30."""
 
+RETENTION: Final = {
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(90 * 86_400),
+    "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": "P30D",
+}
+"""Settings with which the server deletes, every hour, flow runs (with their task runs, logs and artifacts) that ended
+more than so many seconds ago, and events older than 30 days. The environment may say otherwise."""
+
 NO_TELEMETRY: Final = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
 """Settings that turn off Prefect's telemetry."""
 

@@ -29,6 +29,7 @@ from leadline.flows.prefect_server.server_settings import (
     DRAIN_TIMEOUT_S,
     NO_TELEMETRY,
     READY,
+    RETENTION,
     RUNS_ONLY,
     START_LOCK,
     ServerOptions,
@@ -93,7 +94,7 @@ def main() -> None:
     os.dup2(2, 1)  # whatever else is printed belongs into the log
     listener = _listen(options)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    os.environ |= BATCHED_WRITES | NO_TELEMETRY | dict(os.environ) | {"PREFECT_API_URL": f"{url}/api"}
+    os.environ |= BATCHED_WRITES | NO_TELEMETRY | RETENTION | dict(os.environ) | {"PREFECT_API_URL": f"{url}/api"}
     if options.services == "runs":
         os.environ |= RUNS_ONLY | dict(os.environ)
     if options.record is None:
