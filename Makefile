@@ -4,6 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+COMMA  := ,
 EXTRAS := models,offline,onnx,summarization,vision,judge,mcp,generate,dask,otel,service
 # Tests that need Chromium, or PostgreSQL and Redis, are left out where these are not installed; CI has all of them.
 POSTGRES := $(or $(shell command -v initdb),$(wildcard /usr/lib/postgresql/*/bin/initdb))
@@ -15,7 +16,7 @@ PARALLEL := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 SMOKE    := tests/test_structure.py tests/golden tests/evaluators/core tests/tasks/plan \
             tests/tasks/analyse/test_statistics.py tests/tasks/test_plan_score_gather.py
 
-.PHONY: help demo service service-stop test-smoke test test-all lint lint-deployments format docs bench constraints constraints-check image-digests clean
+.PHONY: help demo service service-stop test-smoke test test-all lint lint-deployments format docs bench audit dist constraints constraints-check image-digests clean
 
 help:
 	@echo "make demo       build the environment and evaluate the sample dataset"
@@ -25,6 +26,7 @@ help:
 	@echo "make test-all   run the others: whole runs in processes, kills, browser, PostgreSQL, service"
 	@echo "make lint       check style, types and the import rule"
 	@echo "make docs       write the generated pages, and the documentation as a site in site/"
+	@echo "make audit      look for known vulnerabilities, and check licences and workflows"
 	@echo "make bench      print the benchmarks' ratios"
 
 $(VENV)/bin/python:
@@ -87,6 +89,22 @@ docs: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.all
+
+# Known vulnerabilities of what the lock names (asks PyPI, and fails where it cannot ask), licences, and the workflows.
+audit: $(VENV)/.dev $(VENV)/.tools
+	$(BIN)/pytest tests/test_licences.py tests/test_workflows.py tests/test_core_dependencies.py
+	$(VENV)/tools/bin/zizmor --offline --quiet .github/workflows
+	$(VENV)/tools/bin/pip-audit --strict --disable-pip --no-deps --requirement constraints.txt
+
+# What is published: the package as source and wheel, and the list of all that an installation with every extra brings.
+dist: $(VENV)/.dev $(VENV)/.tools
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+	$(VENV)/tools/bin/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate \
+	  --constraints constraints.txt $(addprefix --extra ,$(subst $(COMMA), ,$(EXTRAS))) pyproject.toml \
+	  --output-file $(VENV)/installed.txt >/dev/null
+	$(VENV)/tools/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
+	  --output-file dist/leadline.cdx.json $(VENV)/installed.txt
 
 # The one lock of all installs: every extra, Python 3.11 to 3.14, Linux and macOS, with a marker where they differ. Versions
 # stay as they are unless pyproject.toml asks for others; UPGRADE=1 takes the newest. It has no hashes: PyTorch's wheels

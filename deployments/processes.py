@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from leadline.deployments.log_rotation import Rotation
+from leadline.deployments.tether import tethered
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.flows.prefect_server.logs import tail
@@ -23,7 +25,8 @@ STOP_S: Final = 20.0
 RESTARTS: Final = 5
 """Starts of one part within a minute, after which it is given up."""
 
-_libc = ctypes.CDLL(None)
+PS_S: Final = 10.0
+"""Longest wait for ``ps``."""
 
 
 @dataclass(frozen=True)
@@ -107,15 +110,16 @@ class Processes:
         return f"Its log: {self.log(part.name)}"
 
     def _spawn(self, part: ServicePart) -> subprocess.Popen[bytes]:
+        by_kernel = on_linux()
         with self.log(part.name).open("ab") as log:
             return subprocess.Popen(  # noqa: S603 - our own commands
-                part.command,
-                stdin=subprocess.DEVNULL,
+                part.command if by_kernel else tethered(part.command, part.ending),
+                stdin=subprocess.DEVNULL if by_kernel else subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=dict(part.environment),
                 start_new_session=True,  # Ctrl-C is for us, who end them in order
-                preexec_fn=dying_with_us(part.ending),
+                preexec_fn=dying_with_us(part.ending) if by_kernel else None,
             )
 
     def pids(self) -> dict[str, int]:
@@ -141,6 +145,9 @@ class Processes:
                     code=ErrorCode.DEPLOY_SERVICE,
                 )
             self._say(f"{entry.part.name} ended with code {code} and is started again.")
+            if code < 0 and not on_linux():  # the tether was killed, which its program has not noticed
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(entry.process.pid, signal.SIGKILL)
             entry.process = self._spawn(entry.part)
 
     def rotate_logs(self) -> None:
@@ -166,12 +173,17 @@ class Processes:
         self._running.clear()
 
 
+def on_linux() -> bool:
+    """Return whether the kernel signals a parent's death, and ``/proc`` tells of processes."""
+    return sys.platform == "linux"
+
+
 def dying_with_us(ending: signal.Signals) -> Callable[[], None]:
-    """Return what a child does before its program starts, so that it gets a signal when this thread ends."""
-    parent = os.getpid()
+    """Return what a child does before its program starts, so that it gets a signal when this thread ends; for Linux."""
+    parent, libc = os.getpid(), ctypes.CDLL(None)
 
     def prepare() -> None:
-        _libc.prctl(PR_SET_PDEATHSIG, int(ending))
+        libc.prctl(PR_SET_PDEATHSIG, int(ending))
         if os.getppid() != parent:  # it died before the line above
             os._exit(1)
 
@@ -190,30 +202,39 @@ def _signal(pids: Iterable[int], number: int) -> None:
 
 
 def _alive(pid: int) -> bool:
-    try:
-        return _status(pid)[0] != "Z"
-    except OSError:
-        return False
-
-
-def _status(pid: int) -> tuple[str, int]:
-    """Return the state and the parent of a process, as ``/proc`` tells them."""
-    state, parent = (
-        Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:2]
-    )
-    return state, int(parent)
+    state, _ = _statuses(pid).get(pid, ("Z", 0))
+    return not state.startswith("Z")
 
 
 def _descendants(root: int) -> list[int]:
     """Return the processes that a process has started, directly or not."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                parents[int(entry.name)] = _status(int(entry.name))[1]
+    statuses = _statuses()
     found: list[int] = []
     fresh = {root}
     while fresh:
-        fresh = {pid for pid, parent in parents.items() if parent in fresh}
+        fresh = {pid for pid, (_, parent) in statuses.items() if parent in fresh}
         found += fresh
     return found
+
+
+def _statuses(pid: int | None = None) -> dict[int, tuple[str, int]]:
+    """Return the state and the parent of one process or of all, as ``/proc`` or ``ps`` tells them."""
+    if not on_linux():
+        return _statuses_by_ps(pid)
+    found = {}
+    for place in [Path(f"/proc/{pid}")] if pid else Path("/proc").iterdir():
+        if place.name.isdigit():
+            with suppress(OSError):
+                stat = (place / "stat").read_text(encoding="utf-8", errors="replace")
+                state, parent = stat.rpartition(")")[2].split()[:2]
+                found[int(place.name)] = state, int(parent)
+    return found
+
+
+def _statuses_by_ps(pid: int | None) -> dict[int, tuple[str, int]]:
+    which = ["-p", str(pid)] if pid else ["-A"]
+    done = subprocess.run(  # noqa: S603 - a number is all that varies
+        ["/bin/ps", "-o", "pid=,ppid=,stat=", *which], capture_output=True, text=True, timeout=PS_S, check=False
+    )
+    lines = (line.split() for line in done.stdout.splitlines())
+    return {int(own): (state, int(parent)) for own, parent, state, *_ in lines}

@@ -11,7 +11,6 @@ Nothing here imports Prefect.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -23,11 +22,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.secret_values import without_secret_variables
+from leadline.flows.prefect_server import flock
 from leadline.flows.prefect_server.logs import log_folder, tail
 from leadline.flows.prefect_server.prefect_settings import prefect_home
 from leadline.flows.prefect_server.server_settings import DRAIN_TIMEOUT_S, START_TIMEOUT_S, ServerOptions, Services
@@ -129,7 +129,7 @@ def launch(*, services: Services = "runs", idle_minutes: float | None, port: int
         Whether this call started it.
     """
     with _place(".lock").open("ab") as lock:
-        if not _lock(lock, fcntl.LOCK_EX):
+        if not flock.taken(lock):
             return False
         record = _place(".json")
         record.unlink(missing_ok=True)  # left by a server that died
@@ -204,7 +204,7 @@ def use(timeout: float = STOP_TIMEOUT_S) -> Iterator[None]:
     """
     deadline = time.monotonic() + timeout
     with _place(".users").open("ab") as users:
-        while not _lock(users, fcntl.LOCK_SH):
+        while not flock.taken(users, shared=True):
             if time.monotonic() > deadline:
                 raise LeadlineError("The kept Prefect server does not end.", code=ErrorCode.SERVER_RUNNING)
             time.sleep(PAUSE_S)
@@ -273,7 +273,7 @@ def _make_way() -> None:
             raise _running_already(kept)
         return
     with _place(".users").open("ab") as users:
-        if not _lock(users, fcntl.LOCK_EX):
+        if not flock.taken(users):
             raise UsageError(
                 f"A run uses the server that it started: {kept.url}",
                 hint="Try again when the run has ended, or stop the server: leadline server stop",
@@ -304,17 +304,10 @@ def _require_free(port: int) -> None:
 
 def _is_locked() -> bool:
     """Return whether a server runs, starts or ends."""
-    with _place(".lock").open("ab") as file:
-        return not _lock(file, fcntl.LOCK_SH)
-
-
-def _lock(file: IO[Any], how: int) -> bool:
-    """Lock a file if nobody holds a lock against that; the lock ends when the last descriptor of it is closed."""
-    try:
-        fcntl.flock(file, how | fcntl.LOCK_NB)
-    except OSError:
+    if not flock.AVAILABLE:
         return False
-    return True
+    with _place(".lock").open("ab") as file:
+        return not flock.taken(file, shared=True)
 
 
 def _place(suffix: str) -> Path:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
+from leadline.flows.prefect_server import flock
 
 SETTINGS_FILE: Final = Path("leadline.toml")
 IDLE_MINUTES: Final = 30.0
@@ -38,7 +39,7 @@ class Choice:
 
 
 def chosen_server(option: str | None = None) -> Choice:
-    """Return which server a run uses: what was said, else none on a CI machine, else a kept one.
+    """Return which server a run uses: what was said, else none on a CI machine or where none can be kept, else one.
 
     Args:
         option: Value of ``--server``; comes before ``$LEADLINE_SERVER`` and ``[server]`` of ``leadline.toml``.
@@ -58,7 +59,8 @@ def chosen_server(option: str | None = None) -> Choice:
                 raise UsageError(
                     f"{source}: {str(value)[:40]!r} is none of {', '.join(ServerUse)}.", code=ErrorCode.CONFIG_OPTION
                 ) from None
-    return Choice(ServerUse.NONE if _on_ci() else ServerUse.KEPT, stated=False)
+    none = _on_ci() or not flock.AVAILABLE
+    return Choice(ServerUse.NONE if none else ServerUse.KEPT, stated=False)
 
 
 def idle_minutes() -> float | None:

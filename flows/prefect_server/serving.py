@@ -8,7 +8,6 @@ process that it serves is gone (a temporary server), or when nobody has used it 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import gc
 import json
 import logging
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
 from leadline.evaluators.core.log_masking import mask_logs
+from leadline.flows.prefect_server import flock
 from leadline.flows.prefect_server.server_settings import (
     BATCHED_WRITES,
     DRAIN_TIMEOUT_S,
@@ -206,13 +206,7 @@ class _Users:
 
     def none(self) -> bool:
         """Return whether nobody uses the server; from then on nobody can begin to."""
-        if self._file is None:
-            return True
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
+        return self._file is None or flock.taken(self._file)
 
 
 async def _until_over(

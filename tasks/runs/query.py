@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import resource
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -247,6 +246,10 @@ def _refuse_changes(connection: DuckDBPyConnection, statement: str) -> None:
 
 def _allow_files(count: int) -> None:
     """Raise the limit of open files where that is allowed; a database is one."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + SPARE_FILES
     if soft == resource.RLIM_INFINITY or wanted <= soft:

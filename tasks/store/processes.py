@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from functools import cache
@@ -19,15 +21,20 @@ BEAT_S: Final = 15.0
 SILENT_S: Final = 120.0
 """Seconds without a sign of life after which a process of another host is gone; allows for clocks that differ."""
 
+PS_S: Final = 5.0
+"""Longest wait for ``ps``."""
+
 _UNKNOWN: Final = "?"
 """Start of a process that cannot be inspected."""
 
 
 def _started(pid: int) -> str | None:
-    """Return when a process started, in ticks since boot, ``None`` for one that is gone.
+    """Return when a process started, in ticks since boot (macOS: by the clock), ``None`` for one that is gone.
 
     A pid alone may be another process by now.
     """
+    if sys.platform == "darwin":
+        return _started_by_ps(pid)
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:  # gone, or there is no /proc, or it shows no processes of other users
@@ -35,8 +42,26 @@ def _started(pid: int) -> str | None:
     return stat.rpartition(")")[2].split()[19]
 
 
+def _started_by_ps(pid: int) -> str | None:
+    """Ask ``ps``, where there is no ``/proc``."""
+    try:
+        done = subprocess.run(  # noqa: S603 - a number is all that varies
+            ["/bin/ps", "-o", "lstart=", "-p", str(pid)],
+            env={"LC_ALL": "C", "TZ": "UTC"},
+            capture_output=True,
+            text=True,
+            timeout=PS_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return _signalled(pid)
+    return "-".join(done.stdout.replace(":", ".").split()) or None
+
+
 def _signalled(pid: int) -> str | None:
     """Check by a signal, without ``/proc``, if there is such a process."""
+    if os.name == "nt":  # there it would be no question, but Ctrl-C
+        return _UNKNOWN
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

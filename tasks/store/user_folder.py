@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import tempfile
 from pathlib import Path
@@ -18,6 +19,7 @@ def state_folder() -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError:
-        folder = Path(tempfile.gettempdir()) / f"leadline-{os.getuid()}"
+        user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
+        folder = Path(tempfile.gettempdir()) / f"leadline-{user}"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder

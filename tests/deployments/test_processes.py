@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from leadline.deployments import processes as supervision
 from leadline.deployments.processes import Processes, ServicePart
+from leadline.deployments.tether import tethered
 from leadline.evaluators.core.errors import LeadlineError
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(300)"]
@@ -39,10 +41,8 @@ def part(name: str, command: list[str] = SLEEP, **more: object) -> ServicePart:
 
 
 def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return bool(state.strip()) and not state.startswith("Z")
 
 
 def eventually(condition: object, seconds: float = 20.0) -> None:
@@ -52,7 +52,17 @@ def eventually(condition: object, seconds: float = 20.0) -> None:
         time.sleep(0.02)
 
 
-def test_all_parts_run_until_they_are_stopped(tmp_path: Path) -> None:
+@pytest.fixture(params=["by /proc and prctl", "by ps and a tether"])
+def portable(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the ways of macOS are gone, which work on Linux too."""
+    asked = str(request.param) == "by ps and a tether"
+    if not asked and sys.platform != "linux":
+        pytest.skip("needs Linux")
+    monkeypatch.setattr(supervision, "on_linux", lambda: not asked)
+    return asked
+
+
+def test_all_parts_run_until_they_are_stopped(tmp_path: Path, portable: bool) -> None:
     with group(tmp_path) as processes:
         processes.start(part("a"), part("b"))
         pids = processes.pids()
@@ -75,7 +85,7 @@ def test_a_part_that_does_not_get_ready_is_an_error(tmp_path: Path) -> None:
         processes.start(part("slow", ready=lambda: False, deadline=0.2))
 
 
-def test_a_part_that_dies_is_started_again_but_not_for_ever(tmp_path: Path) -> None:
+def test_a_part_that_dies_is_started_again_but_not_for_ever(tmp_path: Path, portable: bool) -> None:
     said: list[str] = []
     with group(tmp_path, said) as processes:
         processes.start(part("a"))
@@ -97,7 +107,7 @@ def test_a_part_that_dies_is_started_again_but_not_for_ever(tmp_path: Path) -> N
             kill_and_restart()
 
 
-def test_stopping_ends_what_the_parts_have_started_too(tmp_path: Path) -> None:
+def test_stopping_ends_what_the_parts_have_started_too(tmp_path: Path, portable: bool) -> None:
     with group(tmp_path) as processes:
         note = tmp_path / "child"
         processes.start(
@@ -109,11 +119,13 @@ def test_stopping_ends_what_the_parts_have_started_too(tmp_path: Path) -> None:
         assert not alive(child)
 
 
-def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path: Path, portable: bool) -> None:
     script = (
         "import os, sys, time\n"
         "from pathlib import Path\n"
+        "from leadline.deployments import processes as supervision\n"
         "from leadline.deployments.processes import ServicePart, Processes\n"
+        f"supervision.on_linux = lambda: {not portable}\n"
         "processes = Processes(Path(sys.argv[1]), print)\n"
         "sleep = [sys.executable, '-c', 'import time; time.sleep(300)']\n"
         "processes.start(*(ServicePart(name, sleep, dict(os.environ)) for name in ('a', 'b')))\n"
@@ -128,3 +140,24 @@ def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
     supervisor.wait()
     supervisor.stdout.close()
     eventually(lambda: not any(alive(pid) for pid in pids))
+
+
+def test_what_a_tethered_program_gets_and_returns_is_passed_on(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    script = (
+        "import pathlib, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
+        "pathlib.Path(sys.argv[1]).touch()\n"
+        "time.sleep(300)\n"
+    )
+    command = tethered([sys.executable, "-c", script, str(ready)], signal.SIGTERM)
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as asked:
+        eventually(ready.exists)
+        asked.send_signal(signal.SIGTERM)
+        assert asked.wait(60) == 7
+    ready.unlink()
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as left:
+        eventually(ready.exists)
+        assert left.stdin is not None
+        left.stdin.close()
+        assert left.wait(60) == 7
