@@ -33,6 +33,7 @@ from leadline.deployments.processes import Processes, ServicePart
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.flows.logs.json_lines import json_line, prefect_environment, wants_json
+from leadline.flows.notify.recipients import find_recipients
 from leadline.flows.prefect_server.background import answers
 from leadline.flows.prefect_server.logs import tail
 from leadline.flows.prefect_server.server_settings import BATCHED_WRITES, NO_TELEMETRY, RETENTION
@@ -92,6 +93,7 @@ class Service:
                 code=ErrorCode.SERVER_RUNNING,
             ) from None
         self._started = True
+        notified = find_recipients()  # refused before anything is started
         port = free_port(self.port)
         postgres = self._start_postgres()
         redis = self._start_redis()
@@ -112,6 +114,8 @@ class Service:
         self._deploy(environment)
         exporter, metrics = self._exporter(environment)
         self._processes.start(*self._workers(environment), self._pages(environment), exporter)
+        if notified:
+            self._processes.start(self._notifier(environment))
         record = {
             "pid": os.getpid(),
             "ui": api.removesuffix("/api"),
@@ -262,6 +266,11 @@ class Service:
             for pool, count in self.workers.items()
             for number in range(1, count + 1)
         ]
+
+    def _notifier(self, environment: Mapping[str, str]) -> ServicePart:
+        """Return what tells the recipients of ``leadline.toml`` what goes wrong."""
+        command = [sys.executable, "-P", "-m", "leadline.flows.cli.main", "notify", "watch"]
+        return ServicePart("notify", [*command, "--folder", str(self.folder / "notify")], environment)
 
     def _exporter(self, environment: Mapping[str, str]) -> tuple[ServicePart, str]:
         """Return the part that serves metrics, and their address."""

@@ -29,6 +29,7 @@ AREAS: Final = {
     "SERVER": "Prefect servers",
     "DEPLOY": "Deployments and the service",
     "EVENT": "Events and webhooks",
+    "NOTIFY": "Notifications",
 }
 """What the codes ``LL-AREA-NN`` of each area are about."""
 
@@ -618,4 +619,10 @@ class ErrorCode(Enum):
         "LL-EVENT-05",
         "A webhook's delivery has not the shape that its sender documents.",
         "Check that the registry sends model versions to this address.",
+    )
+
+    NOTIFY_NOT_SENT = (
+        "LL-NOTIFY-01",
+        "A notification was not taken by its recipient's service.",
+        "The line of the recipient says why; check the address in its environment variable.",
     )

@@ -163,7 +163,7 @@ def recent(hours: float, *, failed_only: bool = False, limit: int = 100) -> list
     if not failed_only:
         wanted.append(EventFilter(event=EventNameFilter(prefix=["leadline."]), occurred=occurred))
     with _client() as client:
-        found = [event for each in wanted for event in _pages(client, each, limit)]
+        found = [event for each in wanted for event in pages(client, each, limit)]
         entries = []
         for event in sorted(found, key=lambda event: event.occurred, reverse=True)[:limit]:
             outcome = (
@@ -210,8 +210,14 @@ def _find(client: SyncPrefectClient, name: str, identity: Mapping[str, Any]) -> 
     raise EventNotSent(f"{ATTEMPTS} events like this one have failed.", hint="See why: leadline events --failed")
 
 
-def _pages(client: SyncPrefectClient, wanted: EventFilter, limit: int) -> list[ReceivedEvent]:
-    """Return events of any number; a page contains 50."""
+def pages(client: SyncPrefectClient, wanted: EventFilter, limit: int) -> list[ReceivedEvent]:
+    """Return events of any number; a page contains 50.
+
+    Args:
+        client: Of the server.
+        wanted: Which events.
+        limit: How many at most.
+    """
     page = client.read_events(wanted, limit=min(50, limit))
     found = list(page.events)
     while page.next_page and len(found) < limit:

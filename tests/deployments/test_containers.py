@@ -97,9 +97,9 @@ def test_a_secret_is_known_to_those_alone_who_need_it() -> None:
     assert holders("LEDGER_PASSWORD") == {"postgres", "metrics"} | workers
     assert holders("REDIS_PASSWORD") == {"redis", "server"}
     assert holders("STORAGE_ROOT_PASSWORD") == {"storage", "bucket"}
-    assert holders("STORAGE_PASSWORD") == {"bucket", "reports", "metrics"} | workers
+    assert holders("STORAGE_PASSWORD") == {"bucket", "reports", "notify", "metrics"} | workers
     assert holders("LEADLINE_WEBHOOK_SECRET") == {"webhook"}
-    assert holders("PREFECT_AUTH") == {"server", "deploy", "reports", "webhook", "metrics"} | workers
+    assert holders("PREFECT_AUTH") == {"server", "deploy", "reports", "notify", "webhook", "metrics"} | workers
 
 
 def test_keys_of_judges_are_for_those_who_ask_judges_and_env_is_for_no_container() -> None:
@@ -107,6 +107,7 @@ def test_keys_of_judges_are_for_those_who_ask_judges_and_env_is_for_no_container
     assert {name: files for name, files in given.items() if files} == {
         "worker-flows": ["judges.env"],
         "worker-judge": ["judges.env"],
+        "notify": ["notify.env"],
     }
 
 
@@ -136,8 +137,17 @@ def test_the_ways_between_services_are_those_that_are_needed() -> None:
     workers = {f"worker-{pool}" for pool in ("flows", "cpu", "gpu", "judge")}
     assert on["databases"] == {"postgres", "server", "metrics"} | workers
     assert on["messages"] == {"redis", "server"}
-    assert on["objects"] == {"storage", "bucket", "reports", "metrics"} | workers
-    assert on["outside"] == {"reports", "server", "webhook", "metrics", "weights", "worker-flows", "worker-judge"}
+    assert on["objects"] == {"storage", "bucket", "reports", "notify", "metrics"} | workers
+    assert on["outside"] == {
+        "reports",
+        "notify",
+        "server",
+        "webhook",
+        "metrics",
+        "weights",
+        "worker-flows",
+        "worker-judge",
+    }
 
 
 def test_the_address_of_the_ui_is_a_setting() -> None:

@@ -29,6 +29,7 @@ from leadline.evaluators.judge.yaml_evaluators import evaluator_from
 from leadline.flows.cli.main import cli
 from leadline.flows.deploy.file import Schedule
 from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.notify.recipients import read_tables
 from leadline.flows.prefect_server.choice import chosen_server, idle_minutes
 from leadline.flows.triggers.outside_requests import allowed
 from leadline.flows.triggers.webhook_payloads import read_choice
@@ -156,6 +157,8 @@ def test_toml_blocks_are_read(block: Block, tmp_path: Path, monkeypatch: pytest.
         assert map_columns(names, document["dataset"]["map"]).asked
     elif "evaluate" in document:
         assert EvaluateConfig.model_validate({"dataset": "d.json"} | document["evaluate"])
+    elif "notify" in document:
+        assert [one.name for one in read_tables(file)] == [one["name"] for one in document["notify"]]
     elif "budgets" in document:
         assert team_budgets(file).keys() == document["budgets"].keys()
     elif "server" in document:

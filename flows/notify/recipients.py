@@ -1,0 +1,121 @@
+"""Recipients: ``[[notify]]`` of ``leadline.toml``, with addresses that only the environment knows.
+
+::
+
+    [[notify]]
+    name = "team"
+    url_env = "LEADLINE_NOTIFY_TEAM"      # holds an address in Apprise's form: slack://…, workflows://…, mailtos://…
+    on = ["fail", "crashed", "late"]      # all, unless it says so
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.refusal import first_refusal
+from leadline.flows.notify.notice import Kind
+
+FILE: Final = Path("leadline.toml")
+TABLE: Final = "notify"
+EVERYTHING: Final = tuple(kind for kind in Kind if kind is not Kind.TEST)
+
+
+class RecipientTable(BaseModel):
+    """A table ``[[notify]]``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z._-]{0,63}$", description="Its name, for messages about it.")
+    url_env: str = Field(pattern=r"^[A-Za-z_][0-9A-Za-z_]*$", description="Environment variable with the address.")
+    on: tuple[Kind, ...] = Field(EVERYTHING, min_length=1, description="What is told.")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """Somebody who is told.
+
+    Attributes:
+        name: Its name.
+        url: Its address in Apprise's form, a secret.
+        kinds: What it is told of.
+    """
+
+    name: str
+    url: str = field(repr=False)
+    kinds: frozenset[Kind] = frozenset(EVERYTHING)
+
+
+def read_tables(file: Path = FILE) -> tuple[RecipientTable, ...]:
+    """Read the tables ``[[notify]]`` of a file; none where there is no file.
+
+    Raises:
+        UsageError: The file is broken.
+    """
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ()
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}.", code=ErrorCode.CONFIG_FILE) from None
+    tables = document.get(TABLE, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise UsageError(
+            f"{file}: recipients are tables.",
+            hint='Write: [[notify]] and name = "…", url_env = "…" below.',
+            code=ErrorCode.CONFIG_CONTENT,
+        )
+    found = []
+    for number, table in enumerate(tables, 1):
+        where = f"{file}, [[notify]] {number}"
+        if "url" in table:
+            raise UsageError(
+                f"{where}: an address does not belong into a file, since it holds a key.",
+                hint="Put it into an environment variable, and name that with url_env.",
+                code=ErrorCode.CONFIG_SECRET,
+            )
+        try:
+            found.append(RecipientTable.model_validate(table))
+        except ValidationError as error:
+            raise UsageError(
+                f"{where}: {first_refusal(error, RecipientTable)}.", code=ErrorCode.CONFIG_CONTENT
+            ) from None
+    twice = {one.name for one in found if sum(other.name == one.name for other in found) > 1}
+    if twice:
+        raise UsageError(
+            f"{file}: {len(twice)} names of [[notify]] stand there twice, the first: {min(twice)}.",
+            hint="Give each recipient a name of its own.",
+            code=ErrorCode.CONFIG_CONTENT,
+        )
+    return tuple(found)
+
+
+def find_recipients(file: Path = FILE, environment: Mapping[str, str] = os.environ) -> tuple[Recipient, ...]:
+    """Return the recipients of a file with their addresses.
+
+    Args:
+        file: The configuration file.
+        environment: The environment's variables.
+
+    Raises:
+        UsageError: The file is broken, a variable is not set, or what it holds is no address.
+    """
+    found = []
+    for table in read_tables(file):
+        url = environment.get(table.url_env, "").strip()
+        if not url:
+            raise UsageError(
+                f"{file}, [[notify]] {table.name}: the environment variable {table.url_env} is not set.",
+                hint="It holds an address in Apprise's form, such as slack://… or mailtos://….",
+                code=ErrorCode.CONFIG_VARIABLE,
+            )
+        found.append(Recipient(table.name, url, frozenset(table.on)))
+    return tuple(found)

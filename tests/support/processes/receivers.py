@@ -1,0 +1,84 @@
+"""Receivers of messages on loopback: an HTTP server and an SMTP server that keep what they get."""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Received:
+    """What a receiver got.
+
+    Attributes:
+        port: Its port.
+        messages: JSON objects, or mails as text.
+        status: What HTTP answers.
+    """
+
+    port: int = 0
+    messages: list[Any] = field(default_factory=list)
+    status: int = 200
+
+
+@contextmanager
+def http_receiver() -> Iterator[Received]:
+    """Take JSON by POST."""
+    got = Received()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if got.status == 200:
+                got.messages.append(json.loads(body))
+            self.send_response(got.status)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with _serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler), got):
+        yield got
+
+
+@contextmanager
+def smtp_receiver() -> Iterator[Received]:
+    """Take mails, as far as smtplib speaks SMTP."""
+    got = Received()
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.wfile.write(b"220 receiver\r\n")
+            while line := self.rfile.readline():
+                command = line[:4].upper()
+                if command == b"DATA":
+                    self.wfile.write(b"354 go on\r\n")
+                    lines = []
+                    while (part := self.rfile.readline()) not in (b".\r\n", b""):
+                        lines.append(part.removeprefix(b"."))
+                    got.messages.append(b"".join(lines).decode())
+                self.wfile.write(b"221 bye\r\n" if command == b"QUIT" else b"250 fine\r\n")
+                if command == b"QUIT":
+                    return
+
+    with _serving(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler), got):
+        yield got
+
+
+@contextmanager
+def _serving(server: socketserver.TCPServer, got: Received) -> Iterator[None]:
+    got.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
