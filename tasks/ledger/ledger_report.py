@@ -151,6 +151,14 @@ class LedgerReader:
         """
         return self._read("teams", month=month)
 
+    def faults(self) -> list[str]:
+        """Return how the ledger contradicts itself, one line per call; an SQLite file is read through as well."""
+        found = []
+        if isinstance(self._place, Path):
+            lines = sqlite.read(self._place, "PRAGMA integrity_check(100)", {})
+            found += [str(line["integrity_check"]) for line in lines if line["integrity_check"] != "ok"]
+        return found + [f"call {line['digest']}: {line['fault']}" for line in self._read("faults")]
+
     def _read(self, statement: str, **values: Any) -> list[dict[str, Any]]:
         if isinstance(self._place, Path):
             return sqlite.read(self._place, sql(f"ledger/{statement}"), values)

@@ -18,6 +18,7 @@ from leadline.tasks.load.limits import COLUMNS_FROM
 from leadline.tasks.load.readers import read_blocks
 from leadline.tasks.load.readers.item import Container, Layout
 from leadline.tasks.load.source import Source, undated
+from leadline.tasks.store.digests import file_digest
 from leadline.tasks.store.files import digest, publish_folder, write_json
 
 if TYPE_CHECKING:
@@ -200,7 +201,8 @@ def _import(store: Store, request: _Request, folder: Path) -> None:
 
         def fill(target: Path) -> None:
             write_tables(connection, known, target)
-            write_json(target / "manifest.json", manifest)
+            digests = {path.name: file_digest(path) for path in sorted(target.glob("*.parquet"))}
+            write_json(target / "manifest.json", manifest | {"sha256": digests})
 
         publish_folder(folder, fill)
 

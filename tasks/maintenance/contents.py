@@ -15,6 +15,10 @@ from leadline.evaluators.core.errors import StoreError
 from leadline.tasks.store.locks import locked
 from leadline.tasks.store.object_storage import Listed
 from leadline.tasks.store.store import Store
+from leadline.tasks.store.tmpfiles import remove
+
+SET_ASIDE: Final = "damaged"
+"""Folder of damaged files that were set aside."""
 
 LOCK: Final = ".maintenance.lock"
 """File of the store that is locked while it is cleaned, backed up, repaired or migrated."""
@@ -104,6 +108,20 @@ class Contents:
             (self.store.root / name).unlink(missing_ok=True)  # it is fetched again when it is needed
         else:
             os.replace(path, self.store.root / name)
+
+    def set_aside(self, name: str) -> None:
+        """Move a damaged file or folder out of the way, to where it can still be looked at."""
+        if self.store.remote:
+            names = list(self.files(name)) or [name]
+            for each in names:
+                with self.opened(each) as path:
+                    self.store.remote.bucket.put(path, f"{SET_ASIDE}/{each}")
+            self.delete([*names, *self.local_files(name)])
+            return
+        target = self.store.root / SET_ASIDE / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        remove(target)
+        (self.store.root / name).rename(target)
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete files; that there are none is fine. Folders that become empty go, too.

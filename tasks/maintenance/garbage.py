@@ -25,7 +25,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.tasks.compare.report import FOLDER as COMPARISONS
-from leadline.tasks.maintenance.contents import Contents, alone
+from leadline.tasks.maintenance.contents import SET_ASIDE, Contents, alone
 from leadline.tasks.maintenance.retention import Retention, is_kept_by_tag, runs_to_drop
 from leadline.tasks.runs.signs_of_life import record_lost
 from leadline.tasks.runs.versions import runs_in_use
@@ -42,9 +42,6 @@ DATASET_UNUSED_S: Final = 24 * 3600.0
 
 SET_ASIDE_S: Final = 30 * 24 * 3600.0
 """Seconds for which damaged files stay that were set aside."""
-
-SET_ASIDE: Final = "damaged"
-"""Folder of damaged files that were set aside."""
 
 _RECORD: Final = "run.json"
 
@@ -349,21 +346,3 @@ _DROPS: Final = {
     "set aside": _drop_files,
     "temporary": _drop_temporary,
 }
-
-
-def set_aside(store: Store, name: str) -> None:
-    """Move a damaged file out of the way, to where it can still be looked at.
-
-    Args:
-        store: The store.
-        name: The file below the store's root.
-    """
-    contents = Contents(store)
-    target = f"{SET_ASIDE}/{name}"
-    if store.remote:
-        with contents.opened(name) as path:
-            store.remote.bucket.put(path, target)
-        contents.delete([name])
-        return
-    (store.root / target).parent.mkdir(parents=True, exist_ok=True)
-    (store.root / name).rename(store.root / target)

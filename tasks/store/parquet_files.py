@@ -9,12 +9,13 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError
+from leadline.tasks.store.digests import seal
 from leadline.tasks.store.files import replacing
 
 if TYPE_CHECKING:
@@ -73,8 +74,16 @@ class AtomicParquetWriter:
         self._buffered = []
         if self._writer is None:
             temporary = self._opened.enter_context(replacing(self.path))
-            self._writer = self._opened.enter_context(pq.ParquetWriter(temporary, table.schema, compression="zstd"))
+            self._opened.push(partial(_seal_if_written, temporary))
+            self._writer = self._opened.enter_context(
+                pq.ParquetWriter(temporary, table.schema, compression="zstd", write_page_checksum=True)
+            )
         self._writer.write_table(table, row_group_size=len(table))
+
+
+def _seal_if_written(path: Path, error: type[BaseException] | None, *_: object) -> None:
+    if error is None:
+        seal(path)
 
 
 def intact_parquet_files(folder: Path, what: str) -> list[Path]:

@@ -40,7 +40,8 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.core.secret_values import masked_value
-from leadline.tasks.store.files import write_json
+from leadline.tasks.store.digests import file_digest
+from leadline.tasks.store.files import replacing, write_json
 from leadline.tasks.store.locks import locked_if_possible
 
 if TYPE_CHECKING:
@@ -55,6 +56,9 @@ MANIFEST: Final = "manifest.json"
 
 JOBS: Final = "jobs.json"
 """File of a plan that is written last."""
+
+DIGESTS: Final = "results.sha256"
+"""File of a run with the digests of its results, as ``sha256sum --check`` reads them."""
 
 OWN: Final = ".own"
 """Marks the folder of a run, in the working copy where it is being made."""
@@ -367,8 +371,13 @@ class Store:
             self.remote.mirror(run.unscored)
 
     def share_results(self, run: Run) -> None:
-        """Give a run's results and its database, which are final by now, to the other hosts."""
+        """Note the digests of a run's results, and give these and its database, final by now, to the other hosts."""
+        files = sorted(path for path in run.results.rglob("*") if path.is_file())
+        lines = [f"{file_digest(path)}  {path.relative_to(run.path).as_posix()}\n" for path in files]
+        with replacing(run.path / DIGESTS) as temporary:
+            temporary.write_text("".join(lines), encoding="utf-8")
         if self.remote:
+            self.remote.push([run.path / DIGESTS])
             self.remote.push_folder(run.results)
             self.remote.push_changing(run.database)
 

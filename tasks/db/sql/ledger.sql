@@ -226,3 +226,22 @@ SELECT lost.ask, lost.digest, lost.run, lost.purpose, lost.process, processes.se
 FROM asks AS lost LEFT JOIN processes ON processes.process = lost.process
 WHERE lost.state = 'intended'
   AND EXISTS (SELECT 1 FROM asks AS again WHERE again.digest = lost.digest AND again.run = :run AND again.ask > lost.ask);
+
+-- statement: faults
+-- What contradicts itself: a call that ended with a reply that is not there, and entries whose other half is missing.
+SELECT asks.digest, 'it was answered, and its reply is missing' AS fault
+FROM asks LEFT JOIN calls ON calls.digest = asks.digest
+WHERE asks.state = 'answered' AND calls.text IS NULL
+UNION ALL
+SELECT asks.digest, 'it was begun, and its question is missing'
+FROM asks LEFT JOIN calls ON calls.digest = asks.digest
+WHERE asks.state <> 'answered' AND calls.digest IS NULL
+UNION ALL
+SELECT calls.digest, 'it has a reply that no call on record brought'
+FROM calls LEFT JOIN asks ON asks.ask = calls.answered_by
+WHERE calls.text IS NOT NULL AND asks.ask IS NULL
+UNION ALL
+SELECT calls.digest, 'its judge is missing'
+FROM calls LEFT JOIN judges ON judges.judge = calls.judge
+WHERE judges.judge IS NULL
+ORDER BY 1, 2;

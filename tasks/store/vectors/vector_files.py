@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from leadline.tasks.store.digests import seal
 from leadline.tasks.store.files import replacing
 from leadline.tasks.store.vectors.vector_index import DIGEST_BYTES, as_array
 
@@ -55,19 +56,18 @@ def write_vectors(path: Path, tables: Iterable[pa.Table]) -> None:
 
     waiting = iter(tables)
     first = next(waiting)
-    with (
-        replacing(path) as temporary,
-        pq.ParquetWriter(
+    with replacing(path) as temporary:
+        with pq.ParquetWriter(
             temporary,
             first.schema,
             compression="none",
             use_dictionary=False,
             write_statistics=False,
             write_page_checksum=True,
-        ) as writer,
-    ):
-        for group in _in_groups(first, waiting):
-            writer.write_table(group, row_group_size=ROW_GROUP)
+        ) as writer:
+            for group in _in_groups(first, waiting):
+                writer.write_table(group, row_group_size=ROW_GROUP)
+        seal(temporary)
 
 
 def read_digests(path: Path) -> npt.NDArray[np.bytes_]:
