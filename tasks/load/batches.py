@@ -10,11 +10,13 @@ from leadline.tasks.db.statements import sql
 from leadline.tasks.load.column_values import ARRAYS, array_of
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import BATCH_BYTES, BATCH_ROWS, FREE_EXPANSION, MAX_EXPANSION, MAX_ROWS
+from leadline.tasks.load.staged_tables import CASES, LINKS, ROWS
 from leadline.tasks.load.values import Chunks
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from duckdb import DuckDBPyConnection
+
+    from leadline.tasks.load.staging import Staging
 
 CASE_FIELDS: Final = (
     "question",
@@ -36,7 +38,7 @@ _ENOUGH: Final = BATCH_ROWS * len(_ROWS)
 
 
 class Batches:
-    """Writes the staging tables of ``load.sql``.
+    """Gathers records for the staging tables of ``load.sql``.
 
     Attributes:
         connection: The staging database.
@@ -44,8 +46,9 @@ class Batches:
         answered: Answers so far that are texts, annotations or errors of a host.
     """
 
-    def __init__(self, connection: DuckDBPyConnection, faults: Faults, *, file_size: int) -> None:
-        self.connection = connection
+    def __init__(self, staged: Staging, faults: Faults, *, file_size: int) -> None:
+        self.connection = staged.connection
+        self._staged_tables = staged.tables
         self._faults = faults
         self._limit = max(FREE_EXPANSION, MAX_EXPANSION * file_size)
         # Values line after line; a column is every n-th of them. Lines of their own would keep the collector busy.
@@ -128,7 +131,7 @@ class Batches:
     ) -> None:
         """Stage many records, each a mention of a case with an answer; columns that are left out are empty.
 
-        The database takes them while the next ones are read.
+        They are written while the next ones are read.
 
         Args:
             rows: Their rows in the file.
@@ -146,11 +149,9 @@ class Batches:
         seq = np.arange(self._mentions, self._mentions + len(rows), dtype=np.uint32)
         row_id = np.arange(self.rows, self.rows + len(rows), dtype=np.uint32)
         shared = {"record": pa.array(rows, pa.uint32())} | dict(both)
-        cases = pa.table({"seq": pa.array(seq)} | shared | dict(case))
-        answers = pa.table({"row_id": pa.array(row_id), "case_seq": pa.array(seq)} | shared | dict(answer))
-        if self._tables and self._tables[-1][1].column_names != answers.column_names:
-            self._write_tables()
-        self._tables.append((cases, answers))
+        cases = {"seq": pa.array(seq)} | shared | dict(case)
+        answers = {"row_id": pa.array(row_id), "case_seq": pa.array(seq)} | shared | dict(answer)
+        self._tables.append((self._completed(CASES, cases), self._completed(ROWS, answers)))
         self._mentions += len(rows)
         self.rows += len(rows)
         given = [answer[name].is_valid() for name in ("actual_answer", "error") if name in answer]
@@ -161,17 +162,15 @@ class Batches:
             self._write_tables()
 
     def _write_tables(self) -> None:
-        """Have the database take the tables that have gathered; those before them it has taken."""
+        """Have the tables that have gathered written; those before them have been."""
         import pyarrow as pa
 
         self._check_size()
         self._wait()
         if self._tables:
-            cases, answers = (
-                pa.concat_tables(parts, promote_options="default") for parts in zip(*self._tables, strict=True)
-            )
+            cases, answers = (pa.concat_tables(parts) for parts in zip(*self._tables, strict=True))
             self._tables = []
-            self._writing = self._thread.submit(self._append, {"staged_cases": cases, "staged_rows": answers})
+            self._writing = self._thread.submit(self._append, {CASES: cases, ROWS: answers})
 
     def _wait(self) -> None:
         writing, self._writing = self._writing, None
@@ -188,9 +187,14 @@ class Batches:
         """Stage what has gathered."""
         self._write_tables()
         self._wait()
-        self._insert("staged_cases", _CASES, self._cases)
-        self._insert("staged_links", _LINKS, self._links)
-        self._insert("staged_rows", _ROWS, self._rows)
+        self._insert(CASES, _CASES, self._cases)
+        self._insert(LINKS, _LINKS, self._links)
+        self._insert(ROWS, _ROWS, self._rows)
+
+    def finish(self) -> None:
+        """Stage what has gathered, and show all that was staged to the database."""
+        self.flush()
+        self._staged_tables.finish(self.connection)
 
     def __enter__(self) -> Self:
         return self
@@ -210,31 +214,24 @@ class Batches:
     def _insert(self, table: str, names: tuple[str, ...], values: list[Any]) -> None:
         if not values:
             return
+        columns = {name: _ARRAYS[name](values[index :: len(names)]) for index, name in enumerate(names)}
+        self._append({table: self._completed(table, columns)})
+        values.clear()
+
+    def _completed(self, table: str, columns: Mapping[str, pa.Array]) -> pa.Table:
         import pyarrow as pa
 
-        columns = [_ARRAYS[name](values[index :: len(names)]) for index, name in enumerate(names)]
-        self._append({table: pa.table(columns, names=list(names))})
-        values.clear()
+        return self._staged_tables.completed(table, pa.table(dict(columns)))
 
     def _append(self, tables: Mapping[str, pa.Table]) -> None:
         for table, batch in tables.items():
-            empty = "".join(
-                f", {value} AS {name}" for name, value in _EMPTY[table].items() if name not in batch.schema.names
-            )
-            self.connection.register("batch", batch)
-            self.connection.execute(f"INSERT INTO {table} BY NAME SELECT *{empty} FROM batch")
+            self._staged_tables.append(table, batch)
+        if ROWS in tables:
+            self.connection.register("batch", tables[ROWS])
+            self.connection.execute(sql("load/digests"))
             self.connection.unregister("batch")
-        if "staged_rows" in tables:
-            first = tables["staged_rows"]["row_id"][0].as_py()
-            self.connection.execute(sql("load/digests"), {"first": first})
 
 
-_EMPTY: Final[Mapping[str, Mapping[str, str]]] = {
-    "staged_cases": {"part": "''"},
-    "staged_links": {},
-    "staged_rows": {"part": "''", "retrieved_context": "[]", "metadata": "'{}'"},
-}
-"""What stands in columns that may not be null where they are left out."""
 _ARRAYS: Final[Mapping[str, Callable[[list[Any]], Any]]] = (
     dict.fromkeys((*_CASES, *_LINKS, *_ROWS), ARRAYS["text"])
     | dict.fromkeys(("seq", "record", "row_id", "case_seq"), array_of("uint32"))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from leadline.tasks.load.column_map import ColumnMap, ColumnNames
     from leadline.tasks.load.dataset_models import Model, Models
     from leadline.tasks.load.formats.base import DatasetFormat
+    from leadline.tasks.load.staging import Staging
     from leadline.tasks.store.store import Store
 
 IMPORT_VERSION: Final = 4
@@ -188,26 +189,26 @@ def _import(store: Store, request: _Request, folder: Path) -> None:
 
     source = request.source
     faults = Faults(source.name)
-    with staging(store) as connection:
-        read = _read(connection, request, faults)
-        known, repeats = _checked(connection, read, faults)
+    with staging(store) as staged:
+        read = _read(staged, request, faults)
+        known, repeats = _checked(staged.connection, read, faults)
         source.ensure_unchanged()
         manifest = {
             "format": request.format.name,
             "container": request.layout.container.value,
             "import": IMPORT_VERSION,
             "name": read.reader.dataset_name or undated(source.path.stem) or "dataset",
-        } | _counted(connection, read, known, repeats, faults, cases_only=request.cases_only)
+        } | _counted(staged.connection, read, known, repeats, faults, cases_only=request.cases_only)
 
         def fill(target: Path) -> None:
-            write_tables(connection, known, target)
+            write_tables(staged, known, target)
             digests = {path.name: file_digest(path) for path in sorted(target.glob("*.parquet"))}
             write_json(target / "manifest.json", manifest | {"sha256": digests})
 
         publish_folder(folder, fill)
 
 
-def _read(connection: DuckDBPyConnection, request: _Request, faults: Faults) -> _Read:
+def _read(staged: Staging, request: _Request, faults: Faults) -> _Read:
     """Stage all records of a file; what is wrong with one is noted, and the next is read."""
     from leadline.tasks.load.batches import Batches
     from leadline.tasks.load.columnwise import can_stage_records, stage_records
@@ -215,7 +216,7 @@ def _read(connection: DuckDBPyConnection, request: _Request, faults: Faults) -> 
 
     source, layout = request.source, request.layout
     models = Models(faults, undated(source.path.stem) or "model", named=request.model_name)
-    with Batches(connection, faults, file_size=source.total_size) as batches:
+    with Batches(staged, faults, file_size=source.total_size) as batches:
         reader = request.format(
             source,
             batches,
@@ -232,7 +233,7 @@ def _read(connection: DuckDBPyConnection, request: _Request, faults: Faults) -> 
                 if records is None or not stage_records(reader, records):
                     for item in block.items():
                         reader.convert(item)
-        batches.flush()
+        batches.finish()
     reader.finish()
     if not request.cases_only:
         _require_answers(batches.rows, batches.answered, reader, faults)

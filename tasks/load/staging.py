@@ -1,37 +1,60 @@
-"""A scratch database for a dataset that is being read, which moves to disk what does not fit, and its Parquet files.
-
-Every batch is a transaction of its own, for DuckDB keeps the rows of an open one in memory.
-"""
+"""A scratch database for a dataset that is being read, which moves to disk what does not fit, and its Parquet files."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError
-from leadline.tasks.db.connection import DATASET_TABLES, literal
+from leadline.tasks.db.connection import literal
 from leadline.tasks.db.statements import sql
+from leadline.tasks.load.limits import MAX_ROWS
+from leadline.tasks.load.staged_tables import CASES, ROW_GROUP, ROWS, StagedTables, row_groups
 from leadline.tasks.store.scratch import scratch_folder
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
     from leadline.tasks.load.dataset_models import Model
     from leadline.tasks.store.store import Store
 
-MEMORY: Final = "500MB"
-"""Memory of the staging database; what does not fit goes to disk."""
+_ROW_COLUMNS: Final = (
+    *("row_id", "case_id", "model_id", "actual_answer", "retrieved_context", "error"),
+    *("duration_s", "cost_usd", "input_tokens", "output_tokens", "metadata", "predicted_annotations"),
+)
+"""Columns of the rows in a dataset, see ``dataset.sql``."""
 
-ROW_GROUP: Final = 20_480
-"""Rows of a Parquet row group: what is skipped or read as a whole."""
+MEMORY: Final = "500MB"
+"""Memory of the staging database; what does not fit goes to disk.
+
+What it must have at once is small: keys and digests of some 20,000 rows, and the texts of a few row groups, each of
+which has 16 MiB, or one record. The reader, its batches and Python take about as much again, so that a load stays under
+a gigabyte.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """Room for a dataset that is being read.
+
+    Attributes:
+        connection: The staging database.
+        tables: The records.
+    """
+
+    connection: DuckDBPyConnection
+    tables: StagedTables
 
 
 @contextmanager
-def staging(store: Store) -> Iterator[DuckDBPyConnection]:
+def staging(store: Store) -> Iterator[Staging]:
     """Open an empty staging database in the store; it is deleted when the block ends.
 
     Raises:
@@ -46,30 +69,34 @@ def staging(store: Store) -> Iterator[DuckDBPyConnection]:
             "threads": min(4, os.cpu_count() or 1),
             "preserve_insertion_order": True,
         }
-        with duckdb.connect(str(folder / "stage.duckdb"), config=config) as connection:
-            # Tables that are read once or twice are not worth compressing, nor a checkpoint every 16 MB.
-            connection.execute("SET force_compression = 'uncompressed'; SET wal_autocheckpoint = '256MB'")
-            connection.execute("SET enable_progress_bar = false")  # DuckDB would draw one on standard output
-            connection.execute(sql("load/macros"))
-            connection.execute(sql("load/staging"))
-            try:
-                yield connection
-            except (duckdb.IOException, duckdb.OutOfMemoryException, OSError) as error:
-                reason = str(error).splitlines()[0]
-                hint = f"Check the free space in {store.root}: a load needs up to three times the file's size."
-                raise StoreError(
-                    f"The dataset cannot be stored: {reason}.", hint=hint, code=ErrorCode.STORE_FAILED
-                ) from error
+        try:
+            with (
+                duckdb.connect(str(folder / "stage.duckdb"), config=config) as connection,
+                StagedTables(folder) as tables,
+            ):
+                # Tables that are read once or twice are not worth compressing, nor a checkpoint every 16 MB.
+                connection.execute("SET force_compression = 'uncompressed'; SET wal_autocheckpoint = '256MB'")
+                connection.execute("SET enable_progress_bar = false")  # DuckDB would draw one on standard output
+                connection.execute(sql("load/macros"))
+                connection.execute(sql("load/staging"))
+                yield Staging(connection, tables)
+        except (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.FatalException, OSError) as error:
+            reason = str(error).splitlines()[0]
+            hint = f"Check the free space in {store.root}: a load needs up to three times the file's size."
+            raise StoreError(
+                f"The dataset cannot be stored: {reason}.", hint=hint, code=ErrorCode.STORE_FAILED
+            ) from error
 
 
-def write_tables(connection: DuckDBPyConnection, models: list[Model], folder: Path) -> None:
+def write_tables(staged: Staging, models: list[Model], folder: Path) -> None:
     """Write the five Parquet files of a dataset.
 
     Args:
-        connection: The staging database.
+        staged: What was read.
         models: The models that answer.
         folder: Where to write.
     """
+    connection = staged.connection
     connection.execute(
         "CREATE TABLE staged_models (model_id USMALLINT, model_key VARCHAR, name VARCHAR, version VARCHAR)"
     )
@@ -77,10 +104,43 @@ def write_tables(connection: DuckDBPyConnection, models: list[Model], folder: Pa
         line = [model.id, model.key, model.name, model.version]
         connection.execute("INSERT INTO staged_models VALUES (?, ?, ?, ?)", line)
     connection.execute(sql("load/row_cases"))
-    queries = {table: sql(f"load/write_{table}") for table in DATASET_TABLES}
-    queries["digests"] = queries["digests"].format(cases=literal(folder / "cases.parquet"))
-    for table in DATASET_TABLES:
+    _write(folder / "cases.parquet", _cases(staged))
+    _write(folder / "rows.parquet", _rows(staged))
+    connection.execute(sql("load/case_digests").format(cases=literal(folder / "cases.parquet")))
+    for table in ("models", "relationships", "digests"):
         connection.execute(
-            f"COPY ({queries[table]}) TO {literal(folder / f'{table}.parquet')} "
+            f"COPY ({sql(f'load/write_{table}')}) TO {literal(folder / f'{table}.parquet')} "
             f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
         )
+
+
+def _cases(staged: Staging) -> Iterator[pa.Table]:
+    """Yield the cases in the order of their ids; large ones are not read together."""
+    import pyarrow as pa
+
+    connection = staged.connection
+    in_order = connection.execute(sql("load/are_in_order")).fetchall()[0][0]
+    for first, last in staged.tables.ranges(CASES) if in_order else [(0, MAX_ROWS)]:
+        found = connection.sql(sql("load/write_cases"), params={"first": first, "last": last})
+        reader = found.to_arrow_reader(ROW_GROUP)
+        yield reader.schema.empty_table()
+        yield from (pa.Table.from_batches([batch]) for batch in reader)
+
+
+def _rows(staged: Staging) -> Iterator[pa.Table]:
+    """Yield the rows, each with the id of its case."""
+    import pyarrow.compute as pc
+
+    for rows in staged.tables.read(ROWS):
+        limits = pc.min_max(rows["row_id"]).as_py()
+        cases = staged.connection.sql(sql("load/cases_of_rows"), params=limits).to_arrow_table()["case_id"]
+        yield rows.append_column("case_id", cases).select(_ROW_COLUMNS)
+
+
+def _write(path: Path, tables: Iterator[pa.Table]) -> None:
+    from pyarrow import parquet
+
+    first = next(tables)
+    with parquet.ParquetWriter(path, first.schema, compression="zstd", store_schema=False) as writer:
+        for group in row_groups(chain([first], tables)):
+            writer.write_table(group, row_group_size=max(1, len(group)))

@@ -6,52 +6,6 @@ CREATE TEMP MACRO digest(content) AS unhex(left(sha256(content), 32));
 CREATE TEMP MACRO digest_list(contents) AS if(len(contents) > 0, digest(to_json(contents)::VARCHAR), NULL);
 
 -- statement: staging
--- What a load has read so far. One line per mention of a case, however often it is repeated.
--- record and part say where it stands in the file; seq counts mentions, row_id counts answers, both from 0 without gaps.
-
-CREATE TABLE staged_cases (
-    seq                UINTEGER NOT NULL,
-    record             UINTEGER NOT NULL,
-    part               VARCHAR NOT NULL,
-    case_key           VARCHAR NOT NULL,
-    derived            BOOLEAN NOT NULL,    -- the key was made from the content
-    bare               BOOLEAN NOT NULL,    -- an answer that names the case and says nothing of it
-    question           VARCHAR,
-    expected_answers   VARCHAR[],
-    expected_documents VARCHAR[],
-    condition          VARCHAR,
-    categories         VARCHAR[],
-    expected_annotations VARCHAR,
-    metadata           VARCHAR
-);
-
-CREATE TABLE staged_links (
-    record       UINTEGER NOT NULL,
-    part         VARCHAR NOT NULL,
-    case_key     VARCHAR NOT NULL,
-    target       VARCHAR NOT NULL,
-    perturbation VARCHAR NOT NULL
-);
-
-CREATE TABLE staged_rows (
-    row_id            UINTEGER NOT NULL,
-    record            UINTEGER NOT NULL,
-    part              VARCHAR NOT NULL,
-    case_key          VARCHAR NOT NULL,
-    derived           BOOLEAN NOT NULL,
-    case_seq          UINTEGER NOT NULL,    -- the mention of its case that came with it
-    model_id          USMALLINT NOT NULL,
-    actual_answer     VARCHAR,
-    retrieved_context STRUCT(content VARCHAR, doc_uri VARCHAR)[] NOT NULL,
-    error             VARCHAR,
-    duration_s        DOUBLE,
-    cost_usd          DOUBLE,
-    input_tokens      UBIGINT,
-    output_tokens     UBIGINT,
-    metadata          VARCHAR NOT NULL,
-    predicted_annotations VARCHAR
-);
-
 -- Digests of what an answer brings with it, in the order of staged_rows; chunks is how many it was given.
 CREATE TABLE staged_digests (
     row_id                UINTEGER NOT NULL,
@@ -59,11 +13,30 @@ CREATE TABLE staged_digests (
     actual_answer         BLOB,
     retrieved_documents   BLOB,
     predicted_annotations BLOB,
+    metadata              BLOB NOT NULL,
+    is_bare               BOOLEAN NOT NULL,    -- without metadata
     chunks                UINTEGER NOT NULL
 );
 
+-- statement: staged
+-- What a load has read. One line per mention of a case, however often it is repeated.
+-- record and part say where it stands in the file; seq counts mentions, row_id counts answers, both from 0 without gaps.
+
+-- seq, record, part, case_key, derived (the key was made from the content), bare (an answer that names the case and says
+-- nothing of it), question, expected_answers, expected_documents, condition, categories, expected_annotations, metadata
+CREATE VIEW case_mentions AS FROM read_parquet({cases});
+CREATE VIEW staged_cases AS FROM case_mentions;
+
+-- record, part, case_key, target, perturbation
+CREATE VIEW staged_links AS FROM read_parquet({links});
+
+-- row_id, record, part, case_key, derived, case_seq (the mention of its case that came with it), model_id,
+-- actual_answer, retrieved_context (structs of content and doc_uri), error, duration_s, cost_usd, input_tokens,
+-- output_tokens, metadata, predicted_annotations
+CREATE VIEW staged_rows AS FROM read_parquet({rows});
+
 -- statement: digests
--- Digests of the rows from one on.
+-- Digests of the rows of a batch, which is a table of Arrow's.
 INSERT INTO staged_digests
 SELECT
     row_id,
@@ -77,9 +50,10 @@ SELECT
         list_transform(retrieved_context, lambda x: x.doc_uri), NULL
     )),
     if(error IS NULL, digest(predicted_annotations), NULL),
+    digest(metadata),
+    metadata = '{}',
     len(retrieved_context)
-FROM staged_rows
-WHERE row_id >= $first
+FROM batch
 
 -- statement: coco
 -- What was read of COCO files. file is -1 for the ground truth, else the number of the model.
@@ -253,7 +227,10 @@ FROM (
 )
 WHERE nth > 1;
 
-UPDATE staged_cases SET case_key = repeats.case_key FROM repeats WHERE staged_cases.seq = repeats.case_seq;
+CREATE OR REPLACE VIEW staged_cases AS
+SELECT m.* REPLACE (coalesce(repeats.case_key, m.case_key) AS case_key)
+FROM case_mentions m
+LEFT JOIN repeats ON repeats.case_seq = m.seq;
 
 -- statement: undeclared
 -- Answers to cases that the document does not have; not those of cases that may stand in what could not be read.
@@ -280,6 +257,7 @@ LEFT JOIN (
 ORDER BY model_id
 
 -- statement: write_cases
+-- The cases whose best mention is one of some that follow each other.
 SELECT
     i.case_id::UINTEGER AS case_id,
     i.case_key,
@@ -293,6 +271,7 @@ SELECT
 FROM case_ids i
 JOIN staged_cases s ON s.seq = i.best_seq
 LEFT JOIN case_patches p ON p.case_key = i.case_key
+WHERE s.seq BETWEEN $first AND $last AND i.best_seq BETWEEN $first AND $last
 ORDER BY case_id
 
 -- statement: write_relationships
@@ -307,39 +286,40 @@ JOIN case_ids o ON o.case_key = l.target
 GROUP BY ALL
 ORDER BY ALL
 
--- statement: write_rows
--- Rows stand side by side with their cases, since sorting them would take longer than all else.
+-- statement: are_in_order
+-- Whether the cases stand in the order of their best mentions.
+SELECT coalesce(bool_and(best_seq > before), true)
+FROM (SELECT best_seq, lag(best_seq) OVER (ORDER BY case_id) AS before FROM case_ids)
+
+-- statement: cases_of_rows
+SELECT case_id FROM row_cases WHERE row_id BETWEEN $min AND $max ORDER BY row_id
+
+-- statement: case_digests
+-- Texts are digested as they are read: a join would keep them in memory.
+CREATE TABLE case_digests AS
 SELECT
-    r.row_id,
-    if(r.row_id = c.row_id, c.case_id, error('rows are out of order')) AS case_id,
-    r.model_id,
-    r.actual_answer,
-    r.retrieved_context,
-    r.error,
-    r.duration_s,
-    r.cost_usd,
-    r.input_tokens,
-    r.output_tokens,
-    r.metadata,
-    r.predicted_annotations
+    case_id,
+    digest(question) AS question,
+    digest_list(expected_answers) AS expected_answer,
+    digest(condition) AS condition,
+    digest(to_json(categories)::VARCHAR) AS categories,
+    digest_list(expected_documents) AS expected_documents,
+    digest(metadata) AS metadata,
+    metadata = '{{}}' AS is_bare,
+    digest(expected_annotations) AS expected_annotations
+FROM read_parquet({cases});
+
+-- Of rows with metadata whose cases have some too.
+CREATE TABLE both_digests AS
+SELECT r.row_id, digest(c.metadata || r.metadata) AS metadata
 FROM staged_rows r
-POSITIONAL JOIN row_cases c
+JOIN row_cases USING (row_id)
+JOIN read_parquet({cases}) c USING (case_id)
+WHERE r.metadata <> '{{}}' AND c.metadata <> '{{}}'
 
 -- statement: write_digests
-WITH case_digests AS (
-    SELECT
-        case_id,
-        digest(question) AS question,
-        digest_list(expected_answers) AS expected_answer,
-        digest(condition) AS condition,
-        digest(to_json(categories)::VARCHAR) AS categories,
-        digest_list(expected_documents) AS expected_documents,
-        metadata,
-        digest(expected_annotations) AS expected_annotations
-    FROM read_parquet({cases})
-)
 SELECT
-    r.row_id,
+    d.row_id,
     c.question,
     c.expected_answer,
     d.retrieved_context,
@@ -348,15 +328,11 @@ SELECT
     c.categories,
     c.expected_documents,
     d.retrieved_documents,
-    digest(CASE
-        WHEN r.metadata = '{{}}' THEN c.metadata
-        WHEN c.metadata = '{{}}' THEN r.metadata
-        ELSE c.metadata || r.metadata
-    END) AS metadata,
+    CASE WHEN d.is_bare THEN c.metadata WHEN c.is_bare THEN d.metadata ELSE b.metadata END AS metadata,
     c.expected_annotations,
     d.predicted_annotations
-FROM staged_rows r
-JOIN staged_digests d USING (row_id)
+FROM staged_digests d
 JOIN row_cases USING (row_id)
 JOIN case_digests c USING (case_id)
+LEFT JOIN both_digests b USING (row_id)
 ORDER BY row_id

@@ -16,7 +16,8 @@ import pytest
 from pyarrow import parquet
 
 from leadline.evaluators.core.errors import StoreError
-from leadline.tasks.load import limits
+from leadline.tasks.load import limits, load_dataset
+from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import as_jsonl, faults, load, rows
 
 GIB = 1024**3
@@ -139,6 +140,28 @@ def test_records_around_the_size_of_a_batch_are_all_staged(tmp_path: Path, monke
     assert [row["actual_answer"] for row in rows(load(tmp_path, "d.jsonl", as_jsonl(records))).values()] == [
         str(index) for index in range(100)
     ]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("field", ["actual_answer", "question"])
+def test_records_of_a_megabyte_take_no_memory_of_their_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    monkeypatch.setattr("leadline.tasks.load.staging.MEMORY", "120MB")
+    path = tmp_path / "long.jsonl"
+    with path.open("wb") as file:
+        for index in range(200):
+            record = {"case": f"c{index // 2}", "model": f"m{index % 2}", "question": "Q", "actual_answer": "A"}
+            file.write(orjson.dumps(record | {field: f"{index // 2} " + "word " * 200_000}) + b"\n")
+    loaded = load_dataset(Store.open(tmp_path / "store"), path)
+    assert (loaded.rows, loaded.cases) == (200, 100)
+    files = {name: loaded.path / f"{name}.parquet" for name in ("cases", "rows")}
+    sizes = [
+        metadata.row_group(group).total_byte_size
+        for metadata in map(parquet.read_metadata, files.values())
+        for group in range(metadata.num_row_groups)
+    ]
+    assert max(sizes) < 40 * limits.MIB
 
 
 def test_a_store_without_room_is_said_to_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
