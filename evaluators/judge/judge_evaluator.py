@@ -31,6 +31,7 @@ from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowScore
 from leadline.evaluators.judge.engine.calls import Call, Reply
 from leadline.evaluators.judge.engine.event_loop import run
 from leadline.evaluators.judge.engine.failures import BudgetSpent, JudgeError, JudgeTruncated, JudgeUnparseable
+from leadline.evaluators.judge.engine.transport import NO_TEXT
 from leadline.evaluators.judge.prompting import Prompt, canonical, draw_fence, prompt, prompt_from
 from leadline.evaluators.judge.replies import read_json, read_number, read_word
 from leadline.evaluators.text.sentences import without_surrogates
@@ -204,6 +205,8 @@ def _whole(reply: Reply, parse: Callable[[str], V]) -> V:
         raise JudgeTruncated("The reply was cut off at the token limit.", hint="Raise the judge's max_tokens.")
     if reply.finish_reason == "content_filter":
         raise JudgeUnparseable("The provider's content filter withheld the reply.")
+    if reply.finish_reason == NO_TEXT:
+        raise JudgeUnparseable("The reply's content is no text.")
     return parse(reply.text)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
@@ -50,6 +51,13 @@ def _finite(text: str) -> float | int:
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
+def _whole(text: str) -> int:
+    """Return a whole number that a field of any kind of number can hold; a longer one would become infinite."""
+    if len(text) > sys.float_info.max_10_exp:
+        raise ValueError(f"{text[:20]} is too large")
+    return int(text)
+
+
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
@@ -57,7 +65,9 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_without_repeats)
+_DECODER: Final = json.JSONDecoder(
+    parse_constant=_no_constant, parse_float=_finite, parse_int=_whole, object_pairs_hook=_without_repeats
+)
 
 
 def read_json(text: str, kind: type[M]) -> M:
@@ -84,7 +94,7 @@ def read_json(text: str, kind: type[M]) -> M:
 
 def _only_object(text: str) -> dict[str, Any]:
     start = text.find("{")
-    if start < 0:
+    if start < 0 or text[:start].rstrip().endswith("["):  # a list, which may be cut off
         raise JudgeUnparseable("The reply holds no JSON object.")
     try:
         value, end = _DECODER.raw_decode(text, start)
@@ -116,7 +126,7 @@ def read_word(text: str, words: Sequence[str]) -> str:
     known = {word.lower(): word for word in words}
     either = "|".join(re.escape(word) for word in sorted(known, key=len, reverse=True))
     reply = text.lower()
-    found = re.findall(rf"(?<![\w-])(?:{either})(?![\w-])", reply)
+    found = re.findall(rf"(?<![^\W_])(?<!-)(?:{either})(?![^\W_])(?!-)", reply)
     alone = [word for word in (_alone(place, pattern) for place, pattern in _places(reply, either)) if word]
     if len(set(found)) == 1 and len(found) == len(alone):
         return known[found[0]]
@@ -158,10 +168,10 @@ def read_number(text: str, low: float, high: float) -> float:
     Raises:
         JudgeUnparseable: The reply is more than one number, none, or one out of range.
     """
-    plain = text.strip().rstrip(".")
+    plain = text.strip().removesuffix(".")
     if not _NUMBER.fullmatch(plain):
         raise JudgeUnparseable("The reply is not a number.")
-    value = float(plain)
+    value = float(plain) + 0.0  # no -0
     if not low <= value <= high:
         raise JudgeUnparseable(f"The reply's number {value:g} is not between {low:g} and {high:g}.")
     return value

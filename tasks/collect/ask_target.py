@@ -12,7 +12,7 @@ from leadline.evaluators.judge.engine.calls import Call, Ledger, Reply
 from leadline.evaluators.judge.engine.client import JudgeClient, shared_gate
 from leadline.evaluators.judge.engine.failures import JudgeError, JudgeUnavailable
 from leadline.evaluators.judge.engine.providers import check_provider, remote_transport
-from leadline.evaluators.judge.engine.transport import Transport
+from leadline.evaluators.judge.engine.transport import NO_TEXT, Transport
 from leadline.tasks.collect.cases import Case
 from leadline.tasks.collect.function_target import FunctionTransport, load_function
 from leadline.tasks.collect.http_target import HttpTransport, request_of
@@ -30,6 +30,7 @@ _NO_TEXT: Final = {
     TRUNCATED: "the reply ended at its token limit before any text; raise max_tokens",
     "tool_calls": "the model called a tool instead of answering",
     "function_call": "the model called a tool instead of answering",
+    NO_TEXT: "the content of the reply is no text",
 }
 """Why a reply has no text, by its end; one that ended by itself is an empty answer."""
 

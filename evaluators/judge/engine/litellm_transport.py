@@ -23,6 +23,7 @@ from leadline.evaluators.judge.engine.transport import (
     Throttled,
     Transient,
     Unusable,
+    end_of,
     failure_of,
     seconds_of,
     text_of,
@@ -125,9 +126,11 @@ def _reply(config: JudgeConfig, response: Any, seconds: float) -> Reply:
     choice = response.choices[0]
     usage = getattr(response, "usage", None)
     sent, replied = tokens_of({name: getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens")})
+    content = choice.message.content
+    text = text_of(content) or text_of(getattr(choice.message, "refusal", None))
     return Reply(
-        text=text_of(choice.message.content) or text_of(getattr(choice.message, "refusal", None)),
-        finish_reason=choice.finish_reason or "stop",
+        text=text,
+        finish_reason=end_of(choice.finish_reason or "stop", text, content),
         input_tokens=sent,
         output_tokens=replied,
         cost_usd=_cost(config, response, sent, replied),

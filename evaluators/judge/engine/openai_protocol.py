@@ -29,6 +29,7 @@ from leadline.evaluators.judge.engine.transport import (
     AttemptError,
     Refused,
     Transient,
+    end_of,
     failure_of,
     seconds_of,
     text_of,
@@ -319,10 +320,13 @@ def reply_of(config: JudgeConfig, response: Response, seconds: float) -> Reply:
         raise failure_of(code if type(code) is int and 400 <= code < 600 else None, said, None)
     usage = document.get("usage")
     sent, replied = tokens_of(usage if isinstance(usage, dict) else {})
-    finish_reason = choice.get("finish_reason")
+    ended = choice.get("finish_reason")
+    ended = _FINISHED.get(ended.lower(), ended) if isinstance(ended, str) else "stop"
+    content = message.get("content")
+    text = text_of(content) or text_of(message.get("refusal"))
     return Reply(
-        text=_REASONING.sub("", text_of(message.get("content")) or text_of(message.get("refusal"))),
-        finish_reason=_FINISHED.get(finish_reason.lower(), finish_reason) if isinstance(finish_reason, str) else "stop",
+        text=_REASONING.sub("", text),
+        finish_reason=end_of(ended, text, content),
         input_tokens=sent,
         output_tokens=replied,
         cost_usd=cost(config, sent, replied),

@@ -19,6 +19,9 @@ from leadline.evaluators.text.sentences import without_surrogates
 _REFUSES_ALL: Final = frozenset({401, 402, 403, 404})
 """A wrong key, an empty purse, a model that is not there."""
 
+NO_TEXT: Final = "no_text"
+"""The end of a reply whose content is a number, an object or nothing: no empty answer, and nothing to be read."""
+
 MOST_TOKENS: Final = 100_000_000
 """Ten times the longest context of any model: no question or reply has more."""
 
@@ -128,6 +131,17 @@ def text_of(content: object) -> str:
         parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
         content = "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
     return without_surrogates(content) if isinstance(content, str) else ""
+
+
+def end_of(finish_reason: str, text: str, content: object) -> str:
+    """Return why a reply ended: :data:`NO_TEXT` where it ended by itself, and what it holds instead of a text is none.
+
+    Args:
+        finish_reason: What the server says.
+        text: The reply's text.
+        content: The message's content, of which an empty text is one.
+    """
+    return NO_TEXT if finish_reason == "stop" and not text and not isinstance(content, str) else finish_reason
 
 
 def tokens_of(usage: Mapping[str, Any]) -> tuple[int | None, int | None]:

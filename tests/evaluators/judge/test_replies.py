@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -51,6 +55,9 @@ def test_one_object_is_read_alone_in_a_block_or_after_prose(text: str) -> None:
         '{"verdict": "yes"} is what I would say if it were true, which it is not.',
         '```json\n{"verdict": "yes"}\n```\nBut then, no.',
         '[{"verdict": "yes"}]',
+        '[\n{"verdict": "yes"}',
+        '{"verdict": "yes", "share": ' + "9" * 400 + "}",
+        '{"verdict": "yes", "share": -' + "9" * 400 + "}",
         '{"verdict": "yes"}```',
         '{"verdict": "yes", "share": 1e999}',
         '{"verdict": "yes", "share": true}',
@@ -99,6 +106,96 @@ def test_half_a_character_does_not_make_a_reply_unreadable() -> None:
     assert read_json('{"verdict": "\\ud800"}', Verdict).verdict == "\ufffd"
 
 
+_NAMES = st.text("abc", min_size=1, max_size=3)
+_SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+_VALUES = st.recursive(_SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=3))
+
+
+@given(_VALUES, _NAMES, _SCALARS, _SCALARS, st.integers(0, 3), st.data())
+def test_a_key_that_stands_twice_at_any_depth_is_refused(
+    others: Any, name: str, first: Any, second: Any, depth: int, data: st.DataObject
+) -> None:
+    escaped = "".join(f"\\u{ord(letter):04x}" for letter in name)
+    again = data.draw(st.sampled_from([name, escaped]))
+    inner = f'{{"{name}": {json.dumps(first)}, "z": {json.dumps(others)}, "{again}": {json.dumps(second)}}}'
+    for _ in range(depth):
+        inner = data.draw(st.sampled_from([f'{{"x": {inner}}}', f'{{"x": [0, {inner}]}}']))
+    with pytest.raises(JudgeUnparseable, match="stands twice"):
+        read_json(f'{{"verdict": "yes", "more": {inner}}}', Verdict)
+
+
+@given(st.text(min_size=1).filter(lambda text: text.strip() not in ("", "```")), st.booleans())
+def test_whatever_follows_the_object_is_refused(rest: str, in_block: bool) -> None:
+    reply = f'{"```json" if in_block else ""}{{"verdict": "yes"}}{rest}'
+    with pytest.raises(JudgeUnparseable):
+        read_json(reply, Verdict)
+
+
+@given(
+    st.text().filter(lambda text: "{" not in text and not text.rstrip().endswith("[")), st.sampled_from(["", " ", "\n"])
+)
+def test_text_before_the_object_is_passed_over(before: str, after: str) -> None:
+    assert read_json(f'{before}{{"verdict": "yes"}}{after}', Verdict).verdict == "yes"
+
+
+@given(
+    st.one_of(
+        st.booleans().map(json.dumps),
+        st.floats().map(lambda number: json.dumps(str(number))),
+        st.integers().map(lambda number: json.dumps(str(number))),
+        st.just("null"),
+        st.integers(310, 5_000).map(lambda power: f"1e{power}"),
+        st.integers(310, 3_000).map(lambda digits: "9" * digits),
+        st.sampled_from(["NaN", "Infinity", "-Infinity", "[1]", "{}", '""', "1_0", "01", "+1", ".5", "0x1", "1,5"]),
+    )
+)
+def test_what_is_no_finite_number_fits_no_field_of_one(written: str) -> None:
+    for field in ("share", "count"):
+        with pytest.raises(JudgeUnparseable):
+            read_json(f'{{"verdict": "yes", "count": 1, "{field}": {written}}}', Both)
+
+
+class Both(BaseModel):
+    share: float = 0.0
+    count: int
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53))
+def test_a_number_is_read_as_it_is(number: float) -> None:
+    assert read_json(f'{{"verdict": "yes", "share": {json.dumps(number)}}}', Verdict).share == number
+
+
+_PAIRS = (("yes", "no"), ("correct", "incorrect"), ("present", "absent"), ("true", "false"), ("supported", "refuted"))
+_MARKS = st.text("*_`\"'() #", max_size=4)
+_LABELS = st.sampled_from(
+    ["", "Answer: ", "The verdict is: ", "**Final answer:** ", "My rating is ", "Classification: "]
+)
+
+
+@given(st.sampled_from(_PAIRS), _MARKS, _LABELS, st.sampled_from([str.lower, str.upper, str.title]), st.booleans())
+def test_a_word_is_read_whatever_marks_and_label_it_has(
+    pair: tuple[str, str], marks: str, label: str, case: Callable[[str], str], first: bool
+) -> None:
+    word = pair[not first]
+    closing = marks.replace("(", ")").replace("#", "")
+    opening = marks.replace(")", "(")
+    assert read_word(f"{label}{opening}{case(word)}{closing}.", pair) == word
+
+
+_AROUND = st.text("abdghijklmopqruvwxyz ,;'-", min_size=1, max_size=30)
+
+
+@given(st.sampled_from(_PAIRS), _AROUND, st.booleans(), st.booleans())
+def test_a_word_with_any_other_word_beside_it_is_never_read(
+    pair: tuple[str, str], around: str, before: bool, first: bool
+) -> None:
+    assume(any(letter.isalpha() for letter in around))
+    word = pair[not first]
+    for glue in (" ", ", ", "", "-"):
+        with pytest.raises(JudgeUnparseable):
+            read_word(f"{around}{glue}{word}" if before else f"{word}{glue}{around}", pair)
+
+
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(JudgeUnparseable):
@@ -122,6 +219,7 @@ def test_what_was_written_as_json_is_read_back(verdict: str, share: float) -> No
         ("  YES.", "yes"),
         ("The answer is: No", "no"),
         ("**no**", "no"),
+        ("_no_", "no"),
         ('"No."', "no"),
         ("`no`", "no"),
         ("“Yes”!", "yes"),
@@ -154,6 +252,8 @@ def test_a_word_that_stands_alone_is_read_in_any_case(text: str, word: str) -> N
         "yes and no",
         "yes-man",
         "noyes",
+        "yes_or_no",
+        "is_yes",
         "partly yes, or rather: yes",
         "Partly yes, I would say",
         "not yes",
@@ -205,7 +305,20 @@ def test_a_number_alone_is_read(text: str, number: float) -> None:
     assert read_number(text, 0, 10) == number
 
 
-@pytest.mark.parametrize("text", ["", "seven", "7 of 10", "7/10", "11", "-1", "nan", "inf", "1e1", "1_0", "٧", "7,5"])
+@given(st.text(max_size=6) | st.from_regex(r"\A ?[+-]?[0-9]{1,3}(\.[0-9]{1,3})?[.a%/e ]?\Z"))
+def test_only_a_decimal_number_in_range_is_a_number(text: str) -> None:
+    try:
+        number = read_number(text, 0, 10)
+    except JudgeUnparseable:
+        return
+    assert re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+)?\.?", text.strip())
+    assert number == float(text.strip().removesuffix("."))
+    assert math.copysign(1, number) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["", "seven", "7 of 10", "7/10", "11", "-1", "nan", "inf", "1e1", "1_0", "٧", "7,5", "7..."]
+)
 def test_a_number_with_anything_around_it_or_out_of_range_is_not(text: str) -> None:
     with pytest.raises(JudgeUnparseable):
         read_number(text, 0, 10)

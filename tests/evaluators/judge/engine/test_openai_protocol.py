@@ -100,7 +100,12 @@ def test_connections_are_kept_and_used_again() -> None:
 @pytest.mark.parametrize("content", [["yes"], 5, None, {"verdict": "yes"}, True, [{"type": "image"}]])
 def test_content_that_is_no_text_is_a_reply_that_cannot_be_read(content: Any) -> None:
     _, reply = asking(lambda head, body: http(said(content)), send)
-    assert reply.text == ""
+    assert (reply.text, reply.finish_reason) == ("", "no_text")
+
+
+def test_an_empty_text_is_one_and_a_reply_that_was_cut_off_says_so_first() -> None:
+    assert asking(lambda head, body: http(said("")), send)[1].finish_reason == "stop"
+    assert asking(lambda head, body: http(said(None, finish_reason="length")), send)[1].finish_reason == "length"
 
 
 def test_content_in_parts_is_their_text() -> None:
