@@ -181,7 +181,7 @@ def serve(exporter: Exporter, host: str, port: int) -> None:
     """
     import uvicorn
 
-    from leadline.flows.triggers.webhook_protocol import PatientProtocol
+    from leadline.flows.shared.patient_protocol import PatientProtocol
 
     config = uvicorn.Config(
         app_of(exporter), host=host, port=port, log_level="warning", access_log=False, http=PatientProtocol, ws="none",
