@@ -9,14 +9,19 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
 from leadline.deployments.postgres import binaries
-from leadline.deployments.service import server_environment
+from leadline.deployments.service import free_port, server_environment
 from tests.support.docs.commands import command_exists
 from tests.support.stores.postgres import serving_postgres
 
@@ -374,3 +379,57 @@ def test_the_context_of_images_holds_what_they_copy() -> None:
     for name in ("Dockerfile", "Dockerfile.cuda"):
         copies = re.findall(r"^COPY (?!--from)(.+) \S+$", (FOLDER / name).read_text(), re.MULTILINE)
         assert {word for line in copies for word in line.split()} == allowed
+
+
+@contextmanager
+def upstream(name: str) -> Iterator[int]:
+    """Serve pages that say who they are and which path was asked for; yield the port."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(f"{name} {self.path}".encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield int(server.server_port)
+        server.shutdown()
+
+
+def test_caddy_leads_each_address_to_its_service_and_no_further(tmp_path: Path) -> None:
+    caddy = program("caddy")
+    text = (FOLDER / "Caddyfile").read_text()
+    with upstream("server") as server, upstream("webhook") as webhook, upstream("reports") as reports:
+        port, health = free_port(0), free_port(0)
+        for name, there in (("server:4200", server), ("webhook:8484", webhook), ("reports:8585", reports)):
+            assert name in text
+            text = text.replace(name, f"127.0.0.1:{there}")
+        file = tmp_path / "Caddyfile"
+        file.write_text(text.replace(":8081", f":{health}"))
+        environment = {"HOME": str(tmp_path), "LEADLINE_HOST": f"http://127.0.0.1:{port}"}
+        command = [*caddy, "run", "--adapter", "caddyfile", "--config", str(file)]
+        with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as proxy:
+            try:
+                with httpx.Client(
+                    base_url=f"http://127.0.0.1:{port}", transport=httpx.HTTPTransport(retries=7), timeout=20
+                ) as client:
+                    asked = {path: client.get(path) for path in ASKED}
+            finally:
+                proxy.terminate()
+    assert {path: reply.text or reply.status_code for path, reply in asked.items()} == ASKED
+    assert asked["/"].headers["strict-transport-security"]
+
+
+ASKED: dict[str, str | int] = {
+    "/": "server /",
+    "/api/health": "server /api/health",
+    "/webhook/mlflow": "webhook /mlflow",
+    "/webhook/huggingface": "webhook /huggingface",
+    "/webhook/metrics": 404,
+    "/webhook": 404,
+    "/reports/runs/x": "reports /runs/x",
+}
