@@ -87,7 +87,7 @@ def labels_of(manifests: list[Manifest]) -> dict[str, dict[str, str]]:
 
 def test_there_is_all_that_the_service_consists_of(example: list[Manifest]) -> None:
     assert set(pods(example)) == {
-        *("server", "deploy", "webhook", "metrics", "weights", "postgres", "redis"),
+        *("server", "deploy", "webhook", "reports", "notify", "metrics", "weights", "postgres", "redis"),
         *("worker-flows", "worker-cpu", "worker-judge", "worker-gpu"),
     }
     base = {manifest["metadata"]["name"] for manifest in of_kind(example, "Namespace")}
@@ -237,7 +237,8 @@ def test_every_key_that_is_used_exists_and_every_key_that_exists_is_used(example
     whole = {(kind, name) for kind, name, key in used if key == "*"}
     assert {(kind, name) for kind, name, _ in used} == {(kind, name) for kind, name, _ in there}
     single = {reference for reference in used if reference[2] != "*"}
-    assert single == {reference for reference in there if reference[:2] not in whole}
+    assert single <= there
+    assert {key for key in single if key[:2] not in whole} == {key for key in there if key[:2] not in whole}
 
 
 def test_a_secret_is_known_to_those_alone_who_need_it(example: list[Manifest]) -> None:
@@ -248,10 +249,12 @@ def test_a_secret_is_known_to_those_alone_who_need_it(example: list[Manifest]) -
                 known.setdefault(reference[:-11], set()).add(name)
     workers = {f"worker-{lane}" for lane in ("flows", "cpu", "gpu", "judge")}
     assert known == {
-        "prefect-auth": {"server", "deploy", "webhook", "metrics"} | workers,
+        "prefect-auth": {"server", "deploy", "webhook", "metrics", "notify"} | workers,
         "server": {"server"},
         "ledger": {"metrics"} | workers,
-        "storage": {"metrics"} | workers,
+        "storage": {"metrics", "reports", "notify"} | workers,
+        "notify": {"notify"},
+        "reports": {"reports"},
         "judges": {"worker-flows", "worker-judge"},
         "webhook": {"webhook"},
         "databases": {"postgres", "redis"},
@@ -340,11 +343,18 @@ def allowed(manifests: list[Manifest], source: str, target: str, port: int) -> b
 def test_what_is_not_allowed_is_denied_and_what_is_needed_is_allowed(example: list[Manifest]) -> None:
     everything = named(example, "NetworkPolicy")["nothing-by-default"]["spec"]
     assert everything == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
-    targets = [("server", 4200), ("postgres", 5432), ("redis", 6379), ("webhook", 8484), ("metrics", 8485)]
+    targets = [
+        ("server", 4200),
+        ("postgres", 5432),
+        ("redis", 6379),
+        ("webhook", 8484),
+        ("metrics", 8485),
+        ("reports", 8585),
+    ]
     ways = {(a, b) for a in pods(example) for b, port in targets if a != b and allowed(example, a, b, port)}
     workers = [f"worker-{lane}" for lane in ("flows", "cpu", "gpu", "judge")]
     assert ways == {
-        *((name, "server") for name in [*workers, "deploy", "webhook", "metrics"]),
+        *((name, "server") for name in [*workers, "deploy", "webhook", "metrics", "notify"]),
         *((name, "postgres") for name in [*workers, "server", "metrics"]),
         ("server", "redis"),
     }
