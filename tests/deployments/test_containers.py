@@ -391,7 +391,7 @@ def upstream(name: str) -> Iterator[int]:
             self.end_headers()
             self.wfile.write(f"{name} {self.path}".encode())
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_message(self, *args: object) -> None:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:

@@ -16,6 +16,7 @@ import yaml
 
 from leadline.deployments.service import server_environment
 from leadline.flows.metrics.api_figures import _STATES
+from leadline.flows.prefect_server.server_settings import RETENTION
 from leadline.tasks.metrics.families import FLOW_RUNS
 from tests.support.docs.commands import command_exists
 
@@ -284,7 +285,7 @@ def test_variables_are_settings_of_the_product(example: list[Manifest]) -> None:
 
 
 def test_the_server_has_the_settings_of_the_service_as_processes(example: list[Manifest]) -> None:
-    settings = server_environment("secret", "secret")
+    settings = server_environment("secret", "secret") | RETENTION
     there = variables(example, pods(example)["server"])
     assert settings == {name: there.get(name) for name in settings}
     assert there["PREFECT_UI_API_URL"] == "https://leadline.example.org/api"
