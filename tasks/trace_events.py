@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from leadline.tasks.store.files import replacing
+from leadline.tasks.store.files import handed_out
 from leadline.tasks.timeline import Span, Timeline, microseconds, span
 
 LEAST_IMPORT_S: Final = 0.001
@@ -70,7 +70,7 @@ def write_trace(path: Path, spans: Sequence[Span], calls: Sequence[Mapping[str, 
     every: list[tuple[Span, dict[str, Any]]] = [(each, {}) for each in spans]
     every += _in_flight(calls)
     origin = min((each.began for each, _ in every), default=0)
-    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+    with handed_out(path) as temporary, temporary.open("w", encoding="utf-8") as file:
         file.write('{"displayTimeUnit": "ms", "otherData": ')
         json.dump({"began": origin / 1e6, **about}, file)
         file.write(', "traceEvents": [\n')

@@ -169,10 +169,10 @@ def _copy(source: Path, output: Path | None) -> list[Path]:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return []
-    from leadline.tasks.store.files import replacing
+    from leadline.tasks.store.files import handed_out
 
     target = output / source.name if output.is_dir() else output
-    with replacing(target) as draft:
+    with handed_out(target) as draft:
         shutil.copyfile(source, draft)
     return [target.absolute()]
 
@@ -180,6 +180,7 @@ def _copy(source: Path, output: Path | None) -> list[Path]:
 def _copy_all(run: Run, output: Path | None) -> Path:
     """Copy the folder of results to a new folder."""
     from leadline.tasks.publish.exports.export_run import empty_folder
+    from leadline.tasks.store.permissions import copy_out
 
     if not run.results.is_dir():
         _require_completed(run, "results")
@@ -191,5 +192,5 @@ def _copy_all(run: Run, output: Path | None) -> Path:
     if output is None:
         return run.results
     empty_folder(output)
-    shutil.copytree(run.results, output, dirs_exist_ok=True)
+    copy_out(run.results, output)
     return output.absolute()

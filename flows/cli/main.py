@@ -24,8 +24,9 @@ import click
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.log_masking import mask_logs, masked_traceback
-from leadline.flows.cli.running import start_ahead
+from leadline.flows.cli.running import start_ahead, store_of
 from leadline.flows.cli.session import Session, say, session_options
+from leadline.tasks.store.permissions import keep_private
 from leadline.tasks.timeline import process_began
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # an answer may contain what the terminal cannot show
     if "_LEADLINE_COMPLETE" in os.environ:
         cli.main(prog_name="leadline")  # a shell asks how to complete a command line
+    keep_private(store_of(sys.argv[1:]))
     start_ahead(sys.argv[1:])
     code = run(sys.argv[1:], began=process_began(_FIRST))
     _leave(code)

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.redaction import looks_secret
 from leadline.evaluators.core.refusal import field_of, why
 from leadline.flows.shared.form import FormModel, Setting, merged, settings_in
 
@@ -193,7 +194,7 @@ def _option_of(field: str) -> str:
     for text in context.params.get("settings", ()):
         path = text.partition("=")[0]
         if field == path or field.startswith(f"{path}.") or path.startswith(f"{field}."):
-            return f"--set {text}"
+            return f"--set {path}" if looks_secret(text) else f"--set {text}"
     for option in context.command.params:
         path = (option.name or "").replace(_LEVEL, ".")
         given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE

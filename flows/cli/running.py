@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Final, TypeVar
 
 import click
@@ -133,6 +134,16 @@ def start_ahead(arguments: Sequence[str]) -> None:
     with suppress(LeadlineError, OSError):
         if chosen_server(_option(words, "--server")).use == ServerUse.KEPT and not configured_api():
             launch(idle_minutes=idle_minutes())
+
+
+def store_of(arguments: Sequence[str]) -> Path:
+    """Return the folder of the store that a command line names, or the environment; none of a bucket is there.
+
+    Args:
+        arguments: The command line.
+    """
+    named = _option(arguments, "--store") or os.environ.get("LEADLINE_STORE") or ".leadline"
+    return Path(os.path.expanduser(named))  # noqa: PTH111 - leaves a user who is not there to the command
 
 
 def _option(words: Sequence[str], name: str) -> str | None:

@@ -84,7 +84,7 @@ def _form_of(output: Path | None) -> str:
 
 
 def _write_file(opened: Archive, query: str, form: str, output: Path) -> None:
-    from leadline.tasks.store.files import replacing
+    from leadline.tasks.store.files import handed_out
 
     if form == "table":
         raise UsageError(
@@ -93,7 +93,7 @@ def _write_file(opened: Archive, query: str, form: str, output: Path) -> None:
             code=ErrorCode.CONFIG_OUTPUT,
         )
     try:
-        with replacing(output) as draft:
+        with handed_out(output) as draft:
             if form == "parquet":
                 _write_parquet(opened, query, draft)
             else:

@@ -21,7 +21,7 @@ from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
 from leadline.tasks.collect.replies import Answer
 from leadline.tasks.collect.targets import Target
 from leadline.tasks.load import LoadedDataset
-from leadline.tasks.store.files import replacing
+from leadline.tasks.store.files import handed_out
 from leadline.tasks.store.scratch import scratch_folder
 from leadline.tasks.store.store import Store
 
@@ -134,7 +134,7 @@ def collect(
                 raise LeadlineError(
                     f"No model answered anything: {reason}", hint="Nothing was written.", code=ErrorCode.COLLECT_NOTHING
                 )
-            with replacing(output) as temporary:
+            with handed_out(output) as temporary:
                 table.write(temporary)
     return done
 

@@ -27,6 +27,7 @@ from leadline.tasks.compare.results import Comparison, MetricComparison
 from leadline.tasks.compare.run_flips import write_flips
 from leadline.tasks.publish.templating import render
 from leadline.tasks.store.files import replacing
+from leadline.tasks.store.permissions import copy_out
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def publish(connection: DuckDBPyConnection, store: Store, comparison: Comparison
     if output is None:
         return comparison
     try:
-        shutil.copytree(folder, output, dirs_exist_ok=True)
+        copy_out(folder, output)
     except (OSError, shutil.Error) as error:
         raise StoreError(
             f"The comparison cannot be copied to {output}: {error}.",

@@ -12,7 +12,7 @@ import orjson
 from leadline.tasks.generate.chunking import DocumentChunk
 from leadline.tasks.generate.duplicates import SIMILARITY, Repeats, repeated_by_meaning
 from leadline.tasks.generate.questions import Pair
-from leadline.tasks.store.files import digest, replacing
+from leadline.tasks.store.files import digest, handed_out
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,7 +64,7 @@ def write_rows(path: Path, cases: Sequence[tuple[DocumentChunk, Pair]], form: Fo
         cases: Chunks with their questions and answers.
         form: The contents beside the cases.
     """
-    with replacing(path) as temporary, temporary.open("wb") as file:
+    with handed_out(path) as temporary, temporary.open("wb") as file:
         for row in _rows(cases, form):
             file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
 

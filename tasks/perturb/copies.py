@@ -24,7 +24,7 @@ from leadline.evaluators.judge.prompting import prompt
 from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
 from leadline.tasks.load import LoadedDataset
 from leadline.tasks.perturb.perturbations import COPY, MISINFORMATION, PerturbationStep, Recipe
-from leadline.tasks.store.files import replacing
+from leadline.tasks.store.files import handed_out
 from leadline.tasks.store.scratch import scratch_folder
 from leadline.tasks.store.store import Store
 
@@ -129,7 +129,7 @@ def perturb(
     with ExitStack() as stack:
         cases = stack.enter_context(scratch_folder(store, "perturb")) / "cases.parquet"
         write_cases(suite.path, cases)
-        file = stack.enter_context(stack.enter_context(replacing(output)).open("wb"))
+        file = stack.enter_context(stack.enter_context(handed_out(output)).open("wb"))
         lines = read_cases(cases)
         while batch := list(islice(lines, _AT_ONCE)):
             _write(file, batch, recipes, copies, seed, judge, done)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError
 from leadline.tasks.store.files import replacing
+from leadline.tasks.store.permissions import copy_out
 from leadline.tasks.store.store import Run
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _copy(results: Path, output: Path) -> Path:
     try:
         for name in _earlier(output):
             shutil.rmtree(output / name, ignore_errors=True)
-        shutil.copytree(results, output, dirs_exist_ok=True)
+        copy_out(results, output)
     except (OSError, shutil.Error) as error:
         raise StoreError(
             f"The results cannot be copied to {output}: {error}.",

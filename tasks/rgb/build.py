@@ -21,7 +21,7 @@ from leadline.tasks.load.sniff import layout_of
 from leadline.tasks.load.source import Source
 from leadline.tasks.load.values import ValueFault
 from leadline.tasks.rgb.testbed import SEED, Testbed, check, documents, find_testbed
-from leadline.tasks.store.files import replacing
+from leadline.tasks.store.files import handed_out
 
 NOISE: Final = (0.0, 0.2, 0.4, 0.6, 0.8)
 """The paper's levels."""
@@ -92,7 +92,7 @@ def build(paths: Sequence[str], target: Path, plan: Plan) -> Built:
     """
     counted: Counter[tuple[str, str]] = Counter()
     with ExitStack() as stack:
-        file = stack.enter_context(stack.enter_context(replacing(target)).open("wb"))
+        file = stack.enter_context(stack.enter_context(handed_out(target)).open("wb"))
         for path, testbed in _testbeds(paths):
             for case in _cases(path, testbed, plan):
                 counted[testbed.name, case["metadata"]["rgb"]["task"]] += 1

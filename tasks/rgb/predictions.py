@@ -18,7 +18,7 @@ from leadline.tasks.load.sniff import layout_of
 from leadline.tasks.load.source import Source
 from leadline.tasks.rgb.build import CLOSED_BOOK, REJECTION, TASKS, spelled
 from leadline.tasks.rgb.testbed import Testbed, find_testbed
-from leadline.tasks.store.files import replacing
+from leadline.tasks.store.files import handed_out
 
 _NAME: Final = re.compile(
     r"prediction_(?P<testbed>(?:en|zh)(?:_(?:refine|int|fact))?)_(?P<model>.+?)_temp[0-9.]+_noise.*"
@@ -47,7 +47,7 @@ def convert(paths: Sequence[str], target: Path, *, model: str | None = None, tes
         UsageError: Neither the name nor the caller says the model or the testbed.
     """
     with ExitStack() as stack:
-        file = stack.enter_context(stack.enter_context(replacing(target)).open("wb"))
+        file = stack.enter_context(stack.enter_context(handed_out(target)).open("wb"))
         for path in paths:
             key, bed = _model_and_testbed(path, model, testbed)
             for row in _rows(path, key, bed):

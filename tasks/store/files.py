@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from leadline.tasks.store.permissions import hand_out
 from leadline.tasks.store.tmpfiles import remove, temporary_beside
 
 
@@ -36,6 +37,14 @@ def replacing(path: Path) -> Iterator[Path]:
     except BaseException:
         remove(temporary)
         raise
+
+
+@contextmanager
+def handed_out(path: Path) -> Iterator[Path]:
+    """Do what :func:`replacing` does for a file that somebody asked to have there, who may hand it on."""
+    with replacing(path) as temporary:
+        yield temporary
+        hand_out(temporary)
 
 
 def write_json(path: Path, value: Any) -> None:

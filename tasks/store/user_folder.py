@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import getpass
 import os
+import stat
 import tempfile
 from pathlib import Path
+
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import StoreError
 
 
 def state_folder() -> Path:
@@ -22,4 +26,11 @@ def state_folder() -> Path:
         user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
         folder = Path(tempfile.gettempdir()) / f"leadline-{user}"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        found = folder.lstat()
+        if found.st_uid != os.getuid() or found.st_mode & 0o077 or not stat.S_ISDIR(found.st_mode):
+            raise StoreError(
+                f"{folder} is not this user's alone, and somebody else may have made it.",
+                hint="Set XDG_STATE_HOME to a folder of your own.",
+                code=ErrorCode.STORE_FAILED,
+            ) from None
     return folder

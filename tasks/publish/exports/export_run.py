@@ -11,7 +11,8 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.publish.exports.exporter import EXPORTERS
 from leadline.tasks.publish.run_results import read_results
-from leadline.tasks.store.files import replacing
+from leadline.tasks.store.files import handed_out
+from leadline.tasks.store.permissions import copy_out
 from leadline.tasks.store.store import Run, Store
 from leadline.tasks.store.tmpfiles import remove, temporary_beside
 
@@ -35,11 +36,11 @@ def export_run(store: Store, run: Run, name: str, output: Path) -> list[Path]:
         exporter.write(read_results(connection, run, run.read()), Path(made))
         if not exporter.files:
             empty_folder(output)
-            shutil.copytree(made, output, dirs_exist_ok=True)
+            copy_out(Path(made), output)
             return sorted(path.absolute() for path in output.iterdir())
         targets = {file: output / file for file in exporter.files} if into_folder else _renamed(exporter.files, output)
         for file, target in targets.items():
-            with replacing(target) as draft:
+            with handed_out(target) as draft:
                 shutil.copyfile(Path(made) / file, draft)
     return [target.absolute() for target in targets.values()]
 
