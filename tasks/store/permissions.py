@@ -1,4 +1,4 @@
-"""Who may read what a process writes: only its user, but for what somebody asked to have in a place of their own.
+"""Permissions of what a process writes: its user alone has them, but for what somebody asked to have elsewhere.
 
 A command makes its files for its user alone. Its product outside of the store, as ``-o`` names it, has the permissions
 that the user's umask gives, since it is meant to be handed on. A store whose folder others may read is shared on
