@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain, repeat
 from typing import Any
 
@@ -54,7 +55,15 @@ def _chunks(parts: Iterable[bytes]) -> Iterable[bytes]:
     return chain([head], (b"%x\r\n%s\r\n" % (len(part), part) for part in parts))
 
 
-_LARGE = "x" * 50_000_000
+@cache
+def _large() -> bytes:
+    return http(b" " * 50_000_000)
+
+
+@cache
+def _bomb() -> bytes:
+    return http(gzip.compress(b" " * 50_000_000), content_encoding="gzip")
+
 
 FAULTS: dict[str, dict[str, Fault]] = {
     "statuses": {
@@ -72,9 +81,9 @@ FAULTS: dict[str, dict[str, Fault]] = {
         "not UTF-8": lambda proper: http(b"\xff" + _as_json(proper)),
     },
     "sizes": {
-        "fifty megabytes": lambda proper: http(_as_json(proper | {"more": _LARGE})),
+        "fifty megabytes": lambda proper: _large(),
         "endless": lambda proper: _chunks(repeat(b"x" * 1_000_000)),
-        "bomb": lambda proper: http(gzip.compress(_as_json(proper | {"more": _LARGE}), 1), content_encoding="gzip"),
+        "bomb": lambda proper: _bomb(),
         "br": lambda proper: http(_as_json(proper), content_encoding="br"),
         "redirect": lambda proper: http(b"", 302, location="http://127.0.0.1:9/"),
     },

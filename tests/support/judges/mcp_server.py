@@ -22,6 +22,8 @@ def search(query: str, limit: int = 5) -> list[dict[str, str]]:
         os._exit(3)
     if query == "hang":
         time.sleep(60)
+    if query == "large":
+        return [{"title": "x" * 2_000_000}]
     if query == "fail":
         raise ValueError("the index is broken")
     if query == "environment":

@@ -121,6 +121,19 @@ def test_a_server_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) 
     assert time.monotonic() - began < 40
 
 
+def test_a_server_that_says_too_much_is_not_listened_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEADLINE_SEARCH_MAX_REPLY_MIB", "1")
+    monkeypatch.setenv("LEADLINE_SEARCH_TIMEOUT_S", "5")
+    monkeypatch.setattr(search, "ATTEMPTS", 1)
+    deadline = time.monotonic() + 20
+    while any(mcp_search._servers.values()) and time.monotonic() < deadline:
+        time.sleep(0.05)  # until a server with another limit is let go
+    with pytest.raises(JudgeUnavailable):
+        found(STDIO, "large")
+    monkeypatch.delenv("LEADLINE_SEARCH_TIMEOUT_S")
+    assert found(STDIO, "Ada") == [FOUND]
+
+
 def test_a_server_sees_only_the_keys_that_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if "KEY" in name:
