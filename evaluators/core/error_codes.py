@@ -111,6 +111,11 @@ class ErrorCode(Enum):
         "A request from outside names something that only the deployment's own files may name.",
         "Add it to `[service]` of `leadline.toml` where the worker runs, if it is wanted; see docs/service.md.",
     )
+    CONFIG_PROJECT = (
+        "LL-CONFIG-11",
+        "A project is unknown, or something was asked for that is not of this process's project.",
+        "Name a project of `leadline.toml`; its runs use its own store, team and judges, and no others.",
+    )
 
     DATA_REFUSED = (
         "LL-DATA-01",

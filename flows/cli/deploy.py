@@ -13,6 +13,7 @@ import click
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.evaluators.core.project_scope import in_project, project_scope
 from leadline.flows.cli.output import print_json
 from leadline.flows.cli.session import Session, say, session_options
 
@@ -34,7 +35,7 @@ def deploy(file: Path | None, keep: bool, show: bool, as_json: bool) -> None:
     The deployments may have schedules. The server is the one that PREFECT_API_URL names, or the one that
     `leadline server start` keeps. Doing it again changes only what differs.
     """
-    from leadline.flows.deploy.file import own_file, read_deployment_file
+    from leadline.flows.deploy.file import of_project, own_file, read_deployment_file
 
     if show:
         click.echo(own_file(), nl=False)
@@ -42,6 +43,9 @@ def deploy(file: Path | None, keep: bool, show: bool, as_json: bool) -> None:
     if keep and file:
         raise UsageError("--keep is for Leadline's own file.", hint="Leave out --file.", code=ErrorCode.DEPLOY_FILE)
     wanted = read_deployment_file(file)
+    scope = project_scope()
+    if scope is not None:
+        wanted = of_project(wanted, scope.project)
     from leadline.flows.deploy.apply import deploy as make
     from leadline.flows.prefect_server.resolve import lasting_api
 
@@ -87,6 +91,7 @@ def worker(
     from leadline.flows.prefect_server.resolve import lasting_api
     from leadline.tasks.store.store import Store
 
+    pool = in_project(pool)
     with lasting_api() as api:
         _check_pool(pool)
         environment = dict(os.environ)
@@ -105,7 +110,7 @@ def worker(
     if health_port:
         environment["PREFECT_WORKER_WEBSERVER_PORT"] = str(health_port)
         arguments.append("--with-healthcheck")
-    arguments += ["--limit", str(limit or (4 if pool == "flows" else 1))]
+    arguments += ["--limit", str(limit or (4 if pool == in_project("flows") else 1))]
     sys.stdout.flush()
     sys.stderr.flush()
     # A shell starts background jobs with SIGINT ignored, and a worker that ignores it cannot be ended by SIGTERM.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import sys
@@ -9,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
@@ -31,6 +32,7 @@ class Session:
 
     Attributes:
         store: Where the store is, or ``None`` for ``$LEADLINE_STORE`` or ``./.leadline``.
+        project: The project that the process is to belong to, or ``None`` for ``$LEADLINE_PROJECT_NAME`` or none.
         debug: Show tracebacks and Prefect's log.
         quiet: Show no progress and no messages but errors.
         began: When the command began, on the clock of :func:`time.monotonic`.
@@ -38,6 +40,7 @@ class Session:
     """
 
     store: str | None = None
+    project: str | None = None
     debug: bool = False
     quiet: bool = False
     began: float = field(default_factory=time.monotonic)
@@ -59,6 +62,22 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: object) -> 
         setattr(ctx.ensure_object(Session), parameter.name, value)
 
 
+def _in_its_project(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Let the process belong to the project that is named on the command line or in the environment, then run."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        session = click.get_current_context().find_object(Session)
+        named = (session.project if session else None) or os.environ.get("LEADLINE_PROJECT_NAME")
+        if named:
+            from leadline.flows.shared.projects import enter
+
+            enter(named, os.environ)
+        return command(*args, **kwargs)
+
+    return run
+
+
 def session_options(command: F) -> F:
     """Give a command the global options; they end in the :class:`Session`, not in the command's arguments."""
     options = (
@@ -68,6 +87,14 @@ def session_options(command: F) -> F:
             expose_value=False,
             callback=_remember,
             help="The store, a folder or {s3,gs,az}://BUCKET/PREFIX.  [default: $LEADLINE_STORE or ./.leadline]",
+        ),
+        click.option(
+            "--project",
+            metavar="NAME",
+            expose_value=False,
+            callback=_remember,
+            help="Project of leadline.toml, with its own store, team, judges and keys.  "
+            "[default: $LEADLINE_PROJECT_NAME, or none]",
         ),
         click.option(
             "--quiet",
@@ -85,9 +112,10 @@ def session_options(command: F) -> F:
             help="Show tracebacks and Prefect's log.",
         ),
     )
+    run = _in_its_project(command)
     for option in reversed(options):
-        command = option(command)
-    return command
+        run = option(run)
+    return cast("F", run)
 
 
 def server_option(command: F) -> F:

@@ -112,6 +112,32 @@ class DeploymentFile(BaseModel):
     automations: tuple[dict[str, Any], ...] = ()
 
 
+def of_project(file: DeploymentFile, project: str) -> DeploymentFile:
+    """Return what is deployed for a project: work pools and deployments of its own names.
+
+    Events of model registries name no project, so triggers are left to the deployments without one. The automations of
+    these are for the runs of projects too.
+
+    Args:
+        file: The file.
+        project: Name of the project.
+    """
+    pools = tuple(pool.model_copy(update={"name": f"{pool.name}-{project}"}) for pool in file.work_pools)
+    deployments = tuple(
+        one.model_copy(
+            update={
+                "name": f"{one.name}-{project}",
+                "tags": (*one.tags, f"project:{project}"),
+                "triggers": (),
+                "work_pool": one.work_pool.model_copy(update={"name": f"{one.work_pool.name}-{project}"}),
+            }
+        )
+        for one in file.deployments
+        if one.name != "alert"
+    )
+    return file.model_copy(update={"work_pools": pools, "deployments": deployments, "automations": ()})
+
+
 def own_file() -> str:
     """Return the text of the file that comes with Leadline."""
     return (resources.files("leadline.deployments") / "prefect.yaml").read_text(encoding="utf-8")

@@ -13,6 +13,7 @@ from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.settings import PREFECT_API_URL
 
 from leadline.evaluators.core.base import Lane
+from leadline.evaluators.core.project_scope import in_project
 from leadline.flows.dispatch.failures import NoWorkers
 from leadline.flows.prefect_server.resolve import current_api
 from leadline.flows.shared.settings import Dispatch
@@ -45,8 +46,8 @@ class Pool:
 
 
 def deployment_name(lane: Lane) -> str:
-    """Return the full name of a lane's deployment."""
-    return f"{FLOW}/{lane}"
+    """Return the full name of a lane's deployment, of this process's project if it belongs to one."""
+    return f"{FLOW}/{in_project(lane)}"
 
 
 def look_at(client: SyncPrefectClient, lane: Lane) -> Pool:

@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.evaluators.core.paths import from_home
+from leadline.evaluators.core.project_scope import project_scope
 from leadline.evaluators.core.secret_values import masked_value
 from leadline.tasks.store.digests import file_digest
 from leadline.tasks.store.files import replacing, write_json
@@ -245,6 +246,9 @@ class Store:
             StoreError: The folder cannot be made, or the bucket cannot be reached.
         """
         where = str(location or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE)
+        scope = project_scope()
+        if scope is not None and not _is_at(where, scope.store):
+            raise scope.refused("This store", f"the store {scope.store}")
         remote = _remote(where) if "://" in where else None
         root = remote.root if remote else from_home(where).absolute()
         if "?" in str(root):
@@ -390,6 +394,13 @@ class Store:
         """Fetch the results of a run of another host as they are now."""
         if self.remote and not run.own:
             self.remote.mirror(run.results)
+
+
+def _is_at(where: str, store: str) -> bool:
+    """Return whether a path or an address names a store."""
+    if "://" in where or "://" in store:
+        return where.rstrip("/") == store
+    return from_home(where).resolve() == Path(store)
 
 
 def _remote(url: str) -> Remote:

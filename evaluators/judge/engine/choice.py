@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.project_scope import ProjectScope, project_scope
 from leadline.evaluators.core.refusal import first_refusal
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 
@@ -49,6 +50,12 @@ def find_judges(
         UsageError: The file is broken, or there is no clear default.
     """
     judges, default = _read(file)
+    scope = project_scope(environment)
+    if scope is not None and scope.judges:
+        judges, default = _of_project(scope, judges, file), scope.judges[0]
+        asked = model or environment.get(MODEL_VARIABLE) or default
+        if asked not in judges or api_base or environment.get(BASE_VARIABLE):
+            raise scope.refused("This judge", f"the judges {', '.join(judges)} as they are")
     named = model or environment.get(MODEL_VARIABLE)
     if not named:
         if api_base:
@@ -87,6 +94,18 @@ def configured_judges(file: Path | None, environment: Mapping[str, str]) -> tupl
     if named and named not in judges:
         judges["default"] = _judge("default", _from_name(named, environment.get(BASE_VARIABLE)), MODEL_VARIABLE)
     return tuple(judges.values())
+
+
+def _of_project(scope: ProjectScope, judges: Mapping[str, JudgeConfig], file: Path | None) -> dict[str, JudgeConfig]:
+    """Return the judges that a project may ask."""
+    missing = [name for name in scope.judges if name not in judges]
+    if missing:
+        raise UsageError(
+            f"{file or FILE} has no judge {missing[0][:40]!r}, which the project {scope.project!r} is to ask.",
+            hint=f"Write [judges.{missing[0][:40]}], or correct the project.",
+            code=ErrorCode.JUDGE_CONFIG,
+        )
+    return {name: judges[name] for name in scope.judges}
 
 
 def _from_name(name: str, api_base: str | None) -> dict[str, Any]:

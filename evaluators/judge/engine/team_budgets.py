@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.project_scope import project_scope
 from leadline.evaluators.core.refusal import first_refusal
 from leadline.evaluators.judge.engine.budget import TeamBudget
 from leadline.evaluators.judge.engine.choice import FILE, settings_document
@@ -66,7 +67,10 @@ def team_budget(team: str | None, file: Path | None, environment: Mapping[str, s
     Raises:
         UsageError: The file is broken, or has no budget for the team, whose calls would be without limit.
     """
-    named = team or environment.get(TEAM_VARIABLE)
+    scope = project_scope(environment)
+    if scope is not None and scope.team and (team or scope.team) != scope.team:
+        raise scope.refused("This team", f"the budget of {scope.team}")
+    named = team or (scope.team if scope else "") or environment.get(TEAM_VARIABLE)
     if not named:
         return None
     budgets = team_budgets(file)
