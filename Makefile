@@ -92,7 +92,7 @@ bench: $(VENV)/.dev
 
 # Known vulnerabilities of what the lock names (asks PyPI, and fails where it cannot ask), licences, and the workflows.
 audit: $(VENV)/.dev $(VENV)/.tools
-	$(BIN)/pytest tests/test_licences.py tests/test_workflows.py tests/test_core_dependencies.py
+	$(BIN)/pytest tests/test_licences.py tests/test_lock.py tests/test_workflows.py tests/test_core_dependencies.py
 	$(VENV)/tools/bin/zizmor --offline --quiet .github/workflows
 	$(VENV)/tools/bin/pip-audit --strict --disable-pip --no-deps --requirement constraints.txt
 

@@ -124,15 +124,3 @@ def test_an_expression_needs_all_of_its_parts_and_one_of_its_choices() -> None:
     assert not is_allowed("GPL-3.0-only")
     assert not is_allowed("Copyright (c) somebody, all rights reserved")
     assert not is_allowed("")
-
-
-def test_the_lock_has_one_version_for_each_platform_and_python() -> None:
-    """A name stands twice only with markers that tell the two apart; PyTorch's stands alone, for the Dockerfile."""
-    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
-    entries = [Requirement(line) for line in lines]
-    names = [canonicalize_name(entry.name) for entry in entries]
-    for entry, name in zip(entries, names, strict=True):
-        assert re.fullmatch(r"==[\w.+!-]+", str(entry.specifier)), entry
-        assert names.count(name) == 1 or entry.marker is not None, f"{name} stands twice"
-    [torch] = [line for line in lines if line.startswith("torch==")]
-    assert ";" not in torch
