@@ -16,7 +16,7 @@ from leadline.evaluators.judge.engine.calls import Reply
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.judge.engine.litellm_transport import LiteLLMTransport
 from leadline.evaluators.judge.engine.providers import remote_transport
-from leadline.evaluators.judge.engine.transport import MOST_TOKENS, Transient, plausible
+from leadline.evaluators.judge.engine.transport import MOST_TOKENS, Transient, plausible, seconds_of
 from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
 
 MESSAGES = [{"role": "user", "content": "Is it so?"}]
@@ -94,3 +94,18 @@ def test_what_can_be_true_stays_as_it_is() -> None:
 def test_the_reason_for_an_end_is_a_short_text_that_can_be_kept() -> None:
     assert plausible(Reply("yes", "a lone \ud800")).finish_reason == "a lone \ufffd"
     assert len(plausible(Reply("yes", "x" * 10_000)).finish_reason) == LONGEST
+
+
+def test_the_reason_for_an_end_shows_what_a_terminal_would_obey() -> None:
+    assert plausible(Reply("yes", "\x1b[31mstop")).finish_reason == "␛[31mstop"
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("2.5", 2.5), ("0", 0.0), ("3600", 3600.0), ("1e30", None), ("-5", None), ("nan", None), ("inf", None),
+        ("9" * 5_000, None), ("Wed, 21 Oct 2026 07:28:00 GMT", None), ("", None), ("\x1b", None),
+    ],
+)  # fmt: skip
+def test_a_pause_that_no_server_can_mean_is_not_asked_for(header: str, seconds: float | None) -> None:
+    assert seconds_of(header) == seconds
