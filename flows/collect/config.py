@@ -12,6 +12,7 @@ from leadline.flows.shared.settings import (
     ColumnMapping,
     FormatName,
     ModelName,
+    NoCredentials,
     ServerAddress,
     StorePlace,
     TeamName,
@@ -22,7 +23,7 @@ from leadline.tasks.runs.versions import VERSION_PATTERN
 class CollectConfig(FormModel):
     """Suite, models and budget of a collection."""
 
-    suite: Annotated[str, Option(metavar="SUITE")] = Field(
+    suite: Annotated[str, NoCredentials, Option(metavar="SUITE")] = Field(
         min_length=1, description="File with the cases; answers in it are ignored."
     )
     models: Annotated[tuple[ModelName, ...], Option("--model", metavar="M")] = Field(

@@ -28,6 +28,7 @@ from leadline.flows.shared.settings import (
     MinCoverage,
     ModelNaming,
     Models,
+    NoCredentials,
     PolicyName,
     Processes,
     StorePlace,
@@ -38,7 +39,7 @@ from leadline.tasks.timeline import RunTime
 class EvaluateConfig(FormModel):
     """Dataset, evaluators and gate of an evaluation."""
 
-    dataset: Annotated[str, Option(metavar="DATASET")] = Field(
+    dataset: Annotated[str, NoCredentials, Option(metavar="DATASET")] = Field(
         min_length=1, description="File with the cases and the models' answers."
     )
     evaluators: EvaluatorIds = ()
@@ -62,7 +63,7 @@ class EvaluateConfig(FormModel):
     fail_on: FailOnSeverity = FailOn.NEVER
     policy: PolicyName = None
     min_coverage: MinCoverage = None
-    against: Annotated[str | None, Option(metavar="previous|tag:NAME|RUN|none")] = Field(
+    against: Annotated[str | None, NoCredentials, Option(metavar="previous|tag:NAME|RUN|none")] = Field(
         None,
         description="Earlier run to compare with, so that the report says what is newly broken and newly fixed. "
         "Default: the run tagged production, if it has cases of this dataset, else the last run of a dataset of this "

@@ -27,6 +27,7 @@ from leadline.flows.shared.settings import (
     MinCoverage,
     ModelName,
     Models,
+    NoCredentials,
     PolicyName,
     Processes,
     ServerAddress,
@@ -84,12 +85,12 @@ class ModelVersionConfig(FormModel):
         pattern=VERSION_PATTERN,
         description="Its version: letters, digits and . _ : + @ -",
     )
-    suite: Annotated[str, Option(metavar="SUITE")] = Field(
+    suite: Annotated[str, NoCredentials, Option(metavar="SUITE")] = Field(
         min_length=1,
         description="File with the cases; any dataset that Leadline reads, answers in it are ignored.",
     )
     target: TargetChoice = Field(TargetChoice(), description="How the model is asked.")
-    answers: Annotated[str | None, Option(metavar="FILE")] = Field(
+    answers: Annotated[str | None, NoCredentials, Option(metavar="FILE")] = Field(
         None,
         description="Dataset with the model's answers, if somebody collected them already; then nothing is asked.",
     )

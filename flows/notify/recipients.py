@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.refusal import first_refusal
+from leadline.evaluators.core.secret_values import remember_variable
 from leadline.flows.notify.notice import Kind
 
 FILE: Final = Path("leadline.toml")
@@ -37,6 +38,12 @@ class RecipientTable(BaseModel):
     name: str = Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z._-]{0,63}$", description="Its name, for messages about it.")
     url_env: str = Field(pattern=r"^[A-Za-z_][0-9A-Za-z_]*$", description="Environment variable with the address.")
     on: tuple[Kind, ...] = Field(EVERYTHING, min_length=1, description="What is told.")
+
+    @field_validator("url_env")
+    @classmethod
+    def _remember_variable(cls, value: str) -> str:
+        remember_variable(value)
+        return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,9 +76,12 @@ def _known_device(name: str) -> str:
     return name
 
 
+NoCredentials: Final = AfterValidator(_without_credentials)
+"""Refuses user and password in what is, or could be taken for, an address."""
+
 StorePlace: TypeAlias = Annotated[
     str | None,
-    AfterValidator(_without_credentials),
+    NoCredentials,
     Field(description="The store. Default: $LEADLINE_STORE or ./.leadline."),
 ]
 """Location of a store: a folder, or an address without credentials, since Prefect keeps a run's parameters."""
@@ -180,6 +183,7 @@ PolicyName: TypeAlias = Annotated[
 ]
 Dispatching: TypeAlias = Annotated[
     str,
+    NoCredentials,
     AfterValidator(_known_dispatch),
     Option(metavar="PLACE"),
     Field(
@@ -206,7 +210,7 @@ TeamName: TypeAlias = Annotated[
 class Models(FormModel):
     """Local models and text handling."""
 
-    embedder: Annotated[str | None, Option(metavar="ID|PATH|offline")] = Field(
+    embedder: Annotated[str | None, NoCredentials, Option(metavar="ID|PATH|offline")] = Field(
         None,
         description="Embedder for every evaluator: a Hugging Face id, a directory, or 'offline'. Default: each "
         "evaluator's own where it is here, else the offline one.",
@@ -233,7 +237,7 @@ class Models(FormModel):
 class JudgeAccess(FormModel):
     """Judge and budget. API keys come from the environment of the process that asks."""
 
-    model: Annotated[str | None, Option("--judge", metavar="MODEL")] = Field(
+    model: Annotated[str | None, NoCredentials, Option("--judge", metavar="MODEL")] = Field(
         None,
         max_length=500,
         description="Judge: a LiteLLM model name, or a judge of leadline.toml. Default: $LEADLINE_JUDGE, or the "

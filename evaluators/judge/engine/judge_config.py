@@ -64,6 +64,13 @@ class JudgeConfig(BaseModel):
     def _check_address(cls, value: str | None) -> str | None:
         return None if value is None else address_without_secrets(value)
 
+    @field_validator("model")
+    @classmethod
+    def _check_model(cls, value: str) -> str:
+        if "://" in value and ("@" in urlsplit(value).netloc or urlsplit(value).query):
+            raise ValueError("must hold no user, password or query: name the key's variable with api_key_env")
+        return value
+
     @field_validator("api_key_env")
     @classmethod
     def _remember_variable(cls, value: str | None) -> str | None:

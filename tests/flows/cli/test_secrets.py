@@ -74,3 +74,45 @@ def test_what_a_model_repeats_is_recorded_without_keys(project: Path, capsys: py
     streams = capsys.readouterr()
     assert KEY not in streams.out + streams.err
     assert "repeats the secret in TEAM_API_KEY" in streams.err
+
+
+ADDRESS = "//user:canary-in-an-address@127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("plan", "d.jsonl", "-e", "sexism", "--judge", f"http:{ADDRESS}/v1"),
+        ("plan", "d.jsonl", "-e", "sexism", "--judge", "openai/m", "--judge-api-base", f"http:{ADDRESS}/v1"),
+        ("plan", "d.jsonl", "-e", "bleu", "--embedder", f"https:{ADDRESS}/m"),
+        ("plan", "d.jsonl", "-e", "bleu", "--dispatch", f"dask:{ADDRESS}:8786"),
+        ("plan", f"https:{ADDRESS}/d.jsonl", "-e", "bleu"),
+        ("evaluate", "d.jsonl", "-e", "bleu", "--server", "none", "--against", f"https:{ADDRESS}/run"),
+        ("collect", "d.jsonl", "--model", f"http:{ADDRESS}/answer", "--server", "none"),
+        ("check-version", "m", "1", "d.jsonl", "--set", f"target.api_base=http:{ADDRESS}", "--server", "none"),
+        ("check-version", "m", "1", "d.jsonl", "--target", f"http:{ADDRESS}", "--server", "none"),
+        ("runs", "--store", f"s3:{ADDRESS}/prefix"),
+        *(
+            ("plan", "d.jsonl", "-e", "fact_check", "--judge", "openai/m", "--param", f"fact_check.search_tool={tool}")
+            for tool in (f"https:{ADDRESS}/s", f"mcp+http:{ADDRESS}/mcp", f"mcp+stdio:server {ADDRESS}")
+        ),
+    ],
+)
+def test_an_address_with_a_password_is_refused_and_not_repeated(
+    command: tuple[str, ...], project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "d.jsonl").write_text(json.dumps({"question": "q", "actual_answer": "a"}), encoding="utf-8")
+    assert run(command) == 2
+    streams = capsys.readouterr()
+    assert "canary" not in streams.out + streams.err
+    assert not [file for file in project.rglob("*") if file.is_file() and b"canary" in file.read_bytes()]
+
+
+def test_a_judge_of_a_file_with_a_password_in_its_name_is_refused(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "d.jsonl").write_text(json.dumps({"question": "q", "actual_answer": "a"}), encoding="utf-8")
+    (project / "leadline.toml").write_text(f'[judges.own]\nmodel = "http:{ADDRESS}"\n', encoding="utf-8")
+    assert run(("plan", "d.jsonl", "-e", "sexism")) == 2
+    assert "must hold no user, password or query" in (said := capsys.readouterr().err)
+    assert "canary" not in said
