@@ -39,7 +39,7 @@ MAX_LOST: Final = 64 * 1024
 MAX_EXPANSION: Final = 1000
 """Largest ratio of a dataset to its file; a larger one is taken for a decompression bomb."""
 
-FREE_EXPANSION: Final = 4096 * MIB
+FREE_EXPANSION: Final = 1024 * MIB
 """Size up to which a dataset may grow, however small its file is."""
 
 BATCH_ROWS: Final = 16_384

@@ -1,4 +1,4 @@
-"""Parquet: a table with types, read in batches; texts of a dictionary are shared, so that no small file explodes."""
+"""Parquet: a table with types, read in batches that are bounded by what they decode to."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from leadline.tasks.load.column_values import Unclear, values_of
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import FREE_EXPANSION, MAX_EXPANSION, MAX_RECORD, MAX_ROWS, MIB
 from leadline.tasks.load.readers.item import Block, Item
+from leadline.tasks.load.readers.parquet_sizes import decoded, decoded_sizes, longest_text, shared_columns, slices
 from leadline.tasks.load.readers.table_records import TableRecords
 
 if TYPE_CHECKING:
@@ -41,19 +42,48 @@ def read_parquet(source: Source, faults: Faults) -> Iterator[Block]:
     from pyarrow import parquet
 
     try:
+        metadata = parquet.read_metadata(source.path)
+        if _is_bomb(metadata, source, faults):
+            return
         schema = parquet.read_schema(source.path)
-        texts = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_large_string(f.type)]
-        with parquet.ParquetFile(source.path, read_dictionary=texts) as file:
-            if _is_bomb(file.metadata, source, faults):
-                return
-            row = 0
-            for batch in file.iter_batches(batch_size=_batch_rows(file.metadata), use_threads=False):
-                rows = range(row + 1, row + 1 + batch.num_rows)
-                yield Block(partial(_items, batch, rows, faults), partial(_table, batch, rows))
-                row += batch.num_rows
+        row, total = 0, 0.0
+        for batch, sizes in _batches(source, metadata):
+            total += float(sizes.sum())
+            if total > max(FREE_EXPANSION, MAX_EXPANSION * source.size):
+                faults.stop(None, "", f"the file of {source.size:,} bytes unpacks to gigabytes: a decompression bomb")
+            if sizes.max(initial=0) > MAX_RECORD:
+                faults.lose()
+                large = Place(row + 1 + int(sizes.argmax()))
+                faults.stop(large, "", f"the row is longer than {MAX_RECORD // MIB} MiB")
+            for first, length in slices(batch, sizes, _BATCH_BYTES):
+                part = decoded(batch.slice(first, length), schema)
+                rows = range(row + 1 + first, row + 1 + first + length)
+                yield Block(partial(_items, part, rows, faults), partial(_table, part, rows))
+            row += batch.num_rows
     except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError) as error:
         faults.lose()
         faults.add(None, "", f"the Parquet file is damaged: {str(error).splitlines()[0]}")
+
+
+def _batches(source: Source, metadata: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield batches of rows, and the size of each row when it is decoded.
+
+    Args:
+        source: The file.
+        metadata: Its metadata.
+    """
+    from pyarrow import parquet
+
+    for group in range(metadata.num_row_groups):
+        size = _batch_rows(metadata)
+        shared, large = (shared_columns(metadata, group, large=each) for each in (False, True))
+        if large:
+            with parquet.ParquetFile(source.path, metadata=metadata, read_dictionary=large) as file:
+                first = next(file.iter_batches(batch_size=1, row_groups=[group], columns=large, use_threads=False))
+            size = max(1, min(size, _BATCH_BYTES // max(1, longest_text(first))))
+        with parquet.ParquetFile(source.path, metadata=metadata, read_dictionary=shared) as file:
+            for batch in file.iter_batches(batch_size=size, row_groups=[group], use_threads=False):
+                yield batch, decoded_sizes(batch)
 
 
 def _items(batch: Any, rows: range, faults: Faults) -> Iterator[Item]:

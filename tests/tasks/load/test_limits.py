@@ -134,6 +134,30 @@ def test_equal_texts_of_a_table_do_not_explode(tmp_path: Path, monkeypatch: pyte
     assert "decompression bomb" in fault
 
 
+@pytest.mark.parametrize(
+    "nested",
+    [
+        lambda text: pa.array([[text]] * 100),
+        lambda text: pa.array([{"content": text, "more": [text]}] * 100),
+        lambda text: pa.array([[("k", text)]] * 100, pa.map_(pa.string(), pa.string())),
+        lambda text: pa.array([[{"content": text}]] * 100),
+        lambda text: pa.array([[text.encode()]] * 100),
+    ],
+    ids=["lists", "structs", "maps", "structs in lists", "bytes"],
+)
+def test_equal_texts_within_lists_and_structs_do_not_explode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nested: Any
+) -> None:
+    monkeypatch.setattr("leadline.tasks.load.readers.parquet.FREE_EXPANSION", 20 * limits.MIB)
+    path = tmp_path / "made.parquet"
+    keys = [str(index) for index in range(100)]
+    columns = {"case": keys, "actual_answer": keys, "retrieved_context": nested("x" * 300_000)}
+    parquet.write_table(pa.table(columns), path, compression="zstd")
+    assert path.stat().st_size < limits.MIB // 50
+    (fault,) = faults(tmp_path, "d.parquet", path.read_bytes())
+    assert "decompression bomb" in fault
+
+
 def test_records_around_the_size_of_a_batch_are_all_staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leadline.tasks.load.batches._ENOUGH", 45)
     records = [{"case": str(index), "actual_answer": str(index)} for index in range(100)]
