@@ -198,6 +198,16 @@ class ErrorCode(Enum):
         "Results are complete in the store and could not be copied to where they were asked for.",
         "Copy them from the folder that the message names, or choose another output.",
     )
+    STORE_FORMAT = (
+        "LL-STORE-11",
+        "The store has a format that this version of Leadline does not know.",
+        "Update Leadline; `leadline store info` says the format.",
+    )
+    STORE_BACKUP = (
+        "LL-STORE-12",
+        "A backup is damaged or not complete, or holds what no backup of a store has.",
+        "Take another backup; nothing was restored.",
+    )
 
     LEDGER_LOCATION = (
         "LL-LEDGER-01",

@@ -101,7 +101,7 @@ def _segment_fault(contents: Contents, name: str, checked: Checked) -> str:
             if is_sealed(path):
                 return seal_fault(path)
             checked.without_digest += 1
-            _read_through(path)
+            read_through(path)
     except FileNotFoundError:  # merged or dropped meanwhile
         return ""
     except Exception as error:  # whatever a damaged file makes of its reader
@@ -109,7 +109,7 @@ def _segment_fault(contents: Contents, name: str, checked: Checked) -> str:
     return ""
 
 
-def _read_through(path: Path) -> None:
+def read_through(path: Path) -> None:
     """Read a Parquet file to its end, with the checksums that it has."""
     from pyarrow import parquet
 
@@ -167,7 +167,7 @@ def _file_fault(contents: Contents, name: str, digest: str | None) -> str:
     try:
         with contents.opened(name) as path:
             if digest is None:
-                _read_through(path)
+                read_through(path)
             elif file_digest(path) != digest:
                 return "its bytes are not those that were written"
     except FileNotFoundError:

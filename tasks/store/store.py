@@ -44,6 +44,7 @@ from leadline.evaluators.core.secret_values import masked_value
 from leadline.tasks.store.digests import file_digest
 from leadline.tasks.store.files import replacing, write_json
 from leadline.tasks.store.locks import locked_if_possible
+from leadline.tasks.store.store_format import settle_format
 
 if TYPE_CHECKING:
     from leadline.tasks.store.remote import Remote
@@ -266,6 +267,7 @@ class Store:
                 hint="Set LEADLINE_CACHE." if remote else "Set LEADLINE_STORE.",
                 code=ErrorCode.STORE_FAILED,
             ) from error
+        settle_format(root, remote)
         return cls(root, remote)
 
     @property
