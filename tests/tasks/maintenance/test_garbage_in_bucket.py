@@ -70,5 +70,5 @@ def test_datasets_and_scores_that_nothing_uses_go(host: Host, s3: S3) -> None:
     store.push([folder / "r-cpu-0000.parquet"])
     found = list(drop_garbage(store, Retention(older_than=60, scores_older_than=60), NOW))
     assert [item.kind for item in found] == ["run", "dataset", "scores"]
-    assert s3.names() == ["runs/20260101-100000-aaaaaa/run.json"]
+    assert s3.names() == ["runs/20260101-100000-aaaaaa/run.json", "store.json"]
     assert not folder.exists()
