@@ -16,7 +16,7 @@ PARALLEL := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 SMOKE    := tests/test_structure.py tests/golden tests/evaluators/core tests/tasks/plan \
             tests/tasks/analyse/test_statistics.py tests/tasks/test_plan_score_gather.py
 
-.PHONY: help demo service service-stop test-smoke test test-all lint lint-deployments format docs bench audit dist constraints constraints-check image-digests clean
+.PHONY: help demo service service-stop test-smoke test test-all lint lint-deployments format docs bench load audit dist constraints constraints-check image-digests clean
 
 help:
 	@echo "make demo       build the environment and evaluate the sample dataset"
@@ -28,6 +28,7 @@ help:
 	@echo "make docs       write the generated pages, and the documentation as a site in site/"
 	@echo "make audit      look for known vulnerabilities, and check licences and workflows"
 	@echo "make bench      print the benchmarks' ratios"
+	@echo "make load       send a registry's webhooks by the hundred, and count what is lost or started twice"
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -89,6 +90,9 @@ docs: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.all
+
+load: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.webhook_load
 
 # Known vulnerabilities of what the lock names (asks PyPI, and fails where it cannot ask), licences, and the workflows.
 audit: $(VENV)/.dev $(VENV)/.tools

@@ -154,15 +154,24 @@ def read_settings(texts: tuple[str, ...]) -> dict[str, Any]:
 def events(failed: bool, hours: float, limit: int, as_json: bool) -> None:
     """List events and what they started.
 
-    The list also shows where automations failed.
+    The list also shows where automations failed, and deliveries that this host's webhook has set aside.
     """
     from dataclasses import asdict
+    from datetime import UTC, datetime, timedelta
 
     from leadline.flows.prefect_server.resolve import lasting_api
-    from leadline.flows.triggers.prefect_events import recent
+    from leadline.flows.triggers.model_events import MODEL_VERSION_CREATED
+    from leadline.flows.triggers.prefect_events import Entry, Outcome, recent
+    from leadline.flows.triggers.set_aside import delivery_folder, refusals
 
     with lasting_api():
         entries = recent(hours, failed_only=failed, limit=limit)
+    aside = refusals(delivery_folder(), datetime.now(UTC) - timedelta(hours=hours))
+    entries += [
+        Entry(one.when, MODEL_VERSION_CREATED, one.about, Outcome(failed=f"not sent: {one.reason} ({one.path})"))
+        for one in aside
+    ]
+    entries = sorted(entries, key=lambda entry: entry.occurred, reverse=True)[:limit]
     if as_json:
         print_json([asdict(entry) for entry in entries])
         return

@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +22,7 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.flows.model_version.config import ModelVersionConfig
 from leadline.flows.triggers.model_events import read_payload
 from leadline.flows.triggers.prefect_events import Sent
+from leadline.flows.triggers.set_aside import set_aside
 
 AT_ONCE: Final = 4
 """Events sent at the same time."""
@@ -30,6 +32,9 @@ MOST: Final = 1000
 
 RETRY_S: Final = 15.0
 """Pause between two attempts to send what could not be sent."""
+
+GIVE_UP_S: Final = 7 * 24 * 3600.0
+"""How long sending is tried, before a delivery is set aside."""
 
 Send: TypeAlias = Callable[[ModelVersionConfig], Sent]
 
@@ -103,6 +108,8 @@ class DeliveryQueue:
         except _SetAside:
             raise
         except Exception as error:  # whatever it is that the server or the way to it has
+            if time.time() - _age(path) > GIVE_UP_S and path.exists():
+                self._set_aside(path, f"It could not be sent for days: {type(error).__name__}: {error}")
             _log.warning("%s is not sent yet: %s: %s", path.name, type(error).__name__, error)
             raise
         finally:
@@ -116,9 +123,18 @@ class DeliveryQueue:
         try:
             return read_payload(json.loads(path.read_text(encoding="utf-8")))
         except (UsageError, ValueError) as error:  # of an older version, or cut off
-            _log.error("%s cannot be sent and is set aside: %s", path.name, error)
-            path.replace(path.with_suffix(".refused"))
+            self._set_aside(path, str(error))
             raise _SetAside from error
+
+    def _set_aside(self, path: Path, reason: str) -> None:
+        _log.error("%s cannot be sent and is set aside: %s", path.name, reason)
+        text = path.read_text(encoding="utf-8", errors="replace")
+        try:
+            loaded = json.loads(text)
+        except ValueError:
+            loaded = None
+        set_aside(self._folder, loaded if isinstance(loaded, dict) else text, reason)
+        path.unlink(missing_ok=True)
 
     def _keep_trying(self) -> None:
         while True:

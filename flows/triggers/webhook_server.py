@@ -26,6 +26,7 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.flows.metrics.exporter import metrics_route, text_of
 from leadline.flows.triggers.model_events import read_payload, send_model_version
+from leadline.flows.triggers.set_aside import delivery_folder, set_aside
 from leadline.flows.triggers.webhook_payloads import (
     Ignored,
     ModelChoice,
@@ -39,15 +40,12 @@ from leadline.flows.triggers.webhook_payloads import (
 )
 from leadline.flows.triggers.webhook_queue import DeliveryQueue, QueueFull, Send
 from leadline.tasks.metrics.families import DELIVERIES, OF_THE_WEBHOOK, QUEUED, Figures
-from leadline.tasks.store.user_folder import state_folder
 
 if TYPE_CHECKING:
     import uvicorn
 
 MAX_BODY: Final = 64 * 1024
 BODY_S: Final = 10.0
-ANSWER_S: Final = 5.0
-"""How long an answer waits for the event to arrive; after that it says that the delivery is queued."""
 
 _log = logging.getLogger("leadline.webhook")
 
@@ -82,7 +80,7 @@ class Webhook:
 
     def app(self) -> Starlette:
         """Return the application: ``POST /mlflow`` and ``/huggingface``, ``GET /health`` and ``/metrics``."""
-        queue = DeliveryQueue(self.folder or state_folder() / "webhook", self.send)
+        queue = DeliveryQueue(self.folder or delivery_folder(), self.send)
         routes = [
             Route(f"/{registry}", partial(self._answer, registry, queue), methods=["POST"])
             for registry in ("mlflow", "huggingface")
@@ -143,21 +141,16 @@ class Webhook:
             return JSONResponse({"ignored": "nobody asked for this model"})
         try:
             config = read_payload(payload)
-            sending = await asyncio.to_thread(queue.put, config)
-        except UsageError as error:
+            await asyncio.to_thread(queue.put, config)
+        except UsageError as error:  # of webhook.yaml, so that the registry cannot mend it
+            await asyncio.to_thread(set_aside, self.folder or delivery_folder(), payload, str(error))
             raise _Refused(422, error) from None
         except QueueFull as error:
             raise _Refused(503, str(error)) from None
         except OSError as error:
             raise _Refused(503, f"The delivery cannot be stored: {error.strerror}.") from None
         _log.info("%s: %s %s is stored", registry, config.model, config.version)
-        waiting = asyncio.wrap_future(sending)
-        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())  # the queue has logged it
-        await asyncio.wait({waiting}, timeout=ANSWER_S)
-        if not sending.done() or sending.cancelled() or sending.exception():
-            return JSONResponse({"queued": len(queue)}, 202)
-        sent = sending.result()
-        return JSONResponse({"event": str(sent.id), "new": sent.new}, 202)
+        return JSONResponse({"stored": f"{config.model} {config.version}"}, 202)
 
 
 async def _body(request: Request) -> bytes:

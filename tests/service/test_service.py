@@ -154,10 +154,8 @@ def test_a_registrys_webhook_starts_the_evaluation(service: LiveService) -> None
         refused = eventually(lambda: deliver("wrong"), 60, "the receiver listens")
         assert refused.status_code == 401
         answers = [deliver("a shared secret") for _ in range(2)]
-        assert [answer and (answer.status_code, answer.json()["new"]) for answer in answers] == [
-            (202, True),
-            (202, False),
-        ]
+        assert [answer and answer.status_code for answer in answers] == [202, 202]
+        eventually(lambda: service.runs_of(VERSION_FLOW), 60, "the event has started something")
     finally:
         receiver.terminate()
         said = receiver.communicate(timeout=30)[1]

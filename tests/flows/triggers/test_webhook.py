@@ -6,9 +6,12 @@ import base64
 import hashlib
 import hmac
 import json
+import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Semaphore
 from typing import Any
@@ -20,9 +23,11 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from leadline.evaluators.core.errors import UsageError
+from leadline.flows.cli.main import run
 from leadline.flows.model_version.config import ModelVersionConfig
-from leadline.flows.triggers import webhook_queue, webhook_server
+from leadline.flows.triggers import webhook_queue
 from leadline.flows.triggers.prefect_events import EventNotSent, Sent
+from leadline.flows.triggers.set_aside import refusals, set_aside
 from leadline.flows.triggers.webhook_payloads import (
     Ignored,
     ModelChoice,
@@ -39,6 +44,7 @@ from leadline.flows.triggers.webhook_server import MAX_BODY, Webhook
 from tests.support.processes.service import eventually
 
 SECRET = "a shared secret"
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 EVENT = UUID("5fcc0143-566f-5aa6-b00a-747e786fe854")
 
 # The shapes that MLflow's and Hugging Face's documentation of their webhooks shows.
@@ -93,8 +99,10 @@ class Sending:
     def __init__(self, error: Exception | None = None) -> None:
         self.sent: list[ModelVersionConfig] = []
         self.error = error
+        self.asked = 0
 
     def __call__(self, config: ModelVersionConfig) -> Sent:
+        self.asked += 1
         if self.error:
             raise self.error
         self.sent.append(config)
@@ -136,8 +144,8 @@ def client(sending: Send, choice: ModelChoice = CHOICE) -> TestClient:
 def test_a_delivery_of_mlflow_becomes_the_event() -> None:
     sending, body = Sending(), json.dumps(MLFLOW).encode()
     reply = client(sending).post("/mlflow", content=body, headers=signed(body))
-    assert (reply.status_code, reply.json()) == (202, {"event": str(EVENT), "new": True})
-    [config] = sending.sent
+    assert (reply.status_code, reply.json()) == (202, {"stored": "harbour 7"})
+    [config] = eventually(lambda: sending.sent, 20, "it is sent")
     assert (config.model, config.version, config.suite) == ("harbour", "7", "suites/harbour.json")
 
 
@@ -145,7 +153,7 @@ def test_a_delivery_of_hugging_face_becomes_the_event() -> None:
     sending = Sending()
     reply = client(sending).post("/huggingface", json=HUGGINGFACE, headers={"X-Webhook-Secret": SECRET})
     assert reply.status_code == 202
-    [config] = sending.sent
+    [config] = eventually(lambda: sending.sent, 20, "it is sent")
     assert (config.model, config.version) == ("some-user/some-repo", COMMIT)
 
 
@@ -287,7 +295,7 @@ def test_an_event_that_does_not_arrive_is_stored_and_sent_by_the_next_process() 
     body = json.dumps(MLFLOW).encode()
     web = client(Sending(EventNotSent("Prefect's server does not answer.")))
     reply = web.post("/mlflow", content=body, headers=signed(body))
-    assert (reply.status_code, reply.json()) == (202, {"queued": 1})
+    assert (reply.status_code, reply.json()) == (202, {"stored": "harbour 7"})
     sending = Sending()
     later = client(sending)
     eventually(lambda: sending.sent and later.get("/health").json() == {"ok": True, "queued": 0}, 20, "it is sent")
@@ -301,14 +309,14 @@ def test_what_could_not_be_sent_is_tried_again(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(webhook_queue, "RETRY_S", 0.05)
     sending, body = Sending(error), json.dumps(MLFLOW).encode()
     web = client(sending)
-    assert web.post("/mlflow", content=body, headers=signed(body)).json() == {"queued": 1}
+    assert web.post("/mlflow", content=body, headers=signed(body)).status_code == 202
+    eventually(lambda: sending.asked, 20, "it was tried")
     sending.error = None
     eventually(lambda: web.get("/health").json()["queued"] == 0, 20, "it is sent")
     assert len(sending.sent) == 1
 
 
-def test_a_burst_of_deliveries_is_taken_while_events_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhook_server, "ANSWER_S", 0.2)
+def test_a_burst_of_deliveries_is_taken_while_events_are_slow() -> None:
     entered, go = Semaphore(0), Event()
 
     def slowly(config: ModelVersionConfig) -> Sent:
@@ -355,8 +363,50 @@ def test_a_stored_delivery_that_cannot_be_read_is_set_aside(tmp_path: Path) -> N
     (folder / "unfit.json").write_text('{"model": "m"}')
     queue = DeliveryQueue(folder, Sending())
     eventually(lambda: len(queue) == 0, 20, "both are set aside")
-    assert sorted(path.name for path in folder.iterdir()) == ["cut-off.refused", "unfit.refused"]
     queue.close()
+    found = {one.about: one for one in refusals(folder, LONG_AGO)}
+    assert {path.suffix for path in folder.iterdir()} == {".refused"}
+    assert found.keys() == {"?", "m"}
+    assert "version is missing" in found["m"].reason
+    assert json.loads(found["?"].path.read_text())["payload"] == '{"model": "m", "ver'
+
+
+def test_what_cannot_be_sent_for_days_is_set_aside_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook_queue, "RETRY_S", 0.05)
+    monkeypatch.setattr(webhook_queue, "GIVE_UP_S", 0.1)
+    queue = DeliveryQueue(tmp_path, Sending(EventNotSent("50 events like this one have failed.")))
+    queue.put(ModelVersionConfig(model="m", version="1", suite="s.json"))
+    eventually(lambda: len(queue) == 0, 20, "it is set aside")
+    queue.close()
+    [one] = refusals(tmp_path, LONG_AGO)
+    assert "50 events like this one have failed" in one.reason
+    assert json.loads(one.path.read_text())["payload"] == {"model": "m", "version": "1", "suite": "s.json"}
+
+
+def test_a_delivery_that_webhook_yaml_makes_no_event_of_is_kept_for_events(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = json.dumps(MLFLOW | {"data": {"name": "unfit", "version": "1"}}).encode()
+    assert client(Sending()).post("/mlflow", content=body, headers=signed(body)).status_code == 422
+    monkeypatch.setattr("leadline.flows.prefect_server.resolve.lasting_api", nullcontext)
+    monkeypatch.setattr("leadline.flows.triggers.prefect_events.recent", lambda *_, **__: [])
+    assert run(["events", "--failed"]) == 0
+    shown = capsys.readouterr().out
+    assert "unfit 1" in shown
+    assert "not sent: The payload does not fit" in shown
+    assert run(["events", "--failed", "--hours", "0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_the_oldest_of_many_that_are_set_aside_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leadline.flows.triggers.set_aside.MOST", 3)
+    for number in range(5):
+        set_aside(tmp_path, {"model": "m", "version": str(number)}, "No.")
+        [path] = [one.path for one in refusals(tmp_path, LONG_AGO) if one.about == f"m {number}"]
+        os.utime(path, (number, number))
+    assert [one.about for one in refusals(tmp_path, LONG_AGO)] == ["m 4", "m 3", "m 2"]
 
 
 def test_only_post_is_taken_and_health_is_told() -> None:
