@@ -16,7 +16,7 @@ PARALLEL := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 SMOKE    := tests/test_structure.py tests/golden tests/evaluators/core tests/tasks/plan \
             tests/tasks/analyse/test_statistics.py tests/tasks/test_plan_score_gather.py
 
-.PHONY: help demo service service-stop test-smoke test test-all lint lint-deployments format docs bench load audit dist constraints constraints-check image-digests clean
+.PHONY: help demo service service-stop test-smoke test test-all soak lint lint-deployments format docs bench load audit dist constraints constraints-check image-digests clean
 
 help:
 	@echo "make demo       build the environment and evaluate the sample dataset"
@@ -24,6 +24,7 @@ help:
 	@echo "make test-smoke run the tests that a change breaks first, in half a minute"
 	@echo "make test       run the tests that every commit must pass"
 	@echo "make test-all   run the others: whole runs in processes, kills, browser, PostgreSQL, service"
+	@echo "make soak       kill a judged evaluation 50 times at random, and say what that cost"
 	@echo "make lint       check style, types and the import rule"
 	@echo "make docs       write the generated pages, and the documentation as a site in site/"
 	@echo "make audit      look for known vulnerabilities, and check licences and workflows"
@@ -65,6 +66,12 @@ test-smoke: $(VENV)/.dev
 
 test: $(VENV)/.dev
 	$(PARALLEL) -m "not e2e and not browser and not postgres and not service"
+
+# Evaluations that are killed at random, and what that costs: make soak KILLS=50 SEED=1
+KILLS ?= 50
+SEED  ?= 1
+soak: $(VENV)/.dev
+	$(BIN)/python -m tests.support.processes.soak $(KILLS) $(SEED)
 
 test-all: $(VENV)/.dev
 	$(PARALLEL) -m "(e2e or browser or postgres) and not service$(LEFT_OUT)"

@@ -17,6 +17,10 @@ _REASONS: Final = {
     errno.EPERM: "permission is denied",
     errno.EMFILE: "this process may open no more files, which `ulimit -n` sets",
     errno.ENFILE: "the machine may open no more files",
+    errno.EFBIG: "a file may not grow as large as that, which `ulimit -f` sets",
+    errno.ENOLCK: "the file system has no file locks",
+    errno.EOPNOTSUPP: "the file system has no file locks",
+    errno.ENOSYS: "the file system has no file locks",
     errno.EIO: "the disk fails to read or write",
 }
 _NATIVE: Final = ("duckdb", "_duckdb", "pyarrow", "sqlite3", "sqlalchemy")
