@@ -27,6 +27,8 @@ DELIMITERS: Final = ",;\t|"
 _SLICE: Final = 4096
 _REPLACED: Final = "\ufffd"
 _MAX_COLUMNS: Final = 10_000
+_BYTES: Final = "latin-1"
+"""How a file that is not UTF-8 is read: every byte is a character, and so no row stops the reader."""
 BLOCK_BYTES: Final = MAX_CSV_ROW
 """Bytes that are parsed together; a longer row cannot be."""
 
@@ -64,7 +66,8 @@ def read_csv(source: Source, faults: Faults) -> Iterator[Block]:
 
     def on_ragged(row: Any) -> str:
         ragged[row.number] = f"the row has {count(row.actual_columns, 'cell')}, the header has {row.expected_columns}"
-        faults.lose((row.text or "").replace('""', '"'))
+        text = (row.text or "").replace('""', '"')
+        faults.lose(text if is_utf8 else text.encode(_BYTES))
         return "skip"
 
     slots = [str(index) for index in range(len(names))]
@@ -74,13 +77,17 @@ def read_csv(source: Source, faults: Faults) -> Iterator[Block]:
             batches = arrow.open_csv(
                 file,
                 read_options=arrow.ReadOptions(
-                    use_threads=False, block_size=BLOCK_BYTES, column_names=slots, skip_rows_after_names=1
+                    use_threads=False,
+                    block_size=BLOCK_BYTES,
+                    column_names=slots,
+                    skip_rows_after_names=1,
+                    encoding="utf8" if is_utf8 else _BYTES,
                 ),
                 parse_options=arrow.ParseOptions(
                     delimiter=delimiter, newlines_in_values=True, invalid_row_handler=on_ragged
                 ),
                 convert_options=arrow.ConvertOptions(
-                    column_types=dict.fromkeys(slots, pa.string() if is_utf8 else pa.binary()),
+                    column_types=dict.fromkeys(slots, pa.string()),
                     null_values=[""],
                     strings_can_be_null=True,
                     quoted_strings_can_be_null=False,
@@ -93,7 +100,7 @@ def read_csv(source: Source, faults: Faults) -> Iterator[Block]:
                 yield Block(items, partial(TableRecords, batch, names, rows)) if is_utf8 else Block(items)
                 if rows:
                     before, last = rows[-1], (rows[-1], batch.column(len(names) - 1)[-1].as_py())
-        if quotes % 2 and last is not None and _is_open(source, last[1]):
+        if quotes % 2 and last is not None and _is_open(source, last[1], "utf-8" if is_utf8 else _BYTES):
             faults.lose()
             faults.add(
                 Place(last[0]), names[-1], "a quote is opened here and never closed, so the rest of the file is in it"
@@ -134,8 +141,8 @@ def _items(batch: Any, names: list[str], rows: Sequence[int], faults: Faults, *,
 
 
 def _is_decoded(item: Item, faults: Faults) -> bool:
-    """Decode the cells of a row, which are bytes; note those that are no UTF-8, and return whether there are none."""
-    raw: dict[str, bytes] = {name: cell for name, cell in item.value.items() if cell is not None}
+    """Decode the cells of a row, whose characters are bytes; note those that are no UTF-8; return whether all are."""
+    raw: dict[str, bytes] = {name: cell.encode(_BYTES) for name, cell in item.value.items() if cell is not None}
     cells: dict[str, str | None] = item.value
     fine = True
     for name, cell in raw.items():
@@ -153,11 +160,17 @@ def _is_decoded(item: Item, faults: Faults) -> bool:
     return fine
 
 
-def _is_open(source: Source, cell: str | bytes | None) -> bool:
-    """Return whether the file ends within the quotes of its last cell, which Arrow's reader does not mind."""
+def _is_open(source: Source, cell: str | None, encoding: str) -> bool:
+    """Return whether the file ends within the quotes of its last cell, which Arrow's reader does not mind.
+
+    Args:
+        source: The file.
+        cell: Its last cell.
+        encoding: How the cell was decoded.
+    """
     if cell is None:
         return False
-    raw = b'"' + (cell if isinstance(cell, bytes) else cell.encode()).replace(b'"', b'""')
+    raw = b'"' + cell.encode(encoding).replace(b'"', b'""')
     with source.path.open("rb") as file:
         file.seek(max(0, source.size - len(raw) - 1))
         tail = file.read()

@@ -76,6 +76,14 @@ def test_every_cell_that_is_not_utf8_is_said_with_row_and_column(tmp_path: Path)
     assert (len(refused.value.faults), refused.value.more) == (200, 300)
 
 
+def test_a_ragged_row_that_is_not_utf8_is_said_with_its_row(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert faults(tmp_path, "d.csv", b"case,actual_answer\n1,A\n2,B\xe9,more\n3,\xe9\n4,D\n") == [
+        "row 2: the row has 3 cells, the header has 2; a quote may be left open",
+        "row 3, actual_answer: byte 0xe9 is not UTF-8 (byte 1 of the cell); save the file as UTF-8",
+    ]
+    assert "Traceback" not in "".join(capfd.readouterr())
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
