@@ -213,7 +213,7 @@ class _Tar:
             member.size = os.fstat(file.fileno()).st_size
             member.mode = 0o600
             hashing = _Hashing(file)
-            self._archive.addfile(member, hashing)  # type: ignore[arg-type]  # it only reads
+            self._archive.addfile(member, hashing)
         return hashing.facts()
 
 
