@@ -165,9 +165,8 @@ def check_ledger(store: str | None) -> None:
     """
     if "://" in os.environ.get("LEADLINE_LEDGER", ""):
         from leadline.tasks.ledger.location import require_ledger
-        from leadline.tasks.store.store import Store
 
-        require_ledger(Store.open(store))
+        require_ledger()
     place = store or os.environ.get("LEADLINE_STORE", "")
     if "://" in place and not os.environ.get("LEADLINE_LEDGER"):
         say(

@@ -63,19 +63,16 @@ def ledger_at(place: Path | str, run: str, limits: Limits | None = None) -> Data
     return DatabaseLedger(_access(place), run, limits)
 
 
-def require_ledger(store: Store) -> None:
+def require_ledger() -> None:
     """Check that a ledger in PostgreSQL can be used, before calls are made that are to be put on record there.
-
-    Args:
-        store: The store.
 
     Raises:
         UsageError: The address cannot be used.
         StoreError: The database cannot.
     """
-    place = ledger_place(store)
-    if isinstance(place, str):
-        require_postgres(place)
+    given = os.environ.get(LEDGER_VARIABLE, "")
+    if given.startswith(_POSTGRES):
+        require_postgres(given)
 
 
 def read_ledger(store: Store) -> LedgerReader:
