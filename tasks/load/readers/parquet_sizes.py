@@ -1,4 +1,4 @@
-"""How large the rows of a Parquet file are once they are decoded, so that no small file fills the memory.
+"""Sizes of the rows of a Parquet file once they are decoded, so that no small file fills the memory.
 
 A text that a column has a thousand times is in the file once, in the column's dictionary. So columns of texts, those in
 lists and structs too, are read as references to their dictionary, which take a few bytes each. The lengths that they
