@@ -18,7 +18,7 @@ from leadline.flows.cli.session import Session, say, session_options
 @session_options
 @click.pass_obj
 def metrics(session: Session, host: str, port: int, every: float, config: Path | None, once: bool) -> None:
-    """Serve metrics of store and ledger for Prometheus, at /metrics.
+    """Serve metrics of the store and its calls for Prometheus.
 
     One exporter serves a store with all its runs and workers: what these do is in the store, the ledger and Prefect's
     API, whose address comes from PREFECT_API_URL.

@@ -13,7 +13,7 @@ from leadline.flows.cli.session import session_options
 @session_options
 @click.pass_context
 def policy(context: click.Context, as_json: bool) -> None:
-    """List what gates can block on, show a policy in words, or check one."""
+    """List what a gate can block on, and show or check a policy."""
     if context.invoked_subcommand:
         return
     from leadline.tasks.policy.policy_file import load_policy, shipped

@@ -11,7 +11,7 @@ from leadline.flows.cli.session import Session, say, session_options
 
 @click.group()
 def store() -> None:
-    """Say what a store holds and which format it has, and migrate it."""
+    """Say what a store has in it, and bring its format up to date."""
 
 
 @store.command()

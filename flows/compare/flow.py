@@ -20,7 +20,7 @@ from leadline.flows.shared.prefect_steps import reporting_no_secrets
 from leadline.flows.shared.report_links import comparison_link
 from leadline.flows.shared.reporting import report
 from leadline.flows.shared.server_outage import outlast_outages
-from leadline.flows.triggers.outside_requests import allowed, check_store, is_from_outside
+from leadline.flows.triggers.outside_requests import allowed, check_output, check_store, is_from_outside
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
@@ -53,7 +53,9 @@ def compare_runs(config: CompareConfig) -> CompareResult:
         The verdict, why, and where the report is.
     """
     if is_from_outside():
-        check_store(allowed(), config.store)
+        rules = allowed()
+        check_store(rules, config.store)
+        check_output(rules, config.output)
     report("compare", done=0)
     compared = task(name="compare", cache_policy=NO_CACHE, persist_result=False)(reporting_no_secrets(run_comparison))(
         config

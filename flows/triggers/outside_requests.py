@@ -246,12 +246,27 @@ def check_measuring(rules: Allowed, config: EvaluateConfig | ModelVersionConfig)
         rules.check_file("evaluators file", file, code=True)
     if config.evaluators_dir:
         rules.check_file("folder of evaluators", config.evaluators_dir)
+    check_output(rules, config.output)
     for tool in _search_tools(config.params):
         _check_search_tool(rules, tool)
     if config.models.allow_pickle and not rules.pickle:
         raise _refused("The request wants pickled weights, which can run code", "allow_pickle", None)
     if is_dask(config.dispatch) and "://" in config.dispatch:
         rules.check_address("The request", config.dispatch)
+
+
+def check_output(rules: Allowed, output: str | None) -> None:
+    """Refuse a folder for results outside of the worker's, unless it is listed.
+
+    Args:
+        rules: What requests may name.
+        output: The folder that is named, if any.
+
+    Raises:
+        UsageError: It is another one.
+    """
+    if output:
+        rules.check_file("folder for results", output)
 
 
 def check_store(rules: Allowed, store: str | None) -> None:

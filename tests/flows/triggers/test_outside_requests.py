@@ -117,6 +117,7 @@ def test_public_addresses_are_public() -> None:
         ({"judges": {"config": "/etc/judges.toml"}}, "the file of judges /etc/judges.toml"),
         ({"judges": {"canaries": "../c.jsonl"}}, "the file of canaries ../c.jsonl"),
         ({"evaluator_files": ["mine.py"]}, "the evaluators file mine.py"),
+        ({"output": "/srv/www"}, "the folder for results /srv/www"),
         ({"evaluators_dir": ".leadline/judges"}, "the folder of evaluators .leadline/judges"),
         ({"params": {"fact_check": {"search_tool": "os.path:join"}}}, "os.path:join"),
         ({"params": {"fact_check": {"search_tool": "mcp+stdio:sh -c id"}}}, "mcp+stdio:sh -c id"),
