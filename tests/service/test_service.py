@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -253,6 +254,22 @@ def test_workers_find_what_a_local_run_finds(service: LiveService, tmp_path: Pat
     local = json.loads(service.leadline("sql", query, "--format", "json", *here).stdout)
     assert len(local) > 10
     assert [one | {"run": ""} for one in elsewhere] == [one | {"run": ""} for one in local]
+
+
+def test_a_form_that_names_an_unlisted_host_fails_before_any_request(service: LiveService) -> None:
+    shutil.copy(CASES, service.folder / "asked.csv")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        judges = {"model": "openai/m", "api_base": address}
+        config = {"dataset": "asked.csv", "evaluators": ["databricks.safety"], "judges": judges}
+        deployment = service.deployment("evaluate/evaluate")["id"]
+        run = service.post(f"/deployments/{deployment}/create_flow_run", {"parameters": {"config": config}})
+        ended = service.ended(run["id"])
+        assert ended["state_type"] == "FAILED"
+        assert "names the host 127.0.0.1, which requests from outside may not" in ended["state"]["message"]
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
 
 
 def test_a_runs_artifact_leads_to_its_report_on_the_page(service: LiveService) -> None:
