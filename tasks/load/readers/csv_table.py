@@ -178,6 +178,9 @@ def _is_open(source: Source, cell: str | None, encoding: str) -> bool:
 
 
 def _are_names(names: list[str], faults: Faults) -> bool:
+    if not names:
+        faults.add(None, "", "the first line is blank; the names of the columns belong there")
+        return False
     if len(names) > _MAX_COLUMNS:
         faults.add(None, "", f"the header has {len(names):,} columns; at most {_MAX_COLUMNS:,} are read")
         return False

@@ -98,6 +98,7 @@ def test_a_ragged_row_that_is_not_utf8_is_said_with_its_row(tmp_path: Path, capf
         (b"\x89PNG\r\n\x1a\n\0\0\0", "binary data"),
         (b"PAR1 and no more", "Parquet file is damaged"),
         (b"actual_answer\n", "no answers"),
+        (b"\nquestion,actual_answer\nQ,A\n", "the first line is blank"),
     ],
 )
 def test_files_that_hold_no_dataset_are_refused(tmp_path: Path, content: bytes, said: str) -> None:
