@@ -16,7 +16,7 @@ PARALLEL := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 SMOKE    := tests/test_structure.py tests/golden tests/evaluators/core tests/tasks/plan \
             tests/tasks/analyse/test_statistics.py tests/tasks/test_plan_score_gather.py
 
-.PHONY: help demo service service-stop test-smoke test test-all soak lint lint-deployments format docs bench load audit dist constraints constraints-check image-digests clean
+.PHONY: help demo service service-stop test-smoke test test-all fuzz soak lint lint-deployments format docs bench load audit dist constraints constraints-check image-digests clean
 
 help:
 	@echo "make demo       build the environment and evaluate the sample dataset"
@@ -25,6 +25,7 @@ help:
 	@echo "make test       run the tests that every commit must pass"
 	@echo "make test-all   run the others: whole runs in processes, kills, browser, PostgreSQL, service"
 	@echo "make soak       kill a judged evaluation 50 times at random, and say what that cost"
+	@echo "make fuzz       load 50,000 broken datasets, of which none may get further than a refusal"
 	@echo "make lint       check style, types and the import rule"
 	@echo "make docs       write the generated pages, and the documentation as a site in site/"
 	@echo "make audit      look for known vulnerabilities, and check licences and workflows"
@@ -76,6 +77,9 @@ soak: $(VENV)/.dev
 test-all: $(VENV)/.dev
 	$(PARALLEL) -m "(e2e or browser or postgres) and not service$(LEFT_OUT)"
 	$(if $(SERVICE),$(BIN)/pytest tests/service -m "service$(LEFT_OUT)")  # one service for all of them, so not in parallel
+
+fuzz: $(VENV)/.dev
+	LEADLINE_FUZZ=50000 LEADLINE_FUZZ_FIRST=2000 $(BIN)/pytest tests/tasks/load/test_fuzz.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
