@@ -20,7 +20,7 @@ TEXTS: Final = (
     "", " ", "a", "x" * 70_000, "\x00", "\x1b[31m", "\ud800", "é\u0301", "😀", "../../../etc/passwd", "=cmd()",
     "<script>", "{{7*7}}", "NaN", "1e999", "9" * 5_000, "[" * 500, '"', "\r", "\u2028", '["a"', "{}", "c1",
 )  # fmt: skip
-VALUES: Final = (
+VALUES: Final[tuple[Any, ...]] = (
     None, True, -1, 0, 2**63, 2**64, -(2**70), 1.5, float("nan"), float("inf"), -0.0, 10**400, [], {}, [[]], [None],
     {"": 1}, [{"content": "c"}], {"a": {"b": [1]}}, *TEXTS,
 )  # fmt: skip
@@ -28,7 +28,7 @@ CONDITIONS: Final = (
     '"a"', '"a" AND NOT "b"', 'regexp("(((a{1000}){1000}){1000})")', 'regexp("(a+)+$")', 'regexp("a{9999999999}")',
     "(" * 3_000, 'NOT ' * 2_000, 'regexp("' + "(a|" * 400 + '")', '"', "",
 )  # fmt: skip
-RELATIONSHIPS: Final = (
+RELATIONSHIPS: Final[tuple[Any, ...]] = (
     [{"type": "perturbation_source", "target": "c0"}], [{"type": "perturbation_source", "target": "none"}],
     [{"type": 1}], "x", [[]],
 )  # fmt: skip
