@@ -90,7 +90,7 @@ def test_sixty_thousand_rows_load_in_bounded_memory(tmp_path: Path) -> None:
         groups = connection.execute(
             "SELECT count(DISTINCT row_group_id) FROM parquet_metadata(?)", [str(manifest.parent / "rows.parquet")]
         ).fetchall()
-    assert groups == [(3,)]
+    assert 3 <= groups[0][0] <= 40  # of 20,480 rows or 16 MiB
 
 
 def test_a_text_that_is_too_long_is_refused(tmp_path: Path) -> None:
