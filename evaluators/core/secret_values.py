@@ -21,8 +21,16 @@ from urllib.parse import quote, unquote
 MASK: Final = "[key]"
 
 _NAMED_LIKE_SECRETS: Final = re.compile(
-    r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH(?!OR)|WEBHOOK|NOTIF|APPRISE|CONNECTION_STRING", re.IGNORECASE
+    r"(?<!MON)(?<!TUR)(?<!DON)KEY(?!BOARD|MAP|WORD)|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH(?!OR(?!IZ))|WEBHOOK|NOTIF|APPRISE"
+    r"|CONNECTION_STRING",
+    re.IGNORECASE,
 )
+_NAMED_LIKE_SETTINGS: Final = re.compile(
+    r"_(?:COUNT|LIMIT|MODE|TYPE|METHOD|BACKEND|ENABLED|SIZE|LENGTH|TTL|TIMEOUT|SECONDS|ALGORITHM|PARALLELISM|BUDGET)$",
+    re.IGNORECASE,
+)
+"""What says how many tokens there are, or how somebody signs in, holds no secret: ``TOKEN_COUNT``, ``AUTH_METHOD``."""
+
 _PASSWORD: Final = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 _FIELD: Final = re.compile(r"(?:AccountKey|SharedAccessSignature|password|passwd|pwd|sig)=([^;&\s]+)", re.IGNORECASE)
 _SHORTEST: Final = 8
@@ -45,7 +53,7 @@ def holds_secret(name: str, value: str) -> bool:
         name: Its name.
         value: Its value.
     """
-    return name in _variables or bool(_NAMED_LIKE_SECRETS.search(name) or _PASSWORD.search(value))
+    return _is_named_for_secret(name) or bool(_PASSWORD.search(value))
 
 
 def masked(text: str, *, shortest: int = _SHORTEST) -> str:
@@ -60,10 +68,17 @@ def masked(text: str, *, shortest: int = _SHORTEST) -> str:
 
 
 def masked_value(value: Any) -> Any:
-    """Return a JSON value in whose texts the secrets are replaced."""
+    """Return a JSON value in whose texts the secrets are replaced; numbers, and keys but for long secrets, stay."""
     text = json.dumps(value, ensure_ascii=False)
-    hidden = masked(text)
-    return value if hidden == text else json.loads(hidden)
+    return value if masked(text) == text else _without_secrets(value)
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, str):
+        return masked(value)
+    if isinstance(value, Mapping):
+        return {masked(str(name), shortest=LONG): _without_secrets(each) for name, each in value.items()}
+    return [_without_secrets(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def variable_in(text: str) -> str | None:
@@ -126,7 +141,7 @@ def _secrets() -> _Known:
 def _named_secrets() -> Iterator[tuple[str, str]]:
     """Yield the secrets in the environment with the variables that hold them."""
     for name, value in os.environ.items():
-        if name in _variables or _NAMED_LIKE_SECRETS.search(name):
+        if _is_named_for_secret(name):
             secret = value.strip()  # a key is sent without a line's end
             if secret and not _is_path(secret):
                 yield name, secret
@@ -135,6 +150,11 @@ def _named_secrets() -> Iterator[tuple[str, str]]:
                     yield name, rest.strip()
         for password in (*_PASSWORD.findall(value), *_FIELD.findall(value)):
             yield name, unquote(password)
+
+
+def _is_named_for_secret(name: str) -> bool:
+    """Return whether an environment variable is named like one with a secret, or was named for one."""
+    return name in _variables or bool(_NAMED_LIKE_SECRETS.search(name) and not _NAMED_LIKE_SETTINGS.search(name))
 
 
 @lru_cache(maxsize=256)

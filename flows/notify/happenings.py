@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -36,6 +37,7 @@ ENDINGS: Final = {
 }
 LATE_AFTER: Final = timedelta(minutes=15)
 LONGEST_LATE: Final = timedelta(days=1)
+_ADDRESS: Final = re.compile(r"(?:https?|file)://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]{1,490}")
 PAGE: Final = 200
 MOST: Final = 2000
 """Things of one kind that are looked at in one go."""
@@ -169,6 +171,5 @@ def _texts(value: object) -> list[str]:
 
 
 def _web(value: object) -> str:
-    """Return an address as a line of its own, of whatever an event says."""
-    text = " ".join(str(value or "").split())
-    return text[:500] if text.startswith(("https://", "http://", "file://")) else ""
+    """Return an address as a line of its own, of whatever an event says; none that a chat could take for more."""
+    return value if isinstance(value, str) and _ADDRESS.fullmatch(value) else ""

@@ -17,7 +17,9 @@ MOST_LINES: Final = 12
 TOGETHER: Final = 20
 """Notices that one message lists."""
 
-_CALL: Final = re.compile(r"[@\uff20](?=everyone|here|channel|all\b)", re.IGNORECASE)
+_CALL: Final = re.compile(r"[@\uff20](?=everyone|here|channel|all\b|room\b)|(?<!\w)[@\uff20](?=\w)", re.IGNORECASE)
+_MARKUP: Final = re.compile(r"<(?=[!@#]|[a-z]+:)|\](?=\()", re.IGNORECASE)
+"""What begins a call in Slack and Discord (``<!channel>``, ``<@U1>``), or hides an address behind another text."""
 
 
 class Kind(StrEnum):
@@ -110,7 +112,7 @@ class _Several(Notice):
 
 
 def plain(text: str) -> str:
-    """Return a text on one line that drives no terminal and calls nobody in a chat."""
+    """Return a text on one line that drives no terminal, calls nobody in a chat and hides no address in a link."""
     line = visible(" ".join(text.split()))
-    line = _CALL.sub("@\N{ZERO WIDTH SPACE}", line)
+    line = _MARKUP.sub("\\g<0>\N{ZERO WIDTH SPACE}", _CALL.sub("@\N{ZERO WIDTH SPACE}", line))
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"

@@ -87,6 +87,26 @@ def test_records_and_environments_of_others_hold_no_secrets(monkeypatch: pytest.
     assert without_secret_variables(environment) == {"PREFECT_API_KEY": "y", "HOME": "/"}
 
 
+@pytest.mark.parametrize("name", ["MONKEY", "KEYBOARD", "LEADLINE_TEAM_TOKEN_COUNT", "AUTH_METHOD", "GIT_AUTHOR_NAME"])
+def test_variables_with_settings_hide_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "completed-runs")
+    assert masked("12 completed-runs") == "12 completed-runs"
+
+
+def test_authorization_is_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTHORIZATION", f"Bearer {PLAIN}")
+    assert masked(f"x {PLAIN}") == "x [key]"
+
+
+def test_numbers_and_names_of_fields_stay_whatever_the_secrets_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DB_PASSWORD", "12345678")
+    monkeypatch.setenv("MY_PASSWORD", "completed")
+    monkeypatch.setenv("A_KEY", '","gate":"pass')
+    record = {"seconds": 0.123456789, "tokens": 12345678, "completed": {"a": (1, None, True)}, "x": "", "gate": "fail"}
+    assert masked_value(record) == record | {"completed": {"a": [1, None, True]}}
+    assert masked_value({"error": "12345678"}) == {"error": "[key]"}
+
+
 def test_errors_are_made_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_KEY", PLAIN)
     error = LeadlineError(f"It said {PLAIN}.", hint=f"Not {PLAIN}.")

@@ -10,7 +10,8 @@ import pytest
 
 from leadline.flows.cli.main import run
 from leadline.flows.notify import sending
-from leadline.flows.notify.notice import Kind, Notice
+from leadline.flows.notify.happenings import _web
+from leadline.flows.notify.notice import Kind, Notice, plain
 from leadline.flows.notify.recipients import Recipient
 from leadline.flows.notify.sending import send
 from tests.support.processes.receivers import http_receiver, smtp_receiver
@@ -25,6 +26,30 @@ def test_a_webhook_gets_the_verdicts_sentences_and_a_link() -> None:
     [message] = got.messages
     assert message["title"] == "nightly fails its gate"
     assert message["message"].splitlines() == ["1 problem of high severity.", "- beta: 1 of 54 leaks <b>", LINK]
+
+
+def test_names_from_outside_call_nobody_and_hide_no_address_in_a_chat() -> None:
+    named = (
+        "<!channel> <!subteam^S1> <@U1> <@&1> <#C1> @here @ada [report](https://evil.example) <https://evil.example|ok>"
+    )
+    with http_receiver() as got:
+        assert send(Recipient("chat", f"mmost://127.0.0.1:{got.port}/abcdefghijklmnopqrstuvwxyz"), _named(named)) == ""
+    [message] = got.messages
+    for part in ("<!", "<@", "<#", "@here", "@ada", "](", "<https"):
+        assert part not in message["text"], part
+    assert "a < b, ada@example.org, row[0]" in plain("a < b, ada@example.org, row[0]")
+
+
+@pytest.mark.parametrize(
+    "address", ["https://x.example/<!here>", "https://x.example/a b", "javascript:alert(1)", 5, None]
+)
+def test_an_events_link_is_an_address_and_nothing_more(address: object) -> None:
+    assert _web(address) == ""
+    assert _web(LINK) == LINK
+
+
+def _named(text: str) -> Notice:
+    return Notice("k", Kind.FAIL, text, (text,), LINK)
 
 
 def test_a_mail_has_the_verdict_as_its_subject() -> None:
