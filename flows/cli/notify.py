@@ -72,10 +72,10 @@ def watch(session: Session, every: float, once: bool, folder: Path | None) -> No
 
     What was told is remembered across restarts; what a service does not take is sent again for three days.
     """
-    import logging
     import signal
     import threading
 
+    from leadline.flows.logs.json_lines import log_to_stderr
     from leadline.flows.notify.sending import service_of
     from leadline.flows.notify.watching import Watcher, prefect_ui
     from leadline.flows.prefect_server.prefect_settings import configured_api
@@ -85,8 +85,7 @@ def watch(session: Session, every: float, once: bool, folder: Path | None) -> No
 
     recipients = _recipients()
     services = [f"{one.name} ({service_of(one)})" for one in recipients]
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
-    logging.getLogger("leadline.notify").setLevel(logging.INFO)
+    log_to_stderr("leadline.notify")
     folder = folder or state_folder() / "notify"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = locked(folder / "lock", wait=False)

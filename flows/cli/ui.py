@@ -10,6 +10,7 @@ import click
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.secret_values import remember_variable
 from leadline.flows.cli.session import Session, say, session_options
 
 
@@ -30,11 +31,14 @@ def ui(session: Session, port: int | None, host: str, token_env: str) -> None:
 
     The address that it prints holds a token, which the browser keeps as a cookie. Nothing can be changed there.
     """
+    from leadline.flows.logs.json_lines import log_to_stderr
     from leadline.flows.shared.report_links import ui_address
     from leadline.flows.ui.access import SHORTEST
     from leadline.flows.ui.web_app import Pages, protected
     from leadline.flows.ui.web_server import listener, serve_pages
 
+    remember_variable(token_env)
+    log_to_stderr("leadline.ui")
     given = os.environ.get(token_env, "")
     if given and len(given) < SHORTEST:
         raise UsageError(

@@ -23,6 +23,8 @@ from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.core.settings_file import FILE, settings_table
 from leadline.evaluators.judge.engine.choice import BASE_VARIABLE, LOCAL, configured_judges
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.models.refs import OFFLINE
+from leadline.evaluators.models.weights import PINNED
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.model_version.config import ModelVersionConfig
 from leadline.flows.model_version.prepare import target_of, targets_file_of
@@ -249,6 +251,8 @@ def check_measuring(rules: Allowed, config: EvaluateConfig | ModelVersionConfig)
     check_output(rules, config.output)
     for tool in _search_tools(config.params):
         _check_search_tool(rules, tool)
+    for name in _fetched(config):
+        rules.check_named("The request", name, "allowed_models")
     if config.models.allow_pickle and not rules.pickle:
         raise _refused("The request wants pickled weights, which can run code", "allow_pickle", None)
     if is_dask(config.dispatch) and "://" in config.dispatch:
@@ -335,6 +339,18 @@ def _search_tools(params: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for values in params.values():
         if isinstance(values.get(_SEARCH_TOOL), str) and values[_SEARCH_TOOL]:
             yield values[_SEARCH_TOOL]
+
+
+def _fetched(config: EvaluateConfig | ModelVersionConfig) -> Iterator[str]:
+    """Yield the names of weights that a request wants to be fetched and that Leadline does not pin."""
+    if not config.models.allow_download:
+        return
+    named = [config.models.embedder]
+    for values in config.params.values():
+        named += [value for name, value in values.items() if name.endswith(("_model", "_encoder", "_weights"))]
+    for name in named:
+        if isinstance(name, str) and name != OFFLINE and name.partition("@")[0] not in PINNED:
+            yield name
 
 
 def _same(judge: JudgeConfig, own: JudgeConfig) -> bool:

@@ -124,6 +124,11 @@ def test_public_addresses_are_public() -> None:
         ({"params": {"fact_check": {"search_tool": "mcp+http://10.9.9.9/mcp"}}}, "host 10.9.9.9"),
         ({"dispatch": "dask://10.9.9.9:8786"}, "host 10.9.9.9"),
         ({"models": {"allow_pickle": True}}, "pickled weights"),
+        ({"models": {"allow_download": True, "embedder": "evil/huge"}}, "evil/huge"),
+        (
+            {"models": {"allow_download": True}, "params": {"groundedness": {"embedding_model": "evil/huge@main"}}},
+            "evil/huge@main",
+        ),
     ],
 )
 def test_an_evaluation_from_outside_names_nothing_unlisted(settings: dict[str, Any], said: str) -> None:
@@ -161,6 +166,8 @@ def test_keys_of_others_are_not_sent_to_allowed_hosts() -> None:
 def test_what_the_deployments_own_files_name_needs_no_list() -> None:
     check_evaluation(evaluation())
     check_evaluation(evaluation(judges={"model": "own"}))
+    check_evaluation(evaluation(models={"allow_download": True, "embedder": "BAAI/bge-small-en"}))
+    check_evaluation(evaluation(models={"embedder": "some/weights-that-are-here"}))
     check_evaluation(evaluation(judges={"model": "openai/other", "api_base": "http://10.1.2.3:8000/v1"}))
     for model in ("ours", "function"):
         check_version(version(model))
