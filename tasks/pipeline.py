@@ -127,6 +127,8 @@ def plan_run(
         "embedder": embedder_in_words(choice, settings),
         "policy": policy.to_json(),
     }
+    if canary_dataset:
+        record["canary_dataset"] = canary_dataset
     clean_stale(store.root)
     record_lost(store)
     run = store.new_run()

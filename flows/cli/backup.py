@@ -25,7 +25,8 @@ def backup(session: Session, /, target: Path) -> None:
     made = back_up(store, target.absolute())
     say(f"Copied {made.files:,} files, {in_bytes(made.bytes)}, to {target}.")
     if made.left_out:
-        say(f"Left out, since they are in work: {', '.join(made.left_out)}. The scores that they have are in the copy.")
+        runs = ", ".join(made.left_out)
+        say(f"Left out, since they are in work or damaged: {runs}. The scores that they have are in the copy.")
     if not made.ledger:
         say("Warning: the ledger is in PostgreSQL and not in the copy. Copy it: pg_dump --schema=leadline")
 

@@ -23,11 +23,11 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final, Protocol
 
 from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import StoreError, UsageError
+from leadline.evaluators.core.errors import LeadlineError, StoreError, UsageError
 from leadline.tasks.ledger.location import ledger_place
 from leadline.tasks.maintenance.contents import Contents, alone
 from leadline.tasks.store.files import replacing
-from leadline.tasks.store.store import ENDED, Store
+from leadline.tasks.store.store import ENDED, Run, Store
 from leadline.tasks.store.store_format import STORE_FILE, format_of, refuse_later
 
 LIST: Final = "backup.json"
@@ -52,7 +52,7 @@ class Backup:
     Attributes:
         files: How many files it has.
         bytes: Their bytes.
-        left_out: Runs that were in work.
+        left_out: Runs that were in work, or whose records are damaged.
         ledger: Whether the ledger is in it; one in PostgreSQL is not.
     """
 
@@ -97,7 +97,7 @@ def back_up(store: Store, target: Path) -> Backup:
 
 def _copy_store(contents: Contents, copy: _Target) -> tuple[dict[str, dict[str, Any]], list[str]]:
     files: dict[str, dict[str, Any]] = {}
-    left_out = [run.id for run in contents.store.runs() if run.read().get("status") not in ENDED]
+    left_out = [run.id for run in contents.store.runs() if not _has_ended(run)]
     for folder in FOLDERS:
         for _ in range(_LISTINGS):
             names = [name for name in contents.files(folder) if name not in files and not _is_of(name, left_out)]
@@ -115,6 +115,14 @@ def _copy_store(contents: Contents, copy: _Target) -> tuple[dict[str, dict[str, 
     if (contents.store.root / STORE_FILE).exists():
         files[STORE_FILE] = copy.add(STORE_FILE, contents.store.root / STORE_FILE)
     return files, left_out
+
+
+def _has_ended(run: Run) -> bool:
+    """Return whether a run has ended; one whose record is damaged is left out as well."""
+    try:
+        return run.read().get("status") in ENDED
+    except LeadlineError:
+        return False
 
 
 def _is_of(name: str, runs: list[str]) -> bool:

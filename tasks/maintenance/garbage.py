@@ -113,7 +113,7 @@ class _Search:
         """Yield what can go, datasets and scores after the runs that used them."""
         yield from self._runs()
         living = [record for run, record in self._with_results().items() if run not in self.dropping]
-        yield from self._datasets({str(record.get("dataset")) for record in living})
+        yield from self._datasets({name for record in living for name in _datasets_of(record)})
         yield from self._comparisons()
         if self.retention.scores_older_than is not None:
             yield from self._scores(_configurations(living))
@@ -212,6 +212,11 @@ def _records(store: Store) -> dict[str, Mapping[str, Any]]:
     return found
 
 
+def _datasets_of(record: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the datasets that a run uses: its own, and that of its canaries or ``""``."""
+    return str(record.get("dataset")), str(record.get("canary_dataset", ""))
+
+
 def _configurations(records: Iterable[Mapping[str, Any]]) -> set[str]:
     """Return the folders of scores, as ``<evaluator>/<config>``, that runs use."""
     return {
@@ -272,7 +277,7 @@ def _drop_dataset(search: _Search, name: str) -> bool:
 
 
 def _is_in_new_run(search: _Search, dataset: str) -> bool:
-    return any(str(record.get("dataset")) == dataset for record in _new_records(search))
+    return any(dataset in _datasets_of(record) for record in _new_records(search))
 
 
 def _drop_files(search: _Search, folder: str) -> bool:

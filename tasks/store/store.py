@@ -115,18 +115,28 @@ class Run:
         return self.path / "results"
 
     def read(self) -> dict[str, Any]:
-        """Return the run's record."""
+        """Return the run's record.
+
+        Raises:
+            UsageError: There is no such run.
+            StoreError: The record is damaged.
+        """
         if self.remote and not (self.path / "run.json").exists():
             self.remote.fetch([self.path / "run.json"])
         try:
-            record = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
+            return dict(json.loads((self.path / "run.json").read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise UsageError(
                 f"There is no run {self.id!r} in the store.",
                 hint="List runs: leadline runs",
                 code=ErrorCode.STORE_NO_RUN,
             ) from None
-        return dict(record)
+        except (ValueError, TypeError) as error:
+            raise StoreError(
+                f"The record of run {self.id} is damaged: {self.path / 'run.json'}: {error}.",
+                hint="Restore it from a backup, or delete the run's folder and evaluate its dataset again.",
+                code=ErrorCode.STORE_FAILED,
+            ) from error
 
     def read_current(self) -> dict[str, Any]:
         """Return the run's record.

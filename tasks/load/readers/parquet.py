@@ -74,8 +74,9 @@ def _batches(source: Source, metadata: Any) -> Iterator[tuple[Any, Any]]:
     """
     from pyarrow import parquet
 
+    most = _batch_rows(metadata)
     for group in range(metadata.num_row_groups):
-        size = _batch_rows(metadata)
+        size = most
         shared, large = (shared_columns(metadata, group, large=each) for each in (False, True))
         if large:
             with parquet.ParquetFile(source.path, metadata=metadata, read_dictionary=large) as file:

@@ -197,3 +197,20 @@ def test_a_store_without_room_is_said_to_have_none(tmp_path: Path, monkeypatch: 
         load(tmp_path, "d.jsonl", as_jsonl([{"question": "Q", "actual_answer": "A"}]))
     assert not list(tmp_path.glob("store/datasets/*"))
     assert not list(tmp_path.glob("store/staging/*"))
+
+
+def test_many_row_groups_are_not_added_up_for_each_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from leadline.tasks.load.readers import parquet as reader
+
+    added_up = []
+    add_up = reader._unpacked
+
+    def counted(metadata: Any) -> int:
+        added_up.append(metadata)
+        return add_up(metadata)
+
+    monkeypatch.setattr(reader, "_unpacked", counted)
+    table = pa.table({"question": [f"q{n}" for n in range(40)], "actual_answer": ["a"] * 40})
+    parquet.write_table(table, tmp_path / "made.parquet", row_group_size=1)
+    assert load(tmp_path, "d.parquet", (tmp_path / "made.parquet").read_bytes()).rows == 40
+    assert len(added_up) <= 4

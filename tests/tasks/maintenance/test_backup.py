@@ -66,6 +66,17 @@ def test_what_is_restored_is_what_was_copied_and_scores_are_reused(evaluated: Pa
     assert [run.read()["reused"] for run in restored.runs()] == [0, len({row["actual_answer"] for row in ROWS}) * 2]
 
 
+def test_a_run_whose_record_is_damaged_is_left_out(evaluated: Path, tmp_path: Path) -> None:
+    shutil.copytree(evaluated / "store", tmp_path / "store")
+    store = Store.open(tmp_path / "store")
+    damaged = store.new_run()
+    (damaged.path / "run.json").write_text('{"id": "2026', encoding="utf-8")
+    made = back_up(store, tmp_path / "copy")
+    assert damaged.id in made.left_out
+    restore(tmp_path / "copy", tmp_path / "new")
+    assert len(Store.open(tmp_path / "new").runs()) == 1
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_copy_is_for_its_owner_alone(evaluated: Path, tmp_path: Path, form: str) -> None:
     back_up(Store.open(evaluated / "store"), tmp_path / form)

@@ -110,6 +110,13 @@ def test_a_dataset_stays_while_a_run_with_results_uses_it_or_somebody_just_did(s
     assert named(drop_garbage(store, OLD), "dataset") == [fresh.read()["dataset"]]
 
 
+def test_the_canaries_of_a_run_in_work_stay(store: Store) -> None:
+    canaries = old_run(store, "20260101-100000-bbbbbb", "canaries").read()["dataset"]
+    old_run(store, status="running", canary_dataset=canaries)
+    assert named(drop_garbage(store, OLD), "dataset") == []
+    assert store.dataset(canaries).exists()
+
+
 def test_a_tag_that_is_set_at_the_last_moment_keeps_the_run(store: Store) -> None:
     first, second = old_run(store), old_run(store, "20260101-100000-bbbbbb", "other")
     dropping = drop_garbage(store, OLD)

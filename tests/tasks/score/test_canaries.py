@@ -78,6 +78,8 @@ def test_canaries_that_the_judge_passes_cost_their_calls_with_every_chunk_and_ch
         result = evaluate(Store.open(tmp_path / "with"), rows, [judge_at(endpoint.url)], canaries=file)
         assert len(endpoint.log) - asked == asked + CHUNKS * 2, "two calls a canary, asked afresh with every chunk"
     assert result["scores"] == without["scores"]
+    record = Store.open(tmp_path / "with").run(result["run"]).read()
+    assert Store.open(tmp_path / "with").dataset(record["canary_dataset"]).exists(), "a clean-up sees that it is used"
     purposes = Counter(ask["purpose"] for ask in read_ledger(Store.open(tmp_path / "with")).asks())
     assert purposes["test.brief:canary length"] == CHUNKS
 

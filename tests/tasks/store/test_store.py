@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.tasks.store.store import Store
 
 
@@ -24,3 +24,11 @@ def test_a_path_that_duckdb_would_cut_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"has a \? in its path"):
         Store.open(tmp_path / "who?" / "store")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("damaged", [b'{"id": "2026', b"", b"[1]", b'{"status": "\xff"}'])
+def test_a_damaged_record_of_a_run_is_said_in_one_line(tmp_path: Path, damaged: bytes) -> None:
+    run = Store.open(tmp_path).new_run()
+    (run.path / "run.json").write_bytes(damaged)
+    with pytest.raises(StoreError, match=f"The record of run {run.id} is damaged"):
+        run.read()
