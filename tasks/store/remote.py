@@ -87,16 +87,20 @@ class Remote:
         _each(set(self.bucket.objects(self._name(folder))) - names, self.bucket.delete)
 
     def share_folder(self, folder: Path, last: str) -> None:
-        """Push an immutable folder unless it is in the bucket; there its last file gets the time of now.
+        """Push an immutable folder unless it is whole in the bucket; there its last file gets the time of now.
+
+        That file is pushed as it is in the bucket, where it may have got digests since it was fetched.
 
         Args:
             folder: The local folder.
             last: The file whose presence marks the folder as complete.
         """
-        if self.bucket.version(self._name(folder / last)) is None:
-            self.push_folder(folder, last)
-        else:
+        there = self.bucket.objects(self._name(folder))
+        if there.keys() >= {self._name(path) for path in _files(folder)}:
+            self.fetch([folder / last])
             self.push([folder / last])
+        else:
+            self.push_folder(folder, last)
 
     def sync(self, folders: Sequence[Path]) -> None:
         """Copy the immutable files of folders to the side that lacks them.

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from leadline.tasks.maintenance.garbage import drop_garbage
+from leadline.tasks.maintenance.migration import migrate
 from leadline.tasks.maintenance.retention import Retention
 from leadline.tasks.runs.lookup import summary
 from leadline.tasks.runs.tags import set_tag
@@ -72,3 +73,27 @@ def test_datasets_and_scores_that_nothing_uses_go(host: Host, s3: S3) -> None:
     assert [item.kind for item in found] == ["run", "dataset", "scores"]
     assert s3.names() == ["runs/20260101-100000-aaaaaa/run.json", "store.json"]
     assert not folder.exists()
+
+
+def test_a_dataset_of_which_a_clean_up_left_the_last_file_is_whole_again_when_it_is_used(host: Host, s3: S3) -> None:
+    store = host("one")
+    run = make_run(store, "20260101-100000-aaaaaa")
+    share_dataset(store, run)
+    folder = f"datasets/{run.read()['dataset']}"
+    whole = s3.names(folder)
+    assert store.remote is not None
+    store.remote.bucket.delete(f"{folder}/rows.parquet")
+    store.share_dataset(run.read()["dataset"])
+    assert s3.names(folder) == whole
+
+
+def test_a_host_with_an_older_copy_of_a_dataset_takes_no_digests_away(host: Host, s3: S3) -> None:
+    store = host("one")
+    run = make_run(store, "20260101-100000-aaaaaa")
+    share_dataset(store, run)
+    assert list(migrate(host("two")))
+    manifest = store.dataset(run.read()["dataset"]) / "manifest.json"
+    assert "sha256" not in manifest.read_text(encoding="utf-8")
+    store.share_dataset(run.read()["dataset"])
+    assert "sha256" in manifest.read_text(encoding="utf-8")
+    assert list(migrate(host("three"))) == []
