@@ -40,7 +40,11 @@ _LISTINGS: Final = 5
 """Times that a folder is listed at most while its files are merged."""
 
 _LONGEST_NAME: Final = 1024
-_LARGEST_LIST: Final = 256 << 20
+_LIST_ROOM: Final = 16 << 20
+_ENTRY_ROOM: Final = 256
+_LARGEST_CHARACTER: Final = 12
+"""Bytes that the list of a backup's files may have: in all, for each file, and for each character of its name."""
+
 _RECORD: Final = 512
 """Bytes of a tar file's records."""
 
@@ -283,7 +287,8 @@ def _checked(backup: Path, name: str) -> PurePosixPath:
 
 def _checked_list(backup: Path, draft: Path, found: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the list of a backup, after comparing it with what was found."""
-    if LIST not in found or found[LIST]["bytes"] > _LARGEST_LIST:
+    most = _LIST_ROOM + sum(_ENTRY_ROOM + _LARGEST_CHARACTER * len(name) for name in found)
+    if LIST not in found or found[LIST]["bytes"] > most:
         raise _refused(backup, f"it has no {LIST}, and so is not complete")
     try:
         facts = dict(json.loads((draft / LIST).read_text(encoding="utf-8")))

@@ -116,12 +116,16 @@ def record_lost(store: Store) -> list[str]:
     """
     lost = []
     try:
-        for id_ in _signed(store):
-            run = store.run(id_)
-            if _settle(store, run):
-                lost.append(id_)
+        signed = _signed(store)
     except (OSError, LeadlineError) as error:
         log.info("Lost runs are not recorded: %s", error)
+        return []
+    for id_ in signed:
+        try:
+            if _settle(store, store.run(id_)):
+                lost.append(id_)
+        except (OSError, LeadlineError) as error:
+            log.info("Whether run %s is lost is not recorded: %s", id_, error)
     return lost
 
 

@@ -17,6 +17,7 @@ import pytest
 import leadline
 from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.tasks.db.statements import sql
+from leadline.tasks.maintenance import backup
 from leadline.tasks.maintenance.backup import LIST, back_up, restore
 from leadline.tasks.maintenance.integrity import Checked, check_store
 from leadline.tasks.store.store import Store
@@ -136,6 +137,20 @@ def test_a_changed_file_a_missing_one_and_one_more_are_refused(evaluated: Path, 
     with pytest.raises(StoreError, match="not complete"):
         restore(tmp_path / "copy", tmp_path / "new")
     assert [path.name for path in tmp_path.iterdir()] == ["copy"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_list_may_be_as_long_as_the_files_are_many_and_no_longer(
+    evaluated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setattr(backup, "_LIST_ROOM", 1000)
+    back_up(Store.open(evaluated / "store"), tmp_path / form)
+    restore(tmp_path / form, tmp_path / "new")
+    if form == "copy":
+        with (tmp_path / "copy" / LIST).open("ab") as file:
+            file.write(b" " * 10_000_000)
+        with pytest.raises(StoreError, match="not complete"):
+            restore(tmp_path / form, tmp_path / "again")
 
 
 def tar(path: Path, *members: tuple[tarfile.TarInfo, bytes], form: int = tarfile.GNU_FORMAT) -> Path:

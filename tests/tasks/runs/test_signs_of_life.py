@@ -160,3 +160,13 @@ def test_in_a_bucket_every_host_sees_lost_runs_by_the_age_of_their_signs(
     monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "three"))
     assert [known.read()["status"] for known in Store.open(s3.url).runs()] == ["lost"]
     assert [name for name in s3.names() if name.startswith("alive/")] == []
+
+
+def test_a_damaged_record_hides_no_other_lost_run(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "store")
+    damaged, other = (store.run(f"20260101-10000{n}-aaaaaa") for n in range(2))
+    for run in (damaged, other):
+        give_sign(store, run)
+        run.update({"status": "running", "process": process_record() | {"started": "0"}})
+    (damaged.path / "run.json").write_text("{", encoding="utf-8")
+    assert record_lost(store) == [other.id]
