@@ -6,12 +6,13 @@ than :data:`MOST` of them, the others are ``other``. No label and no value comes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from leadline.evaluators.core.redaction import without_secrets
+from leadline.evaluators.core.secret_values import MASK, masked
 from leadline.evaluators.core.text import one_line
 
 MOST: Final = 30
@@ -19,6 +20,12 @@ MOST: Final = 30
 
 LONGEST: Final = 80
 OTHER: Final = "other"
+
+_KEY: Final = re.compile(
+    r"\b(?:(?:sk|pk|rk)[-_](?=[\w-]*\d)[\w-]{20,}|(?:(?:gsk|hf)_|AIza|Bearer )[\w-]{20,})|//[^/\s:@]+:[^/\s@]+@",
+    re.ASCII,
+)
+"""What surely is a key, so that ``hf-mistral-7b`` and ``hf-llama-3`` stay two models."""
 
 CHUNK_BUCKETS: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 """Upper bounds of the histogram of chunks' times, in seconds."""
@@ -195,7 +202,7 @@ class Figures:
 
 def label(name: object) -> str:
     """Return a name that people chose as a label's value: one short line that holds no secret."""
-    return without_secrets(one_line(str(name)))[:LONGEST]
+    return _KEY.sub(MASK, masked(one_line(str(name))))[:LONGEST]
 
 
 def few(names: Sequence[str]) -> Mapping[str, str]:

@@ -78,8 +78,14 @@ def test_a_record_that_cannot_be_read_spoils_no_other(store: Store) -> None:
 
 def test_a_label_is_short_and_holds_no_secret_and_no_control_character() -> None:
     assert label("x" * 500) == "x" * 80
+    assert "sk-ant-" not in label("judge sk-ant-api03-abcdefghijk-lmnopqrstuvwxyz")
     assert "sk-proj-" not in label("judge sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD")
     assert "\n" not in label("a\nb\x1b[31m")
+
+
+@pytest.mark.parametrize("name", ["hf-mistral-7b", "hf_llama3_instruct", "key findings", "pk-dataset", "bearer bonds"])
+def test_names_that_begin_like_keys_stay_apart(name: str) -> None:
+    assert label(name) == name
 
 
 def test_labels_of_many_names_are_few() -> None:
