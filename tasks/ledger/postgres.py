@@ -19,7 +19,7 @@ from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.evaluators.core.redaction import without_secrets
 from leadline.tasks.db.statements import sql
 from leadline.tasks.ledger.operations import Beat, End, Intend, Operation, Query, described, perform
-from leadline.tasks.outages import next_pause_s, server_wait_s
+from leadline.tasks.outages import FIRST_PAUSE_S, next_pause_s, server_wait_s
 from leadline.tasks.store.processes import BEAT_S, this_process
 
 if TYPE_CHECKING:
@@ -146,6 +146,8 @@ class PostgresAccess:
             except Exception as error:  # a value can be refused by any part that it passes: callers wait
                 await self._drop()
                 return error
+            if pause == FIRST_PAUSE_S:  # a connection that was lost and could be made again is no news
+                _say_away()
             pause = next_pause_s(pause)
             await asyncio.sleep(pause)
 
@@ -214,9 +216,13 @@ def _patiently(url: str, do: Callable[[], T]) -> T:
             if not lost or time.monotonic() > deadline:
                 raise unusable(url, error) from None
         if not pause:
-            log.warning("The ledger's server does not answer; it is waited for, %.0f s at most.", server_wait_s())
+            _say_away()
         pause = next_pause_s(pause)
         time.sleep(pause)
+
+
+def _say_away() -> None:
+    log.warning("The ledger's server does not answer; it is waited for, %.0f s at most.", server_wait_s())
 
 
 def _is_refusal(error: Exception) -> bool:

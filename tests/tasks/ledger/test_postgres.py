@@ -25,7 +25,7 @@ from leadline.tasks.ledger import ledger as ledger_module
 from leadline.tasks.ledger import postgres
 from leadline.tasks.ledger.ledger_report import LedgerReader
 from leadline.tasks.ledger.location import ledger_at, ledger_place, read_ledger
-from leadline.tasks.ledger.operations import End, Intend
+from leadline.tasks.ledger.operations import End, Find, Intend
 from leadline.tasks.store.processes import SILENT_S
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
@@ -50,6 +50,20 @@ def test_its_tables_lie_in_a_schema_of_their_own(postgres_url: str) -> None:
     assert len(rows_of(postgres_url, "calls")) == 1
     with psycopg.connect(postgres_url) as connection:
         assert connection.execute("SELECT * FROM public.calls").fetchall() == []
+
+
+def test_that_its_server_is_waited_for_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("LEADLINE_SERVER_WAIT", "2")
+    monkeypatch.setattr(postgres, "_make_tables", lambda url: None)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        access = postgres.PostgresAccess(f"postgresql://u@127.0.0.1:{nobody.getsockname()[1]}/x")
+        with pytest.raises(StoreError, match="cannot be used"):
+            asyncio.run(access.do(Find("0" * 32)))
+    said = [record.getMessage() for record in caplog.records if record.name == "leadline.ledger"]
+    assert said == ["The ledger's server does not answer; it is waited for, 2 s at most."]
 
 
 def test_a_lost_connection_is_made_again(postgres_url: str) -> None:
