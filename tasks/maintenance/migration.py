@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -87,18 +88,25 @@ def _dataset(contents: Contents, folder: str) -> Iterator[tuple[str, str]]:
     except Exception as error:  # whatever a damaged file makes of its reader
         yield folder, " ".join(str(error).split())[:300] or type(error).__name__
         return
-    target = contents.store.root / folder / MANIFEST
-    used = target.stat().st_mtime if target.exists() else None
-    with replacing(target) as temporary:
-        temporary.write_text(json.dumps(manifest | {"sha256": digests}, ensure_ascii=False, indent=1) + "\n", "utf-8")
-        if used is not None:
-            os.utime(temporary, (used, used))
-    if contents.store.remote:
-        contents.store.remote.push([target])
-        if used is None:  # this host has no copy of the dataset
-            target.unlink()
-            target.parent.rmdir()
+    _write_manifest(contents.store, folder, manifest | {"sha256": digests})
     yield folder, ""
+
+
+def _write_manifest(store: Store, folder: str, manifest: Mapping[str, Any]) -> None:
+    """Replace a dataset's manifest; a working copy without the dataset gets no part of it."""
+    target, text = store.root / folder / MANIFEST, json.dumps(manifest, ensure_ascii=False, indent=1) + "\n"
+    if store.remote is None:
+        used = target.stat().st_mtime
+        with replacing(target) as temporary:
+            temporary.write_text(text, "utf-8")
+            os.utime(temporary, (used, used))
+        return
+    with tempfile.TemporaryDirectory(prefix="leadline-") as room:
+        path = Path(room) / MANIFEST
+        path.write_text(text, "utf-8")
+        store.remote.bucket.put(path, f"{folder}/{MANIFEST}")
+    if target.exists():
+        store.remote.fetch([target])
 
 
 def _manifest(contents: Contents, folder: str) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from leadline.tasks.maintenance.migration import migrate
 from leadline.tasks.maintenance.retention import Retention
 from leadline.tasks.runs.lookup import summary
 from leadline.tasks.runs.tags import set_tag
+from leadline.tasks.store.object_storage import Bucket
 from leadline.tasks.store.store import Run, Store
 from tests.support.stores.runs import make_run
 from tests.support.stores.s3 import S3
@@ -97,3 +98,24 @@ def test_a_host_with_an_older_copy_of_a_dataset_takes_no_digests_away(host: Host
     store.share_dataset(run.read()["dataset"])
     assert "sha256" in manifest.read_text(encoding="utf-8")
     assert list(migrate(host("three"))) == []
+
+
+def test_a_migration_that_is_killed_leaves_no_part_of_a_dataset_on_a_host_without_it(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = host("one")
+    run = make_run(store, "20260101-100000-aaaaaa")
+    share_dataset(store, run)
+    other = host("two")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Bucket, "put", killed)
+        with pytest.raises(KeyboardInterrupt):
+            list(migrate(other))
+    assert not other.dataset(run.read()["dataset"]).exists()
+    assert list(migrate(other))
+    assert other.has_dataset(run.read()["dataset"])
+    assert (other.dataset(run.read()["dataset"]) / "rows.parquet").exists()
