@@ -89,9 +89,12 @@ class _Decoder:
         if self._inflating is None:
             return part[:most]
         try:
-            return self._inflating.decompress(part, most)
+            decoded = self._inflating.decompress(part, most)
         except zlib.error as error:
             raise Transient(f"the reply cannot be decompressed: {error}") from None
+        if self._inflating.unused_data:  # zlib would keep all of it
+            raise Transient("the reply goes on after the end of its compressed data")
+        return decoded
 
     def finish(self) -> None:
         """Check that the body is whole; an empty one is, whatever form was announced."""

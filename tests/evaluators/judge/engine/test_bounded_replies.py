@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import time
 import zlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from itertools import chain, repeat
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.judge.engine import http_client, search
+from leadline.evaluators.judge.engine.bounded_body import read_body
 from leadline.evaluators.judge.engine.calls import Reply
 from leadline.evaluators.judge.engine.failures import JudgeUnavailable, JudgeUnparseable
 from leadline.evaluators.judge.engine.http_client import close_connections
@@ -265,3 +266,22 @@ def test_a_limit_of_searches_that_makes_no_sense_is_refused(monkeypatch: pytest.
     monkeypatch.setenv("LEADLINE_SEARCH_TIMEOUT_S", value)
     with pytest.raises(UsageError, match="LEADLINE_SEARCH_TIMEOUT_S"):
         search.search_tool("https://127.0.0.1/search")
+
+
+def test_what_follows_the_end_of_compressed_data_is_not_gathered() -> None:
+    taken = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal taken
+        yield gzip.compress(said())
+        while True:
+            taken += 1
+            await asyncio.sleep(0)
+            yield b"x" * 500_000
+
+    async def main() -> None:
+        with pytest.raises(Transient, match="goes on after the end of its compressed data"):
+            await read_body(endless(), encoding="gzip", most=1 << 20, timeout_s=5)
+
+    asyncio.run(main())
+    assert taken == 1
