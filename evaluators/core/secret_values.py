@@ -33,6 +33,7 @@ _NAMED_LIKE_SETTINGS: Final = re.compile(
 
 _PASSWORD: Final = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 _FIELD: Final = re.compile(r"(?:AccountKey|SharedAccessSignature|password|passwd|pwd|sig)=([^;&\s]+)", re.IGNORECASE)
+_SENTENCE: Final = re.compile(r"[\s@]")  # an address with a password counts, too
 _SHORTEST: Final = 8
 LONG: Final = 12
 """Characters from which on a value is surely no ordinary word: only such are taken out of texts that scores depend on,
@@ -68,14 +69,18 @@ def masked(text: str, *, shortest: int = _SHORTEST) -> str:
 
 
 def masked_value(value: Any) -> Any:
-    """Return a JSON value in whose texts the secrets are replaced; numbers, and keys but for long secrets, stay."""
+    """Return a JSON value in whose texts the secrets are replaced.
+
+    Numbers stay. Keys, and texts of one word such as an id or a status, lose long secrets only: a record whose status
+    is the word that somebody took for a password would be none.
+    """
     text = json.dumps(value, ensure_ascii=False)
     return value if masked(text) == text else _without_secrets(value)
 
 
 def _without_secrets(value: Any) -> Any:
     if isinstance(value, str):
-        return masked(value)
+        return masked(value, shortest=_SHORTEST if _SENTENCE.search(value) else LONG)
     if isinstance(value, Mapping):
         return {masked(str(name), shortest=LONG): _without_secrets(each) for name, each in value.items()}
     return [_without_secrets(each) for each in value] if isinstance(value, list | tuple) else value

@@ -102,9 +102,20 @@ def test_numbers_and_names_of_fields_stay_whatever_the_secrets_are(monkeypatch: 
     monkeypatch.setenv("DB_PASSWORD", "12345678")
     monkeypatch.setenv("MY_PASSWORD", "completed")
     monkeypatch.setenv("A_KEY", '","gate":"pass')
-    record = {"seconds": 0.123456789, "tokens": 12345678, "completed": {"a": (1, None, True)}, "x": "", "gate": "fail"}
+    record = {
+        "seconds": 0.123456789,
+        "tokens": 12345678,
+        "status": "completed",
+        "id": "12345678-a1",
+        "completed": {"a": (1, None, True)},
+        "x": "",
+        "gate": "fail",
+    }
     assert masked_value(record) == record | {"completed": {"a": [1, None, True]}}
-    assert masked_value({"error": "12345678"}) == {"error": "[key]"}
+    assert masked_value({"error": "refused 12345678", "at": "x://u:12345678@h"}) == {
+        "error": "refused [key]",
+        "at": "x://u:[key]@h",
+    }
 
 
 def test_errors_are_made_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
