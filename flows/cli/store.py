@@ -10,6 +10,7 @@ from leadline.flows.cli.session import Session, say, session_options
 
 
 @click.group()
+@session_options
 def store() -> None:
     """Say what a store has in it, and bring its format up to date."""
 

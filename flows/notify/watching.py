@@ -24,6 +24,7 @@ from leadline.flows.notify.notice import Notice
 from leadline.flows.notify.outbox import Outbox, Send
 from leadline.flows.notify.recipients import Recipient
 from leadline.flows.notify.sending import send
+from leadline.flows.shared.server_outage import not_waiting
 from leadline.flows.ui.run_index import RunIndex
 from leadline.tasks.store.files import replacing
 from leadline.tasks.store.store import Store
@@ -89,7 +90,7 @@ class Watcher:
     def _ask_prefect(self, since: datetime, now: datetime) -> bool:
         """Take what Prefect's server knows; returns whether it answered."""
         try:
-            with get_client(sync_client=True) as client:
+            with not_waiting(), get_client(sync_client=True) as client:
                 self._take(happened(client, since, now, self.prefect))
         except (httpx.HTTPError, OSError, RuntimeError) as error:
             if not self._away:
