@@ -62,7 +62,8 @@ def test_a_run_in_a_bucket_is_evaluated_here_and_read_there(
     assert int(said("sql", "SELECT count(*) FROM scores", "--format", "csv").split()[1]) == outcome["scored"]
     said("export", "latest", "--format", "all", "-o", str(tmp_path / "out"))
     exported = [path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*")]
-    assert {f"{results}/{name}" for name in exported if (tmp_path / "out" / name).is_file()} == set(s3.names(results))
+    files = {name for name in exported if (tmp_path / "out" / name).is_file()}
+    assert {f"{results}/{name}" for name in files} == set(s3.names(f"{results}/"))
     assert "20 row scores are reused, 0 are to compute" in said("plan", str(dataset), "-e", "bleu,rouge")
 
     for name in s3.names():

@@ -65,7 +65,12 @@ def eventually(condition: Any, process: subprocess.Popen[bytes] | None = None) -
 
 
 def post(api: str, path: str, body: Any) -> Any:
-    reply = httpx.post(f"{api}{path}", json=body, trust_env=False, timeout=60)
+    deadline = time.monotonic() + 60
+    while True:  # SQLite is busy where the server cleans up every second
+        reply = httpx.post(f"{api}{path}", json=body, trust_env=False, timeout=60)
+        if reply.status_code != httpx.codes.SERVICE_UNAVAILABLE or time.monotonic() > deadline:
+            break
+        time.sleep(0.2)
     reply.raise_for_status()
     return reply.json() if reply.content else None
 
