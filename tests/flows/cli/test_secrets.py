@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.flows.cli import main
+from leadline.evaluators.judge.engine import client
+from leadline.flows.cli import main, session
 from leadline.flows.cli.main import run
 from leadline.flows.shared.settings import JudgeAccess
 
@@ -53,7 +54,11 @@ def test_a_setting_that_holds_a_key_is_refused(project: Path, capsys: pytest.Cap
     assert KEY not in said
 
 
-def test_what_a_model_repeats_is_recorded_without_keys(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_model_repeats_is_recorded_without_keys(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "RELAYED", 10**6)  # other tests' warnings in this process count too
+    monkeypatch.setattr(client, "_told", set())
     (project / "targets.py").write_text(
         'import os\n\ndef answer(case):\n    raise RuntimeError("with " + os.environ["TEAM_API_KEY"])\n'
         '\ndef echo(case):\n    return "I was sent " + os.environ["TEAM_API_KEY"]\n',
