@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -43,6 +44,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files with long tests first: one that came last would keep one core busy while the others wait."""
     long: set[Path] = {item.path for item in items if any(item.get_closest_marker(name) for name in LONG)}
     items.sort(key=lambda item: item.path not in long)
+
+
+@pytest.fixture(autouse=True)
+def _warnings_are_counted_anew() -> None:
+    """Let each test's commands show their first warnings, as each command of a person does in a process of its own."""
+    for handler in logging.getLogger("leadline").handlers:
+        if hasattr(handler, "_relayed"):
+            handler._relayed = 0
 
 
 @pytest.fixture(autouse=True)

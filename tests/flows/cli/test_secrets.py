@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leadline.evaluators.judge.engine import client
-from leadline.flows.cli import main, session
+from leadline.flows.cli import main
 from leadline.flows.cli.main import run
 from leadline.flows.shared.settings import JudgeAccess
 
@@ -57,7 +57,6 @@ def test_a_setting_that_holds_a_key_is_refused(project: Path, capsys: pytest.Cap
 def test_what_a_model_repeats_is_recorded_without_keys(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "RELAYED", 10**6)  # other tests' warnings in this process count too
     monkeypatch.setattr(client, "_told", set())
     (project / "targets.py").write_text(
         'import os\n\ndef answer(case):\n    raise RuntimeError("with " + os.environ["TEAM_API_KEY"])\n'
