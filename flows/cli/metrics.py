@@ -24,8 +24,9 @@ def metrics(session: Session, host: str, port: int, every: float, config: Path |
     API, whose address comes from PREFECT_API_URL.
     """
     from leadline.flows.logs.json_lines import log_to_stderr
-    from leadline.flows.metrics.exporter import Exporter, require_client, serve
+    from leadline.flows.metrics.exporter import Exporter, app_of, require_client
     from leadline.flows.prefect_server.prefect_settings import configured_api
+    from leadline.flows.shared.http_server import listener, serve
 
     require_client()
     log_to_stderr("leadline.metrics")
@@ -36,4 +37,5 @@ def metrics(session: Session, host: str, port: int, every: float, config: Path |
         return
     exporter.figures()  # what has ended by now is not counted
     say(f"Metrics of {store.location} at http://{host}:{port}/metrics")
-    serve(exporter, host, port)
+    with listener(host, port) as listening:
+        serve(app_of(exporter), listening)

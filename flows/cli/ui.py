@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from typing import Final
 from urllib.parse import urlsplit
 
 import click
@@ -12,6 +13,8 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.secret_values import remember_variable
 from leadline.flows.cli.session import Session, say, session_options
+
+PORT: Final = 8585
 
 
 @click.command()
@@ -32,10 +35,10 @@ def ui(session: Session, port: int | None, host: str, token_env: str) -> None:
     The address that it prints holds a token, which the browser keeps as a cookie. Nothing can be changed there.
     """
     from leadline.flows.logs.json_lines import log_to_stderr
+    from leadline.flows.shared.http_server import listener, serve
     from leadline.flows.shared.report_links import ui_address
     from leadline.flows.ui.access import SHORTEST
     from leadline.flows.ui.web_app import Pages, protected
-    from leadline.flows.ui.web_server import listener, serve_pages
 
     remember_variable(token_env)
     log_to_stderr("leadline.ui")
@@ -49,7 +52,7 @@ def ui(session: Session, port: int | None, host: str, token_env: str) -> None:
     store = session.open_store()
     public = ui_address()
     pages = Pages(store, os.environ.get("PREFECT_UI_URL", "").rstrip("/"), urlsplit(public).path)
-    with listener(host, port) as listening:
+    with listener(host, *((PORT, 0) if port is None else (port,))) as listening:
         number = listening.getsockname()[1]
         token = given or secrets.token_urlsafe(24)
         app = protected(pages, token, cookie=f"leadline-ui-{number}", secure=public.startswith("https://"))
@@ -57,6 +60,6 @@ def ui(session: Session, port: int | None, host: str, token_env: str) -> None:
         click.echo(f"http://{shown}:{number}/?token={f'${token_env}' if given else token}")
         say(f"Runs of {store.location}. Ctrl-C ends it.")
         try:
-            serve_pages(app, listening)
+            serve(app, listening)
         except KeyboardInterrupt:  # uvicorn has ended its connections, and passes the signal on
             say("Ended.")

@@ -61,11 +61,12 @@ def serve(models: Path, host: str, port: int, secret_env: str, refs: tuple[str, 
         )
     from leadline.flows.logs.json_lines import log_to_stderr
     from leadline.flows.prefect_server.resolve import lasting_api
+    from leadline.flows.shared import http_server
     from leadline.flows.triggers.webhook_payloads import read_choice
-    from leadline.flows.triggers.webhook_server import Webhook, serve
+    from leadline.flows.triggers.webhook_server import Webhook
 
     choice = read_choice(models)
     log_to_stderr("leadline.webhook")
-    with lasting_api() as api:
+    with lasting_api() as api, http_server.listener(host, port) as listening:
         say(f"Listening on http://{host}:{port}/mlflow and /huggingface, for {api.url.removesuffix('/api')}.")
-        serve(Webhook(secret, choice, refs=refs), host, port)
+        http_server.serve(Webhook(secret, choice, refs=refs).app(), listening)

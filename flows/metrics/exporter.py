@@ -168,38 +168,6 @@ def app_of(exporter: Exporter) -> Starlette:
     return Starlette(routes=[metrics_route(exporter.text), Route("/health", health)])
 
 
-def serve(exporter: Exporter, host: str, port: int) -> None:
-    """Serve until SIGTERM or Ctrl-C.
-
-    Args:
-        exporter: The figures.
-        host: Interface to listen on.
-        port: Port to listen on.
-
-    Raises:
-        LeadlineError: The port cannot be had.
-    """
-    import uvicorn
-
-    from leadline.flows.shared.patient_protocol import PatientProtocol
-
-    config = uvicorn.Config(
-        app_of(exporter), host=host, port=port, log_level="warning", access_log=False, http=PatientProtocol, ws="none",
-        timeout_keep_alive=5, timeout_graceful_shutdown=10, server_header=False,
-    )  # fmt: skip
-    server = uvicorn.Server(config)
-    try:
-        server.run()
-    except SystemExit:
-        if not server.started:
-            raise LeadlineError(
-                f"Port {port} of {host} cannot be used.",
-                hint="Choose another: --port N",
-                code=ErrorCode.SERVER_PORT,
-            ) from None
-        raise
-
-
 def require_client() -> None:
     """Refuse to export metrics where Prometheus' library is not installed.
 

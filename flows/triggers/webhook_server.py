@@ -15,14 +15,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.flows.metrics.exporter import metrics_route, text_of
 from leadline.flows.triggers.model_events import read_payload, send_model_version
@@ -40,9 +39,6 @@ from leadline.flows.triggers.webhook_payloads import (
 )
 from leadline.flows.triggers.webhook_queue import DeliveryQueue, QueueFull, Send
 from leadline.tasks.metrics.families import DELIVERIES, OF_THE_WEBHOOK, QUEUED, Figures
-
-if TYPE_CHECKING:
-    import uvicorn
 
 MAX_BODY: Final = 64 * 1024
 BODY_S: Final = 10.0
@@ -183,46 +179,3 @@ def _object(body: bytes) -> dict[str, Any]:
 async def _health(queue: DeliveryQueue, request: Request) -> JSONResponse:
     del request
     return JSONResponse({"ok": True, "queued": len(queue)})
-
-
-def server_of(webhook: Webhook, host: str, port: int) -> uvicorn.Server:
-    """Return the server.
-
-    Args:
-        webhook: Configuration of the server.
-        host: Interface to listen on.
-        port: Port to listen on.
-    """
-    import uvicorn
-
-    from leadline.flows.shared.patient_protocol import PatientProtocol
-
-    config = uvicorn.Config(
-        webhook.app(), host=host, port=port, log_level="warning", access_log=False, http=PatientProtocol, ws="none",
-        timeout_keep_alive=5, timeout_graceful_shutdown=10, server_header=False,
-    )  # fmt: skip
-    return uvicorn.Server(config)
-
-
-def serve(webhook: Webhook, host: str, port: int) -> None:
-    """Serve until SIGTERM or Ctrl-C.
-
-    Args:
-        webhook: Configuration of the server.
-        host: Interface to listen on.
-        port: Port to listen on.
-
-    Raises:
-        LeadlineError: The port cannot be had.
-    """
-    server = server_of(webhook, host, port)
-    try:
-        server.run()
-    except SystemExit:
-        if not server.started:
-            raise LeadlineError(
-                f"Port {port} of {host} cannot be used.",
-                hint="Choose another: --port N",
-                code=ErrorCode.SERVER_PORT,
-            ) from None
-        raise

@@ -11,9 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from leadline.flows.shared import patient_protocol
+from leadline.flows.shared import http_server
 from leadline.flows.triggers.webhook_payloads import ModelChoice
-from leadline.flows.triggers.webhook_server import Webhook, server_of
+from leadline.flows.triggers.webhook_server import Webhook
 from tests.support.processes.service import eventually
 
 HALF = b"POST /mlflow HTTP/1.1\r\nHost: x\r\nX-a: "
@@ -22,7 +22,7 @@ HALF = b"POST /mlflow HTTP/1.1\r\nHost: x\r\nX-a: "
 @pytest.fixture
 def port(tmp_path: Path) -> Iterator[int]:
     listener = socket.create_server(("127.0.0.1", 0))
-    server = server_of(Webhook("a shared secret", ModelChoice(models={}), tmp_path), "127.0.0.1", 0)
+    server = http_server.server_of(Webhook("a shared secret", ModelChoice(models={}), tmp_path).app())
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     try:
@@ -57,7 +57,7 @@ def health(port: int) -> int:
 
 @pytest.mark.parametrize("sent", [b"", b"P", HALF, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" + HALF])
 def test_half_a_request_is_dropped(port: int, sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patient_protocol, "HEADERS_S", 0.3)
+    monkeypatch.setattr(http_server, "HEADERS_S", 0.3)
     with connected(port, sent) as connection:
         assert ended(connection).count(b"200 OK") == sent.count(b"GET")
 
@@ -65,7 +65,7 @@ def test_half_a_request_is_dropped(port: int, sent: bytes, monkeypatch: pytest.M
 def test_a_body_that_does_not_come_is_dropped_too(
     port: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(patient_protocol, "BODY_S", 0.3)
+    monkeypatch.setattr(http_server, "BODY_S", 0.3)
     with connected(port, b"POST /mlflow HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12") as connection:
         assert ended(connection) == b""
     eventually(lambda: "went away" in caplog.text, 20, "it is logged")
@@ -73,7 +73,7 @@ def test_a_body_that_does_not_come_is_dropped_too(
 
 
 def test_no_number_of_half_sent_requests_keeps_a_whole_one_out(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patient_protocol, "CONNECTIONS", 20)
+    monkeypatch.setattr(http_server, "CONNECTIONS", 20)
     with ExitStack() as stack:
         held = [stack.enter_context(connected(port, HALF)) for _ in range(60)]
         assert health(port) == 200

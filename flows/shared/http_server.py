@@ -1,4 +1,4 @@
-"""HTTP for Leadline's servers: who does not send a request in time is dropped, and never keeps others out.
+"""The HTTP server of webhook, metrics and reports: who sends no request in time is dropped, and keeps nobody out.
 
 uvicorn limits the time between two requests, but not that of a request's headers, and its limit of connections counts
 those that have sent nothing. So a few dozen connections with half a request each would shut a server.
@@ -7,9 +7,17 @@ those that have sent nothing. So a few dozen connections with half a request eac
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+import socket
+from typing import TYPE_CHECKING, Final
 
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import LeadlineError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 HEADERS_S: Final = 10.0
 """Time from a connection, or from the last answer on it, to the next request's last header."""
@@ -19,6 +27,52 @@ BODY_S: Final = 20.0
 
 CONNECTIONS: Final = 256
 """Open connections; with more, the one whose request is soonest out of time is dropped."""
+
+BACKLOG: Final = 128
+ENDING_S: Final = 10
+"""Time for requests in work when the server ends."""
+
+
+def listener(host: str, *ports: int) -> socket.socket:
+    """Return a socket that listens.
+
+    Args:
+        host: Address of the interface.
+        *ports: The first of them that is free; 0 for any.
+
+    Raises:
+        LeadlineError: None can be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for port in ports:
+        try:
+            return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        except (OSError, OverflowError) as error:
+            failure = error
+    raise LeadlineError(
+        f"Port {ports[0]} of {host} cannot be used: {getattr(failure, 'strerror', None) or failure}.",
+        hint="Choose another: --port N",
+        code=ErrorCode.SERVER_PORT,
+    ) from failure
+
+
+def server_of(app: ASGIApp) -> uvicorn.Server:
+    """Return the server of an application."""
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, http=PatientProtocol, ws="none", timeout_keep_alive=5,
+        timeout_graceful_shutdown=ENDING_S, server_header=False,
+    )  # fmt: skip
+    return uvicorn.Server(config)
+
+
+def serve(app: ASGIApp, listening: socket.socket) -> None:
+    """Serve until SIGTERM or Ctrl-C.
+
+    Args:
+        app: The application.
+        listening: The socket.
+    """
+    server_of(app).run([listening])
 
 
 class PatientProtocol(H11Protocol):
