@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from leadline.evaluators.core.settings_file import settings_table
 from leadline.evaluators.core.text import count, nouns
-from leadline.flows.cli.options import file_settings, fill_in, form_options, parse_params, split_ids
+from leadline.flows.cli.options import fill_in, form_options, parse_params, split_ids
 from leadline.flows.cli.output import clean, number, print_json, print_table
 from leadline.flows.cli.running import on_an_api, stoppable
 from leadline.flows.cli.session import Session, check_ledger, say, server_option, session_options
@@ -142,7 +143,7 @@ def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
     for file in evaluator_files_of(options["evaluator_files"], options["judges__config"]):
         load_evaluator_file(file)  # parameters may be for its evaluators
     options |= {"evaluators": split_ids(options["evaluators"]), "params": parse_params(options["params"]) or None}
-    return fill_in(EvaluateConfig, "evaluate", options | {"store": session.store}, file_settings("evaluate"))
+    return fill_in(EvaluateConfig, "evaluate", options | {"store": session.store}, settings_table("evaluate"))
 
 
 def _run(config: EvaluateConfig) -> EvaluateResult:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
 
 import click
@@ -18,12 +16,12 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.redaction import looks_secret
 from leadline.evaluators.core.refusal import field_of, why
+from leadline.evaluators.core.settings_file import FILE
 from leadline.flows.shared.form import FormModel, Setting, merged, settings_in
 
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=FormModel)
 
-SETTINGS_FILE: Final = Path("leadline.toml")
 _PATHS: Final = frozenset({"FILE", "DIR", "DATASET", "SUITE", "DOCS…"})
 _LEVEL: Final = "__"
 """Between the levels of a setting's path in the name of its parameter, which must be an identifier."""
@@ -78,27 +76,6 @@ def fill_in(model: type[M], command: str, options: Mapping[str, Any], defaults: 
         inner[last] = value
     with refusals(command, model, defaults):
         return model.model_validate(merged(defaults or {}, given))
-
-
-def file_settings(command: str) -> dict[str, Any]:
-    """Return the settings that ``leadline.toml`` in the working directory gives a command, in a table of its name.
-
-    Raises:
-        UsageError: The file cannot be read.
-    """
-    try:
-        table = tomllib.loads(SETTINGS_FILE.read_text(encoding="utf-8")).get(command, {})
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{SETTINGS_FILE} cannot be read: {error}.", code=ErrorCode.CONFIG_FILE) from None
-    if not isinstance(table, dict):
-        raise UsageError(
-            f"{SETTINGS_FILE}: {command} is a table.",
-            hint=f"Write: [{command}] and the settings below.",
-            code=ErrorCode.CONFIG_CONTENT,
-        )
-    return table
 
 
 def _parameter(setting: Setting) -> Callable[[F], F]:
@@ -169,7 +146,7 @@ def refusals(
     except ValidationError as error:
         first = error.errors()[0]
         field, reason = field_of(first, model), why(first, model)
-        where = _option_of(field) or (f"{SETTINGS_FILE}, [{command}] {field}" if _has(defaults, field) else field)
+        where = _option_of(field) or (f"{FILE}, [{command}] {field}" if _has(defaults, field) else field)
         sentence = f"{where}: {reason}." if where else f"{reason[:1].upper()}{reason[1:]}."
         raise UsageError(sentence, hint=f"See: leadline {command} --help", code=ErrorCode.CONFIG_OPTION) from None
 

@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,9 +22,9 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.refusal import first_refusal
 from leadline.evaluators.core.secret_values import remember_variable
+from leadline.evaluators.core.settings_file import FILE, settings_document
 from leadline.flows.notify.notice import Kind
 
-FILE: Final = Path("leadline.toml")
 TABLE: Final = "notify"
 EVERYTHING: Final = tuple(kind for kind in Kind if kind is not Kind.TEST)
 
@@ -61,28 +60,23 @@ class Recipient:
     kinds: frozenset[Kind] = frozenset(EVERYTHING)
 
 
-def read_tables(file: Path = FILE) -> tuple[RecipientTable, ...]:
-    """Read the tables ``[[notify]]`` of a file; none where there is no file.
+def read_tables(file: Path | None = None) -> tuple[RecipientTable, ...]:
+    """Read the tables ``[[notify]]`` of a configuration file, by default of the one that is here, if there is one.
 
     Raises:
         UsageError: The file is broken.
     """
-    try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return ()
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{file} cannot be read: {error}.", code=ErrorCode.CONFIG_FILE) from None
+    document, path = settings_document(file), file or FILE
     tables = document.get(TABLE, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise UsageError(
-            f"{file}: recipients are tables.",
+            f"{path}: recipients are tables.",
             hint='Write: [[notify]] and name = "…", url_env = "…" below.',
             code=ErrorCode.CONFIG_CONTENT,
         )
     found = []
     for number, table in enumerate(tables, 1):
-        where = f"{file}, [[notify]] {number}"
+        where = f"{path}, [[notify]] {number}"
         if "url" in table:
             raise UsageError(
                 f"{where}: an address does not belong into a file, since it holds a key.",
@@ -98,18 +92,18 @@ def read_tables(file: Path = FILE) -> tuple[RecipientTable, ...]:
     twice = {one.name for one in found if sum(other.name == one.name for other in found) > 1}
     if twice:
         raise UsageError(
-            f"{file}: {len(twice)} names of [[notify]] stand there twice, the first: {min(twice)}.",
+            f"{path}: {len(twice)} names of [[notify]] stand there twice, the first: {min(twice)}.",
             hint="Give each recipient a name of its own.",
             code=ErrorCode.CONFIG_CONTENT,
         )
     return tuple(found)
 
 
-def find_recipients(file: Path = FILE, environment: Mapping[str, str] = os.environ) -> tuple[Recipient, ...]:
+def find_recipients(file: Path | None = None, environment: Mapping[str, str] = os.environ) -> tuple[Recipient, ...]:
     """Return the recipients of a file with their addresses.
 
     Args:
-        file: The configuration file.
+        file: The configuration file; by default the one that is here, if there is one.
         environment: The environment's variables.
 
     Raises:
@@ -120,7 +114,7 @@ def find_recipients(file: Path = FILE, environment: Mapping[str, str] = os.envir
         url = environment.get(table.url_env, "").strip()
         if not url:
             raise UsageError(
-                f"{file}, [[notify]] {table.name}: the environment variable {table.url_env} is not set.",
+                f"{file or FILE}, [[notify]] {table.name}: the environment variable {table.url_env} is not set.",
                 hint="It holds an address in Apprise's form, such as slack://… or mailtos://….",
                 code=ErrorCode.CONFIG_VARIABLE,
             )

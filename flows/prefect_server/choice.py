@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.settings_file import FILE, settings_table
 from leadline.flows.prefect_server import flock
 
-SETTINGS_FILE: Final = Path("leadline.toml")
 IDLE_MINUTES: Final = 30.0
 """Minutes without a request after which a server that a run started ends."""
 
@@ -50,7 +49,7 @@ def chosen_server(option: str | None = None) -> Choice:
     for source, value in (
         ("--server", option),
         ("LEADLINE_SERVER", os.environ.get("LEADLINE_SERVER")),
-        (f"{SETTINGS_FILE}, [server] use", _file_settings().get("use")),
+        (f"{FILE}, [server] use", settings_table("server", ("use", "idle")).get("use")),
     ):
         if value:
             try:
@@ -71,7 +70,7 @@ def idle_minutes() -> float | None:
     """
     for source, value in (
         ("LEADLINE_SERVER_IDLE", os.environ.get("LEADLINE_SERVER_IDLE")),
-        (f"{SETTINGS_FILE}, [server] idle", _file_settings().get("idle")),
+        (f"{FILE}, [server] idle", settings_table("server", ("use", "idle")).get("idle")),
     ):
         if value not in (None, ""):
             return minutes(str(value), source)
@@ -103,28 +102,3 @@ def minutes(text: str, source: str) -> float | None:
 
 def _on_ci() -> bool:
     return os.environ.get("CI", "").lower() not in ("", "0", "false", "no", "off")
-
-
-def _file_settings() -> dict[str, Any]:
-    """Return the table ``[server]`` of ``leadline.toml`` in the working directory."""
-    if not SETTINGS_FILE.is_file():
-        return {}
-    import tomllib
-
-    try:
-        table = tomllib.loads(SETTINGS_FILE.read_text(encoding="utf-8")).get("server", {})
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{SETTINGS_FILE} cannot be read: {error}.", code=ErrorCode.CONFIG_FILE) from None
-    if not isinstance(table, dict):
-        raise UsageError(
-            f"{SETTINGS_FILE}: server is a table.",
-            hint="Write: [server] and use or idle below.",
-            code=ErrorCode.CONFIG_CONTENT,
-        )
-    for name in table:
-        if name not in ("use", "idle"):
-            raise UsageError(
-                f"{SETTINGS_FILE}, [server] {name[:40]}: there is no such field; there are use and idle.",
-                code=ErrorCode.CONFIG_CONTENT,
-            )
-    return table

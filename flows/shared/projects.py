@@ -13,18 +13,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import MutableMapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.core.project_scope import ProjectScope, project_scope
-from leadline.evaluators.core.refusal import first_refusal
-from leadline.evaluators.judge.engine.choice import FILE, settings_document
+from leadline.evaluators.core.settings_file import FILE, named_tables
 
 PROJECT_VARIABLE: Final = "LEADLINE_PROJECT_NAME"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_]{0,31}")
@@ -42,6 +41,13 @@ class Project(BaseModel):
     keys: dict[str, str] = Field({}, description="Variables of its processes, and those that hold their values.")
     ledger_env: str | None = Field(None, pattern=_VARIABLE, description="Variable with the address of its ledger.")
 
+    @field_validator("keys")
+    @classmethod
+    def _names_variables(cls, value: dict[str, str]) -> dict[str, str]:
+        if not all(re.fullmatch(_VARIABLE, variable) for variable in (*value, *value.values())):
+            raise ValueError('names variables, as OPENAI_API_KEY = "SEARCH_OPENAI_API_KEY", and never a key itself')
+        return value
+
     @property
     def sources(self) -> set[str]:
         """Variables that are the project's alone."""
@@ -57,15 +63,15 @@ def projects(file: Path | None = None) -> dict[str, Project]:
     Raises:
         UsageError: The file is broken.
     """
-    path = file or Path(FILE)
-    tables = settings_document(file).get("projects", {})
-    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        raise UsageError(
-            f"{path}: projects are tables.",
-            hint='Write: [projects.NAME] and store = "…"',
-            code=ErrorCode.CONFIG_CONTENT,
-        )
-    found = {name: _project(name, table, path) for name, table in tables.items()}
+    path = file or FILE
+    found = named_tables(
+        "projects",
+        Project,
+        file,
+        names=_NAME,
+        rule="Up to 32 small letters, digits and underscores.",
+        example='store = "…"',
+    )
     places = [_place(project, path) for project in found.values()]
     if len(set(places)) < len(places):
         raise UsageError(
@@ -115,7 +121,7 @@ def enter(name: str, environment: MutableMapping[str, str], file: Path | None = 
             environment.pop(variable, None)
     for variable in ("LEADLINE_LEDGER", "LEADLINE_TEAM"):
         environment.pop(variable, None)
-    scope = ProjectScope(name, _place(project, file or Path(FILE)), project.team, project.judges)
+    scope = ProjectScope(name, _place(project, file or FILE), project.team, project.judges)
     environment.update(own | scope.to_environment() | {"LEADLINE_STORE": scope.store, PROJECT_VARIABLE: name})
     if project.team:
         environment["LEADLINE_TEAM"] = project.team
@@ -128,26 +134,3 @@ def _place(project: Project, file: Path) -> str:
     if "://" in project.store:
         return project.store.rstrip("/")
     return str((file.absolute().parent / from_home(project.store)).resolve())
-
-
-def _project(name: str, table: Mapping[str, Any], path: Path) -> Project:
-    if not _NAME.fullmatch(name):
-        raise UsageError(
-            f"{path}: {name[:40]!r} is no name of a project.",
-            hint="Up to 32 small letters, digits and underscores.",
-            code=ErrorCode.CONFIG_CONTENT,
-        )
-    try:
-        project = Project.model_validate(table)
-    except ValidationError as error:
-        raise UsageError(
-            f"{path}, [projects.{name}]: {first_refusal(error, Project)}.", code=ErrorCode.CONFIG_CONTENT
-        ) from None
-    for variable in (*project.keys, *project.keys.values()):
-        if not re.fullmatch(_VARIABLE, variable):
-            raise UsageError(
-                f"{path}, [projects.{name}] keys: a name is no name of an environment variable.",
-                hint='Write: keys = { OPENAI_API_KEY = "SEARCH_OPENAI_API_KEY" }; never a key itself.',
-                code=ErrorCode.CONFIG_SECRET,
-            )
-    return project

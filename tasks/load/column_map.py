@@ -6,22 +6,20 @@ A field is named by any of its names. ``COLUMN=FIELD`` is understood where only 
 from __future__ import annotations
 
 import shlex
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Final, TypeAlias
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import DatasetError, Fault, UsageError
+from leadline.evaluators.core.settings_file import FILE, settings_document
 from leadline.tasks.load.field_names import METADATA, field_names, field_of, known_names, normalized
 from leadline.tasks.load.values import shown
 
 ColumnMap: TypeAlias = Mapping[str, str | Sequence[str]]
 """Field to the column that fills it, as a user writes it; ``metadata`` may have several."""
 
-SETTINGS_FILE: Final = Path("leadline.toml")
 _NAMED: Final = 20
 _LONGEST: Final = 60
 
@@ -32,16 +30,11 @@ def project_map() -> ColumnMap:
     Raises:
         UsageError: The file cannot be read, or the table is no mapping of names.
     """
-    try:
-        dataset = tomllib.loads(SETTINGS_FILE.read_text(encoding="utf-8")).get("dataset", {})
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{SETTINGS_FILE} cannot be read: {error}.", code=ErrorCode.CONFIG_FILE) from None
+    dataset = settings_document().get("dataset", {})
     found = dataset.get("map", {}) if isinstance(dataset, dict) else None
     if not isinstance(found, dict) or not all(map(_is_column, found.values())):
         raise UsageError(
-            f"{SETTINGS_FILE}: [dataset.map] has a field and its column on each line.",
+            f"{FILE}: [dataset.map] has a field and its column on each line.",
             hint='Write: expected_answer = "gold"',
             code=ErrorCode.CONFIG_CONTENT,
         )

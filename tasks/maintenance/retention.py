@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -16,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.refusal import refusals_of
+from leadline.evaluators.core.settings_file import FILE, settings_document
 from leadline.tasks.runs.tags import tags_in
 
-SETTINGS_FILE: Final = Path("leadline.toml")
 ANY_TAG: Final = ("*",)
 
 _DURATION: Final = re.compile(r"([0-9]{1,6})(m|h|d|w)")
@@ -101,12 +99,10 @@ def seconds_of(text: str) -> float:
 
 def _table() -> _Table:
     try:
-        document = tomllib.loads(SETTINGS_FILE.read_text(encoding="utf-8")) if SETTINGS_FILE.exists() else {}
-        return _Table.model_validate(document.get("retention", {}))
-    except (OSError, ValueError) as error:
-        reason = "; ".join(refusals_of(error)) if isinstance(error, ValidationError) else str(error)
+        return _Table.model_validate(settings_document().get("retention", {}))
+    except ValidationError as error:
         raise UsageError(
-            f"{SETTINGS_FILE}, [retention]: {reason}.",
+            f"{FILE}, [retention]: {'; '.join(refusals_of(error))}.",
             hint="See docs/operations.md for its settings.",
             code=ErrorCode.CONFIG_OPTION,
         ) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -15,11 +14,11 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.core.refusal import refusals_of
 from leadline.evaluators.core.registry import FAMILIES, all_evaluators, find
+from leadline.evaluators.core.settings_file import FILE, settings_document
 from leadline.tasks.policy.policy import EVERY, FAMILY, JUDGE, Policy, Role
 
 DEFAULT: Final = "default"
 """The policy of a run that names none."""
-SETTINGS_FILE: Final = Path("leadline.toml")
 
 _SHIPPED: Final = Path(__file__).parent / "policies"
 
@@ -69,10 +68,10 @@ def load_policy(given: str | None = None) -> Policy:
         UsageError: There is no such policy, or the file is not a valid one.
     """
     if given is None:
-        table = _document(SETTINGS_FILE).get("policy") if SETTINGS_FILE.exists() else None
+        table = settings_document().get("policy")
         if table is None:
             return load_policy(DEFAULT)
-        return _policy(table, f"{SETTINGS_FILE}, [policy]", SETTINGS_FILE.stem, SETTINGS_FILE.parent)
+        return _policy(table, f"{FILE}, [policy]", FILE.stem, FILE.parent)
     if given in shipped():
         path = _SHIPPED / f"{given}.toml"
     else:
@@ -84,14 +83,7 @@ def load_policy(given: str | None = None) -> Policy:
                 hint=f"Did you mean {near[0]}?" if near else f"Policies: {', '.join(shipped())}, or a TOML file.",
                 code=ErrorCode.PLAN_NO_POLICY,
             )
-    return _policy(_document(path), str(path), path.stem, path.parent)
-
-
-def _document(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}.", code=ErrorCode.CONFIG_FILE) from None
+    return _policy(settings_document(path), str(path), path.stem, path.parent)
 
 
 def _policy(table: Any, where: str, name: str, folder: Path) -> Policy:
@@ -112,7 +104,7 @@ def _policy(table: Any, where: str, name: str, folder: Path) -> Policy:
     if folder == _SHIPPED and file.base == "":
         return Policy(name).extended(rules, **named, **given)
     base = file.base if file.base in shipped() else str(folder / file.base)
-    if base not in shipped() and _document(Path(base)).get("base", DEFAULT) not in shipped():
+    if base not in shipped() and settings_document(Path(base)).get("base", DEFAULT) not in shipped():
         raise UsageError(
             f"{where}: the base of its base is a file too.",
             hint=f"Base the file on {', '.join(shipped())}, or on a file that is based on one of them.",

@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -24,9 +23,9 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.project_scope import ProjectScope, project_scope
 from leadline.evaluators.core.refusal import first_refusal
+from leadline.evaluators.core.settings_file import FILE, settings_document
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 
-FILE: Final = "leadline.toml"
 LOCAL: Final = "local:"
 """Before the name of a model that runs here."""
 
@@ -127,7 +126,7 @@ def find_canaries(file: Path | None) -> str | None:
             hint='Write: canaries = "canaries.jsonl"',
             code=ErrorCode.JUDGE_CONFIG,
         )
-    return str((file or Path(FILE)).parent / named) if named else None
+    return str((file or FILE).parent / named) if named else None
 
 
 def find_evaluator_files(file: Path | None) -> tuple[str, ...]:
@@ -144,29 +143,12 @@ def find_evaluator_files(file: Path | None) -> tuple[str, ...]:
             hint='Write: files = ["my_evaluators.py"]',
             code=ErrorCode.CONFIG_CONTENT,
         )
-    return tuple(str((file or Path(FILE)).parent / name) for name in files)
-
-
-def settings_document(file: Path | None) -> dict[str, Any]:
-    """Return the content of a configuration file; without a name of the one that is here, if there is one.
-
-    Raises:
-        UsageError: It cannot be read.
-    """
-    path = file or Path(FILE)
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        if file is None:
-            return {}
-        raise UsageError(f"There is no file {path}.", code=ErrorCode.CONFIG_FILE) from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}.", code=ErrorCode.CONFIG_FILE) from None
+    return tuple(str((file or FILE).parent / name) for name in files)
 
 
 def _read(file: Path | None) -> tuple[dict[str, JudgeConfig], str | None]:
     """Return the judges of a configuration file by name, and the name of the default one."""
-    path, document = file or Path(FILE), settings_document(file)
+    path, document = file or FILE, settings_document(file)
     tables = document.get("judges", {})
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise UsageError(

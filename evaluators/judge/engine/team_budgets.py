@@ -14,14 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.project_scope import project_scope
-from leadline.evaluators.core.refusal import first_refusal
+from leadline.evaluators.core.settings_file import FILE, named_tables
 from leadline.evaluators.judge.engine.budget import TeamBudget
-from leadline.evaluators.judge.engine.choice import FILE, settings_document
 
 TEAM_VARIABLE: Final = "LEADLINE_TEAM"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -45,15 +44,15 @@ def team_budgets(file: Path | None) -> dict[str, TeamBudget]:
     Raises:
         UsageError: The file is broken.
     """
-    path = file or Path(FILE)
-    tables = settings_document(file).get("budgets", {})
-    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        raise UsageError(
-            f"{path}: budgets are tables.",
-            hint="Write: [budgets.TEAM] and month_cost = 200",
-            code=ErrorCode.CONFIG_CONTENT,
-        )
-    return {team: _budget(team, table, path) for team, table in tables.items()}
+    tables = named_tables(
+        "budgets",
+        _Table,
+        file,
+        names=_NAME,
+        rule="Up to 64 letters, digits, points, hyphens and underscores.",
+        example="month_cost = 200",
+    )
+    return {team: TeamBudget(team, limits.month_calls, limits.month_cost) for team, limits in tables.items()}
 
 
 def team_budget(team: str | None, file: Path | None, environment: Mapping[str, str]) -> TeamBudget | None:
@@ -82,19 +81,3 @@ def team_budget(team: str | None, file: Path | None, environment: Mapping[str, s
             code=ErrorCode.CONFIG_CONTENT,
         )
     return budgets[named]
-
-
-def _budget(team: str, table: Mapping[str, object], path: Path) -> TeamBudget:
-    if not _NAME.fullmatch(team):
-        raise UsageError(
-            f"{path}: {team[:64]!r} is no name of a team.",
-            hint="Up to 64 letters, digits, points, hyphens and underscores.",
-            code=ErrorCode.CONFIG_CONTENT,
-        )
-    try:
-        limits = _Table.model_validate(table)
-    except ValidationError as error:
-        raise UsageError(
-            f"{path}, [budgets.{team}]: {first_refusal(error, _Table)}.", code=ErrorCode.CONFIG_CONTENT
-        ) from None
-    return TeamBudget(team, limits.month_calls, limits.month_cost)

@@ -20,7 +20,9 @@ def find(tmp_path: Path, text: str, **environment: str) -> tuple[Recipient, ...]
     return find_recipients(file, environment)
 
 
-def test_a_recipient_is_told_everything_unless_its_table_says_what(tmp_path: Path) -> None:
+def test_a_recipient_is_told_everything_unless_its_table_says_what(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     both = TABLE + '[[notify]]\nname = "night"\nurl_env = "NIGHT_URL"\non = ["crashed", "late"]\n'
     found = find(tmp_path, both, TEAM_URL=" json://host/key ", NIGHT_URL="mailto://u:p@host")
     assert [(one.name, one.url, one.kinds) for one in found] == [
@@ -28,7 +30,8 @@ def test_a_recipient_is_told_everything_unless_its_table_says_what(tmp_path: Pat
         ("night", "mailto://u:p@host", {Kind.CRASHED, Kind.LATE}),
     ]
     assert "key" not in repr(found[0])
-    assert find_recipients(tmp_path / "none.toml") == ()
+    monkeypatch.chdir(tmp_path / "..")
+    assert find_recipients() == ()
     assert find(tmp_path, "[evaluate]\n") == ()
 
 
