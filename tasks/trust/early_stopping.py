@@ -1,0 +1,99 @@
+"""When enough rows are judged: e-processes for a mean, which may be looked at after every row.
+
+An e-process is the wealth of a bettor who bets against a hypothesis; under the hypothesis it exceeds 1 / level with a
+chance of at most that level, whenever one looks (Ville). Bets are those of Waudby-Smith and Ramdas, "Estimating means of bounded
+random variables by betting" (JRSS-B 86, 2024).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats: TypeAlias = npt.NDArray[np.float64]
+
+MOST_OF_WEALTH: Final = 0.5
+"""Share of the wealth that a single value may lose."""
+_BISECTIONS: Final = 30
+
+
+def log_wealth(values: Floats, limit: float, population: int | None = None) -> Floats:
+    """Return the logarithm of the e-process against "the mean is at most ``limit``", after each value.
+
+    Args:
+        values: Values in [0, 1], in an order drawn at random.
+        limit: The hypothesis' greatest mean, in [0, 1].
+        population: Number of all values where the question is for the mean of just these, drawn without replacement;
+            left out, the mean is that of what the values were drawn from.
+
+    Returns:
+        As many numbers as values; infinite from where the rest cannot bring the mean down to the limit.
+    """
+    import numpy as np
+
+    steps = np.arange(len(values))
+    before = np.cumsum(values) - values
+    limits = (population * limit - before) / (population - steps) if population else np.full(len(values), limit)
+    mean = (before + 0.5) / (steps + 1)
+    squares = (values - mean) ** 2
+    variance = (np.cumsum(squares) - squares + 0.25) / (steps + 1)
+    rest = np.clip(limits, 1e-12, 1.0)
+    ahead = mean - rest
+    bet = np.clip(ahead / (variance + ahead**2), 0, MOST_OF_WEALTH / rest)
+    wealth = np.cumsum(np.log1p(bet * (values - rest)))
+    wealth[np.maximum.accumulate(limits < -1e-9)] = np.inf
+    return wealth
+
+
+def adjusted(e_values: Sequence[float]) -> list[float]:
+    """Return each e-value adjusted for the others, so that all decisions together keep their level.
+
+    Closed testing with means of e-values: the least mean over the sets that hold the value (Vovk and Wang,
+    "E-values: calibration, combination and applications", Ann. Statist. 49, 2021).
+
+    Args:
+        e_values: One for each question.
+    """
+    out = []
+    for number, own in enumerate(e_values):
+        others = sorted([*e_values[:number], *e_values[number + 1 :]])
+        total, least = own, own
+        for count, other in enumerate(others, start=2):
+            total += other
+            least = min(least, total / count)
+        out.append(least)
+    return out
+
+
+def always_valid_interval(values: Floats, population: int | None = None, *, level: float = 0.05) -> tuple[float, float]:
+    """Return the interval of a mean that holds whenever one stops: the limits that neither e-process refutes.
+
+    Args:
+        values: Values in [0, 1], in an order drawn at random.
+        population: As for :func:`log_wealth`.
+        level: Chance that the mean is ever outside.
+    """
+    enough = math.log(2 / level)
+
+    def refuted(limit: float, seen: Floats) -> bool:
+        return float(log_wealth(seen, limit, population).max()) >= enough
+
+    if not len(values):
+        return 0.0, 1.0
+    return _edge(lambda limit: refuted(limit, values)), 1 - _edge(lambda limit: refuted(limit, 1 - values))
+
+
+def _edge(refuted: Callable[[float], bool]) -> float:
+    """Return by bisection up to where limits are refuted; 0 where none is."""
+    low, high = 0.0, 1.0
+    if not refuted(low):
+        return 0.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low
