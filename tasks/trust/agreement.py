@@ -1,4 +1,4 @@
-"""How well a judge agrees with people, and people with each other."""
+"""Agreement of a judge with people, and of people with each other."""
 
 from __future__ import annotations
 
@@ -170,7 +170,12 @@ def krippendorff_alpha(values: Floats, level: Literal["nominal", "interval"] = "
 
 
 def spearman(ones: Floats, others: Floats) -> float:
-    """Return Spearman's rank correlation; not a number where either side is constant."""
+    """Return Spearman's rank correlation; not a number where either side is constant.
+
+    Args:
+        ones: One rater's values.
+        others: The other's values of the same rows.
+    """
     from scipy.stats import spearmanr
 
     if len(ones) < 2 or ones.min() == ones.max() or others.min() == others.max():

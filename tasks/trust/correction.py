@@ -1,4 +1,4 @@
-"""What a mean would be if people had judged every row: estimates from few labels and all of a judge's scores.
+"""Means as people would have judged them: estimates from few labels and all of a judge's scores.
 
 A judge errs, and more rows do not help: the interval of its mean shrinks around the wrong place. Labels of some rows,
 drawn at random, say how it errs.
@@ -216,7 +216,7 @@ def actively_sampled(labels: Floats, judge_on_labels: Floats, chances: Floats, j
 
 @dataclass(frozen=True, slots=True)
 class ErrorRates:
-    """How a judge errs on labels that were borrowed from elsewhere.
+    """Error rates of a judge on labels that were borrowed from elsewhere.
 
     Attributes:
         sensitivity: Share of the good answers that it passes.

@@ -1,8 +1,8 @@
 """When enough rows are judged: e-processes for a mean, which may be looked at after every row.
 
 An e-process is the wealth of a bettor who bets against a hypothesis; under the hypothesis it exceeds 1 / level with a
-chance of at most that level, whenever one looks (Ville). Bets are those of Waudby-Smith and Ramdas, "Estimating means of bounded
-random variables by betting" (JRSS-B 86, 2024).
+chance of at most that level, whenever one looks (Ville). Bets are those of Waudby-Smith and Ramdas, "Estimating means
+of bounded random variables by betting" (JRSS-B 86, 2024).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a judge is still the one that was enrolled: an exact test on replies to the same probes.
+"""Tests of whether a judge is still the one that was enrolled, by its replies to the same probes.
 
 If nothing changed, the fresh reply to a probe is as likely as any other of its replies to be the odd one out, however
 noisy the judge is. That makes the test exact, without any assumption on the judge.

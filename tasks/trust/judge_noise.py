@@ -1,4 +1,4 @@
-"""What a judge's verdicts change by themselves, and what of a change is left beyond that.
+"""Changes net of the judge's own noise.
 
 A judge that disagrees with itself flips although nothing changed. With p and q the chances that it passes a row and its
 copy, an observed flip has the chance p(1 - q) + q(1 - p), of which p(1 - p) + q(1 - q) is the judge's own noise. What
@@ -60,7 +60,7 @@ class NetRate:
 
     @property
     def changed(self) -> bool:
-        """Whether more changed than the judge's noise explains."""
+        """Say whether more changed than the judge's noise explains."""
         return self.low > 0
 
 
@@ -157,11 +157,21 @@ class Components:
         return self.between / whole if whole > 0 else math.nan
 
     def standard_error(self, rows: int, trials: int) -> float:
-        """Return the standard error of a mean over ``rows``, each judged ``trials`` times."""
+        """Return the standard error of a mean.
+
+        Args:
+            rows: Number of rows.
+            trials: How often each is judged.
+        """
         return math.sqrt((self.between + self.within / trials) / rows)
 
     def rerun_noise(self, rows: int, trials: int) -> float:
-        """Return by how much (one standard deviation) a mean moves when the same rows are judged again."""
+        """Return by how much (one standard deviation) a mean moves when the same rows are judged again.
+
+        Args:
+            rows: Number of rows.
+            trials: How often each is judged.
+        """
         return math.sqrt(2 * self.within / (rows * trials))
 
     def best_trials(self, row_cost: float, trial_cost: float) -> float:
