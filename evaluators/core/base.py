@@ -58,8 +58,8 @@ class Spec:
         family: Topic that it is listed under: generation, retrieval, privacy, fairness, summarization, ...
         inputs: Fields that it is about, in the reference's order; all but ``optional`` must be present.
         metrics: What it measures by default; a single metric is the primary one.
-        origin: The system whose method it is (``h2o``, ``valor``, ``rgb``, ``databricks``, ``llamaindex``), or
-            ``custom``.
+        origin: The system whose method it is (``h2o``, ``valor``, ``rgb``, ``databricks``, ``llamaindex``,
+            ``leadline``), or ``custom``.
         version: Raised whenever the same input could get another value; part of every score's key.
         optional: Inputs that it uses when present and can do without.
         also_reads: Fields beside the inputs that can change a value.
@@ -76,6 +76,10 @@ class Spec:
         source: Where its method is published.
         suits: Kinds of dataset that it is for, of those that have its inputs; all when empty. Matters only where a run
             chooses its evaluators by the data.
+        metadata: Keys of a row's metadata that it works by. A run that chooses its evaluators by the data takes one that
+            has some only where one of them occurs.
+        packages: Optional packages that it needs, as they are imported; those of Leadline's own come with the extra
+            ``checks``.
         annotations: Which annotations of data items it is about: ``whole`` (labels of the item itself), ``box``,
             ``polygon``, ``raster``, ``region`` (no single objects at all); all when empty. Matters only to evaluators
             that read annotations.
@@ -103,6 +107,8 @@ class Spec:
     keywords: tuple[str, ...] = ()
     source: str = ""
     suits: tuple[DataKind, ...] = ()
+    metadata: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
     annotations: tuple[str, ...] = ()
     input_names: tuple[str, ...] = ()
 

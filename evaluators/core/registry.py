@@ -24,6 +24,10 @@ from leadline.evaluators.core.errors import UsageError
 
 FAMILIES: Final = (
     "generation",
+    "matching",
+    "structured",
+    "code",
+    "citations",
     "retrieval",
     "privacy",
     "fairness",

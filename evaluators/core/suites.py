@@ -25,6 +25,7 @@ _RULES: Final[dict[str, tuple[str, _Rule]]] = {
     "rgb": ("the evaluations of the RGB benchmark", lambda e: e.spec.origin == "rgb"),
     "databricks": ("the judges of Databricks agent evaluation", lambda e: e.spec.origin == "databricks"),
     "llamaindex": ("LlamaIndex's evaluation from scratch", lambda e: e.spec.origin == "llamaindex"),
+    "checks": ("everyday checks by exact rules and formulas, Leadline's own", lambda e: e.spec.origin == "leadline"),
     CUSTOM: ("evaluators of the user's own", lambda e: e.spec.origin == CUSTOM),
 }
 
@@ -95,7 +96,7 @@ PURPOSES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 DEFAULT: Final = "default"
 """The suite of a run that names no evaluator and no suite."""
 
-_ORIGINS: Final = frozenset({"h2o", "valor", "rgb", "databricks", "llamaindex"})
+_ORIGINS: Final = frozenset({"h2o", "valor", "rgb", "databricks", "llamaindex", "leadline"})
 
 
 @dataclass(frozen=True, slots=True)

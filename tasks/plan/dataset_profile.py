@@ -32,6 +32,15 @@ SUMMARY_WORDS: Final = 10
 """Questions are documents where half of them have at least so many words, and half of the answers, the summaries, at
 least so many, but no more than half of the document's."""
 
+SHORT_WORDS: Final = 6
+"""Answers are short where half of them have at most so many words."""
+
+MOSTLY: Final = 0.5
+"""A dataset is of a form, such as JSON, where at least this share of its texts is."""
+
+SOME: Final = 0.1
+"""Answers cite or quote where at least this share of them does."""
+
 _OF_ITEMS: Final = frozenset({RowField.EXPECTED_ANNOTATIONS, RowField.PREDICTED_ANNOTATIONS})
 
 _ABSENT: Final[Mapping[RowField, str]] = {
@@ -68,6 +77,13 @@ class DatasetProfile:
         length_ratio: Of an answer and its expected answer, how many times as long the longer one is.
         rgb: Whether its cases are those of the benchmark RGB.
         encoded: Whether categories of some cases name an encoding.
+        metadata_keys: Keys of the metadata of cases and rows.
+        json_references: Share of the expected answers that are JSON objects or arrays.
+        sql_references: Share of the expected answers that are queries in SQL.
+        number_references: Share of the expected answers that are numbers.
+        json_answers: Share of the answers that are JSON objects or arrays, as such or in a fence of Markdown.
+        cited_answers: Share of the answers with a marker of a citation.
+        quoting_answers: Share of the answers with a quotation of several words.
     """
 
     texts: bool = True
@@ -83,6 +99,13 @@ class DatasetProfile:
     length_ratio: float = 0.0
     rgb: bool = False
     encoded: bool = False
+    metadata_keys: frozenset[str] = frozenset()
+    json_references: float = 0.0
+    sql_references: float = 0.0
+    number_references: float = 0.0
+    json_answers: float = 0.0
+    cited_answers: float = 0.0
+    quoting_answers: float = 0.0
 
 
 def profile(dataset: Path) -> DatasetProfile:
@@ -99,6 +122,7 @@ def profile(dataset: Path) -> DatasetProfile:
         facts = dict(zip(names, found.fetchall()[0], strict=True))
     instances = facts.pop("instances")
     facts["encoded"] = perturbation(facts.pop("encodings") or ()) is not None
+    facts["metadata_keys"] = frozenset(facts.pop("metadata_keys") or ())
     drawn = frozenset(name for name in ("whole", "box", "polygon", "raster") if facts.pop(name))
     fields = frozenset(frozenset(map(RowField, names)) for names in facts.pop("fields") or ())
     annotations = drawn if instances or not drawn else frozenset({"region"})
@@ -121,7 +145,8 @@ def why_not(evaluator: Evaluator, facts: DatasetProfile, *, by_kind: bool) -> st
         return "the dataset has annotated items, no questions and answers"
     if not by_kind:
         return ""
-    return _lacking(evaluator, facts) or next(filter(None, (_KINDS[kind](facts) for kind in evaluator.spec.suits)), "")
+    reasons = (_KINDS[kind](facts) for kind in evaluator.spec.suits)
+    return _lacking(evaluator, facts) or _without_metadata(evaluator, facts) or next(filter(None, reasons), "")
 
 
 def _lacking(evaluator: Evaluator, facts: DatasetProfile) -> str:
@@ -131,6 +156,11 @@ def _lacking(evaluator: Evaluator, facts: DatasetProfile) -> str:
     there = frozenset[RowField]().union(*facts.fields)
     absent = [_ABSENT[field] for field in evaluator.required if field not in there]
     return absent[0] if absent else f"no row has all of {', '.join(field.value for field in evaluator.required)}"
+
+
+def _without_metadata(evaluator: Evaluator, facts: DatasetProfile) -> str:
+    wanted = evaluator.spec.metadata
+    return f"no row's metadata has {' or '.join(wanted)}" if wanted and facts.metadata_keys.isdisjoint(wanted) else ""
 
 
 def _not_labels(facts: DatasetProfile) -> str:
@@ -179,6 +209,43 @@ def _not_rgb(facts: DatasetProfile) -> str:
     return "" if facts.rgb else "the cases are not those of the benchmark RGB (leadline rgb build makes them)"
 
 
+def _not_short(facts: DatasetProfile) -> str:
+    if not _not_labels(facts):
+        return "the expected answers are labels, which classification compares"
+    if max(facts.reference_words, facts.answer_words) > SHORT_WORDS:
+        lengths = f"{_words(facts.answer_words)} against {facts.reference_words:.0f}"
+        return f"answers and expected answers are no few words: {lengths} (medians)"
+    return ""
+
+
+def _no_numbers(facts: DatasetProfile) -> str:
+    if not _not_labels(facts):
+        return "the expected answers are labels, which classification compares"
+    return "" if facts.number_references >= MOSTLY else "the expected answers are no numbers"
+
+
+def _not_json(facts: DatasetProfile) -> str:
+    if max(facts.json_answers, facts.json_references) >= MOSTLY:
+        return ""
+    return "neither the answers nor the expected answers are JSON objects or arrays"
+
+
+def _no_json_references(facts: DatasetProfile) -> str:
+    return "" if facts.json_references >= MOSTLY else "the expected answers are no JSON objects or arrays"
+
+
+def _no_sql_references(facts: DatasetProfile) -> str:
+    return "" if facts.sql_references >= MOSTLY else "the expected answers are no queries in SQL"
+
+
+def _not_cited(facts: DatasetProfile) -> str:
+    return "" if facts.cited_answers >= SOME else "the answers cite nothing by markers such as [1]"
+
+
+def _not_quoting(facts: DatasetProfile) -> str:
+    return "" if facts.quoting_answers >= SOME else "the answers quote nothing"
+
+
 _KINDS: Final[Mapping[DataKind, Callable[[DatasetProfile], str]]] = {
     DataKind.LABELS: _not_labels,
     DataKind.SENTENCES: _not_sentences,
@@ -187,6 +254,13 @@ _KINDS: Final[Mapping[DataKind, Callable[[DatasetProfile], str]]] = {
     DataKind.QUESTIONS: _not_questions,
     DataKind.ENCODED: _not_encoded,
     DataKind.RGB: _not_rgb,
+    DataKind.SHORT_ANSWERS: _not_short,
+    DataKind.NUMBERS: _no_numbers,
+    DataKind.JSON: _not_json,
+    DataKind.JSON_REFERENCES: _no_json_references,
+    DataKind.SQL_REFERENCES: _no_sql_references,
+    DataKind.CITED: _not_cited,
+    DataKind.QUOTING: _not_quoting,
 }
 """For each kind of dataset a function that says why a dataset is none of it, ``""`` if it is."""
 

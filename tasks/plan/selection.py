@@ -18,10 +18,11 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.evaluator_files import load_evaluator_file
+from leadline.evaluators.core.packages import INSTALL_CHECKS, missing_packages, need_packages
 from leadline.evaluators.core.registry import all_evaluators, get
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.core.suites import DEFAULT, PURPOSES, folded, look_alikes, suite
-from leadline.evaluators.core.text import nouns
+from leadline.evaluators.core.text import listing, nouns
 from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.weights import status
 from leadline.tasks.plan.dataset_profile import profile, why_not
@@ -66,7 +67,7 @@ def choose(
 
     Raises:
         UsageError: The suite, an evaluator or a parameter is unknown, parameters are given for an evaluator that does
-            not run, or a named evaluator asks a judge and there is none.
+            not run, a named evaluator asks a judge and there is none, or it needs a package that is not installed.
     """
     load_own_evaluators(settings)
     if suite_name is None and not ids:
@@ -92,7 +93,11 @@ def choose(
     evaluators, left_out = [], {}
     for kind in (get(id_) for id_ in sorted(wanted)):
         evaluator = kind(kind.parameters.build(kind.spec.id, dict(params.get(kind.spec.id, {}))))
-        problem = "" if kind.spec.id in named or not by_data else _cannot_run(evaluator, ctx)
+        if kind.spec.id in named:
+            need_packages(kind.spec.id, kind.spec.packages)
+            problem = ""
+        else:
+            problem = _lacks(kind.spec.packages) or (_cannot_run(evaluator, ctx) if by_data else "")
         if problem:
             left_out[kind.spec.id] = problem
         else:
@@ -100,6 +105,11 @@ def choose(
     if suite_name == DEFAULT:
         left_out |= dict.fromkeys(all_evaluators().keys() - wanted, BY_NAME)
     return Choice(tuple(evaluators), left_out, frozenset(wanted - named), by_data)
+
+
+def _lacks(packages: Sequence[str]) -> str:
+    missing = missing_packages(packages)
+    return f"{listing(missing)} {nouns(len(missing), 'is', 'are')} not installed ({INSTALL_CHECKS})" if missing else ""
 
 
 def _cannot_run(evaluator: Evaluator, ctx: EvalContext) -> str:

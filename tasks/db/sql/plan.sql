@@ -8,7 +8,18 @@ CREATE OR REPLACE TEMP MACRO words(text) AS greatest(
     (strlen(text) - length(text)) // 4
 );
 -- What texts that mean the same label have in common; long texts are no labels.
-CREATE OR REPLACE TEMP MACRO label(text) AS CASE WHEN strlen(text) <= 200 THEN hash(lower(trim(text, ' .!'))) END
+CREATE OR REPLACE TEMP MACRO label(text) AS CASE WHEN strlen(text) <= 200 THEN hash(lower(trim(text, ' .!'))) END;
+
+-- The form of a text, told from its beginning: 'json', 'sql', 'number' or nothing; in a fence of Markdown or not. A number
+-- may have the sign of a currency before it, and of percent or a unit behind it.
+CREATE OR REPLACE TEMP MACRO form(text) AS CASE
+    WHEN regexp_matches(text, '^(```[a-zA-Z]*)?\s*(\{\s*["}]|\[\s*([{"\[\]\d-]|true|false|null))')
+        AND regexp_matches(right(text, 20), '[}\]]\s*(```)?\s*$') THEN 'json'
+    WHEN regexp_matches(left(text, 100), '^(```[a-zA-Z]*)?\s*(SELECT|WITH)\s', 'i')
+        AND regexp_matches(text, '\b(FROM|SELECT)\b', 'i') THEN 'sql'
+    WHEN strlen(text) <= 40 AND regexp_matches(text, '^\s*[-+]?[$€£]?\s*[-+]?\d[\d., \x27]*([eE][-+]?\d+)?\s*([%\pL°²³/]{1,12})?\.?\s*$')
+        THEN 'number'
+END
 
 -- statement: dataset_profile
 -- What decides which evaluators a dataset is for; the columns are those of DatasetProfile, and of what it makes its
@@ -58,13 +69,16 @@ measured AS MATERIALIZED (
         CASE WHEN question IS NULL THEN case_id ELSE hash(question) END AS question_id,
         words(question) AS question_words,
         list_transform(expected_answers, lambda expected: words(expected)) AS reference_words,
-        label(expected_answers[1]) AS label
+        label(expected_answers[1]) AS label,
+        form(expected_answers[1]) AS form,
+        json_keys(cases.metadata) AS metadata_keys
     FROM cases
     WHERE case_id % (SELECT 1 + count(*) // 100_000 FROM rows) = 0
 ),
 -- Perturbed copies repeat what their original says, and a question that is asked again is no other question.
 questions AS (
-    SELECT any_value(question_words) AS question_words, any_value(reference_words)[1] AS n_words, any_value(label) AS label
+    SELECT any_value(question_words) AS question_words, any_value(reference_words)[1] AS n_words, any_value(label) AS label,
+        any_value(form) AS form
     FROM measured
     ANTI JOIN relationships USING (case_id)
     GROUP BY question_id
@@ -75,11 +89,21 @@ lengths AS (
         count(n_words) AS references,
         count(DISTINCT label) + count(CASE WHEN n_words > 0 AND label IS NULL THEN 1 END) AS distinct_references,
         coalesce(median(n_words), 0) AS reference_words,
-        coalesce(quantile_disc(n_words, 0.95), 0) AS longest_references
+        coalesce(quantile_disc(n_words, 0.95), 0) AS longest_references,
+        coalesce(count(CASE form WHEN 'json' THEN 1 END) / count(n_words), 0) AS json_references,
+        coalesce(count(CASE form WHEN 'sql' THEN 1 END) / count(n_words), 0) AS sql_references,
+        coalesce(count(CASE form WHEN 'number' THEN 1 END) / count(n_words), 0) AS number_references
     FROM questions
 ),
 answers AS (
-    SELECT case_id, words(actual_answer) AS n_words, label(actual_answer) AS label
+    SELECT
+        case_id,
+        words(actual_answer) AS n_words,
+        label(actual_answer) AS label,
+        form(actual_answer) AS form,
+        regexp_matches(left(actual_answer, 20_000), '[^\]\w]\[\d{1,3}\]|[^\]\w]\[\d{1,3}(, ?\d{1,3})+\]|【\d') AS cites,
+        regexp_matches(left(actual_answer, 20_000), '["“„«][^"“”„«»\n]+ [^"“”„«»\n]+ [^"“”„«»\n]+["”“»]') AS quotes,
+        json_keys(rows.metadata) AS metadata_keys
     FROM rows
     SEMI JOIN measured USING (case_id)
     WHERE actual_answer IS NOT NULL
@@ -92,7 +116,10 @@ compared AS (
         -- the expected answer that is nearest in length
         coalesce(median(list_min(list_transform(
             reference_words, lambda expected: greatest(expected / n_words, n_words / expected)
-        ))), 0) AS length_ratio
+        ))), 0) AS length_ratio,
+        coalesce(avg((answers.form IS NOT DISTINCT FROM 'json')::UTINYINT), 0) AS json_answers,
+        coalesce(avg((cites AND answers.form IS DISTINCT FROM 'json')::UTINYINT), 0) AS cited_answers,
+        coalesce(avg((quotes AND answers.form IS DISTINCT FROM 'json')::UTINYINT), 0) AS quoting_answers
     FROM answers
     JOIN measured USING (case_id)
 )
@@ -101,6 +128,10 @@ SELECT
     fields.fields,
     lengths.*,
     compared.*,
+    (
+        SELECT list(DISTINCT key)[:1000]
+        FROM (SELECT unnest(metadata_keys) AS key FROM measured UNION ALL SELECT unnest(metadata_keys) FROM answers)
+    ) AS metadata_keys,
     (
         SELECT list(DISTINCT category)[:1000]
         FROM (SELECT unnest(categories) AS category FROM cases)
