@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from leadline.evaluators.judge.judge_evaluator import Judge as Judge
     from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator as JudgeEvaluator
     from leadline.evaluators.judge.judge_evaluator import prompt_beside as prompt_beside
+    from leadline.flows.api import MetricChoice as MetricChoice
+    from leadline.flows.api import OpenedStore as OpenedStore
+    from leadline.flows.api import Result as Result
+    from leadline.flows.api import aevaluate as aevaluate
     from leadline.flows.api import compare as compare
     from leadline.flows.api import evaluate as evaluate
     from leadline.flows.api import open_store as open_store
@@ -51,6 +55,10 @@ _HOMES: Final = {
     "Judge": "evaluators.judge.judge_evaluator",
     "JudgeEvaluator": "evaluators.judge.judge_evaluator",
     "prompt_beside": "evaluators.judge.judge_evaluator",
+    "MetricChoice": "flows.api",
+    "OpenedStore": "flows.api",
+    "Result": "flows.api",
+    "aevaluate": "flows.api",
     "compare": "flows.api",
     "evaluate": "flows.api",
     "open_store": "flows.api",

@@ -13,9 +13,12 @@ import importlib
 import importlib.metadata
 import re
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from threading import RLock
 from typing import Final, TypeVar
 
 from leadline.evaluators.core.base import CUSTOM, Evaluator
@@ -46,6 +49,8 @@ _NAMED: Final = re.compile(r"(?P<id>[^#]+)#(?P<name>[A-Za-z0-9_-]{1,40})")
 E = TypeVar("E", bound=type[Evaluator])
 
 _registered: dict[str, type[Evaluator]] = {}
+_lent: Final[dict[str, int]] = {}
+_lock: Final = RLock()
 
 
 def register(evaluator: E) -> E:
@@ -77,6 +82,39 @@ def _place(evaluator: type[Evaluator]) -> tuple[str, str]:
 def unregister(evaluator: type[Evaluator]) -> None:
     """Forget an evaluator, for example since the file that it was loaded from has changed."""
     _registered.pop(evaluator.spec.id, None)
+
+
+@contextmanager
+def lent(evaluators: Sequence[type[Evaluator]]) -> Iterator[None]:
+    """Have evaluators of this process known within the block, in all its threads; those that are known stay known.
+
+    Args:
+        evaluators: Classes that need not be registered.
+
+    Raises:
+        UsageError: Another evaluator has the id of one, or another run in this process lends another one of its id.
+    """
+    with _lock:
+        fresh = [kind for kind in evaluators if _lent.get(kind.spec.id) or find(kind.spec.id) is not kind]
+        for kind in fresh:
+            if find(kind.spec.id) not in (None, kind):
+                raise UsageError(
+                    f"The id {kind.spec.id!r} is taken by another evaluator.",
+                    hint="Rename one of them.",
+                    code=ErrorCode.PLAN_SAME_ID,
+                )
+        for kind in fresh:
+            _registered[kind.spec.id] = kind
+            _lent[kind.spec.id] = _lent.get(kind.spec.id, 0) + 1
+    try:
+        yield
+    finally:
+        with _lock:
+            for kind in fresh:
+                _lent[kind.spec.id] -= 1
+                if not _lent[kind.spec.id]:
+                    del _lent[kind.spec.id]
+                    unregister(kind)
 
 
 @cache

@@ -49,7 +49,7 @@ def store(folder: Path) -> Store:
     return Store.open(folder / "store")
 
 
-def evaluate(store: Path, rows: Path) -> leadline.EvaluateResult:
+def evaluate(store: Path, rows: Path) -> leadline.Result:
     return leadline.evaluate(rows, evaluators=["bleu"], store=str(store))
 
 
