@@ -14,7 +14,7 @@ from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import REPORT_ONLY, Params
+from leadline.evaluators.core.params import Effect, Params
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import NO_EVIDENCE, Evidence, Flag, Json, Row, RowField, RowScore, Severity
 
@@ -39,13 +39,14 @@ class ClassificationParams(Params):
         Field(
             description="How precision, recall and F1 are averaged over the labels, as in scikit-learn; 'binary' "
             "takes those of the positive label alone.",
-            json_schema_extra=REPORT_ONLY,
+            json_schema_extra=Effect.DATASET_METRICS.extra,
         ),
     ] = "macro"
     positive_label: Annotated[
         str | None,
         Field(
-            description="The label that counts as positive where average is 'binary'.", json_schema_extra=REPORT_ONLY
+            description="The label that counts as positive where average is 'binary'.",
+            json_schema_extra=Effect.DATASET_METRICS.extra,
         ),
     ] = None
     labels: Annotated[

@@ -14,7 +14,7 @@ from leadline.evaluators.core.base import RESAMPLES, RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.label_map import LabelMap, LabelName
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import REPORT_ONLY, Params
+from leadline.evaluators.core.params import REPORT_ONLY, Effect, Params
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import NO_EVIDENCE, Evidence, Json, Row, RowField, RowScore
 
@@ -42,7 +42,7 @@ class ValorClassificationParams(Params):
         Field(
             description="How precision, recall and F1 of the labels of one key are averaged, as in scikit-learn. "
             "Values by label are in the details of the report.",
-            json_schema_extra=REPORT_ONLY,
+            json_schema_extra=Effect.DATASET_METRICS.extra,
         ),
     ] = "macro"
     label_map: LabelMap = ()
@@ -68,7 +68,7 @@ class ValorClassificationParams(Params):
         Field(
             description="ROC AUC as Valor computes it: its curve lacks the origin, which loses the area under a tie at "
             "the top, and items for which a label was not predicted are left out of its curve.",
-            json_schema_extra=REPORT_ONLY,
+            json_schema_extra=Effect.DATASET_METRICS.extra,
         ),
     ] = False
 

@@ -26,7 +26,7 @@ from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.metric import Board, Metric
-from leadline.evaluators.core.params import Params, affects_value
+from leadline.evaluators.core.params import Effect, Params, effect_of
 from leadline.evaluators.core.row import Json, Reason, Row, RowField, RowScore
 
 if TYPE_CHECKING:
@@ -371,7 +371,8 @@ def describe(evaluator: type[Evaluator]) -> dict[str, Json]:
                 "name": name,
                 "description": str(schema.get(name, {}).get("description", "")),
                 "default": schema.get(name, {}).get("default"),
-                "affects_value": affects_value(evaluator.parameters, name),
+                "affects_value": _effect(evaluator, name).in_key,
+                "effect": _effect(evaluator, name).value,
             }
             for name in sorted(evaluator.parameters.model_fields)
         ],
@@ -382,3 +383,9 @@ def describe(evaluator: type[Evaluator]) -> dict[str, Json]:
         "source": spec.source,
         "description": (evaluator.__doc__ or "").strip(),
     }
+
+
+def _effect(evaluator: type[Evaluator], name: str) -> Effect:
+    """Return what a parameter changes in an evaluator; some take the key of a judge and ask none."""
+    effect = effect_of(evaluator.parameters, name)
+    return Effect.NOTHING if effect is Effect.JUDGE and not hasattr(evaluator, "judge_key") else effect

@@ -274,7 +274,7 @@ class ErrorCode(Enum):
     PLAN_LANGUAGE = (
         "LL-PLAN-06",
         "The language code is none, or the sentence splitter has no data for it.",
-        "Give two letters of ISO 639-1, install the data that the message names, or use `--splitter rules`.",
+        "Give two letters of ISO 639-1, install the data that the message names, or use `--set models.splitter=rules`.",
     )
     PLAN_FILE_CHANGED = (
         "LL-PLAN-07",

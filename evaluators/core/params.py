@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from enum import StrEnum
+from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -10,15 +11,38 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.row import Json
 
-REPORT_ONLY: dict[str, Any] = {"affects_value": False}
-"""``json_schema_extra`` of a parameter that changes what is reported, never a row's value."""
+
+class Effect(StrEnum):
+    """The part of a run that a parameter changes; each value is a sentence for pages and commands, without its point."""
+
+    SCORES = "Changes scores"
+    JUDGE = "Another judge gives other scores: they are kept under that judge's own configuration"
+    ROWS = "Changes which rows are scored, not their scores"
+    DATASET_METRICS = "Changes metrics of the whole dataset, not the rows' scores"
+    VERDICT = "Changes no score, but what counts as a problem, and so the gate"
+    REPORT = "Changes the report only"
+    NOTHING = "Has no effect here"
+
+    @property
+    def in_key(self) -> bool:
+        """True where a score's key covers the parameter itself."""
+        return self is Effect.SCORES
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """The ``json_schema_extra`` of a field with this effect."""
+        return {"effect": self.value}
+
+
+REPORT_ONLY: Final = Effect.REPORT.extra
+"""``json_schema_extra`` of a parameter that changes what is reported, never a value or the gate."""
 
 
 class Params(BaseModel):
     """Parameters that every evaluator has.
 
-    Subclasses add fields. A field that does not change a row's values is declared with
-    ``json_schema_extra=REPORT_ONLY``, which keeps it out of the score's key.
+    Subclasses add fields. A field that does not change a row's values is declared with the ``json_schema_extra`` of
+    another :class:`Effect`, such as ``REPORT_ONLY``, which keeps it out of the score's key.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # most are never used in a run
@@ -27,7 +51,7 @@ class Params(BaseModel):
         float | dict[str, float] | None,
         Field(
             description="Threshold of the primary metric, or thresholds by metric key, instead of the defaults.",
-            json_schema_extra=REPORT_ONLY,
+            json_schema_extra=Effect.VERDICT.extra,
         ),
     ] = None
     save_llm_result: Annotated[
@@ -39,7 +63,9 @@ class Params(BaseModel):
     ] = True
     min_test_cases: Annotated[
         int,
-        Field(ge=0, description="Report a problem when fewer rows were scored.", json_schema_extra=REPORT_ONLY),
+        Field(
+            ge=0, description="Report a problem when fewer rows were scored.", json_schema_extra=Effect.VERDICT.extra
+        ),
     ] = 0
 
     @classmethod
@@ -72,18 +98,20 @@ class Params(BaseModel):
 
     def identity(self) -> dict[str, Json]:
         """Return the parameters that a score's key must cover."""
-        return {name: value for name, value in self.model_dump(mode="json").items() if affects_value(type(self), name)}
+        return {
+            name: value for name, value in self.model_dump(mode="json").items() if effect_of(type(self), name).in_key
+        }
 
 
-def affects_value(params: type[Params], name: str) -> bool:
-    """Return whether a parameter can change a row's values.
+def effect_of(params: type[Params], name: str) -> Effect:
+    """Return what of a run a parameter changes.
 
     Args:
         params: The parameters' type.
         name: One of its fields.
     """
     extra = params.model_fields[name].json_schema_extra
-    return not (isinstance(extra, dict) and extra.get("affects_value") is False)
+    return Effect(str(extra.get("effect", Effect.SCORES))) if isinstance(extra, dict) else Effect.SCORES
 
 
 class JudgeKey(Params):
@@ -91,5 +119,7 @@ class JudgeKey(Params):
 
     custom_eval_judge_config_key: Annotated[
         str,
-        Field(description="Key of the judge to use, where the evaluator asks one.", json_schema_extra=REPORT_ONLY),
+        Field(
+            description="Key of the judge to use, where the evaluator asks one.", json_schema_extra=Effect.JUDGE.extra
+        ),
     ] = ""

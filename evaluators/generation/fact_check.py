@@ -9,7 +9,7 @@ from pydantic import Field
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import REPORT_ONLY, JudgeKey
+from leadline.evaluators.core.params import Effect, JudgeKey
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Json, Row, RowField, RowScore
 from leadline.evaluators.judge.engine.failures import JudgeUnparseable
@@ -54,25 +54,27 @@ class FactCheckParams(JudgeKey):
         Field(
             ge=1,
             description="Rows to evaluate, at most; further rows are not applicable. Empty: no limit.",
-            json_schema_extra=REPORT_ONLY,
+            json_schema_extra=Effect.ROWS.extra,
         ),
     ] = None
     agent_host_connection_config_key: Annotated[
         str,
-        Field(description="Key of the judge to use as agent, as in the reference.", json_schema_extra=REPORT_ONLY),
+        Field(
+            description="Key of the judge to use as agent, as in the reference.", json_schema_extra=Effect.JUDGE.extra
+        ),
     ] = ""
     agent_llm_model_name: Annotated[
         str,
         Field(
             description="Key of the judge to use as agent, where the other two name none.",
-            json_schema_extra=REPORT_ONLY,
+            json_schema_extra=Effect.JUDGE.extra,
         ),
     ] = ""
     agent_eval_h2ogpte_collection_id: Annotated[
         str,
         Field(
             description="Accepted for the reference's sake; this agent has no collection of documents.",
-            json_schema_extra=REPORT_ONLY,
+            json_schema_extra=Effect.NOTHING.extra,
         ),
     ] = ""
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
 from leadline.evaluators.core.metric import INF, Metric
-from leadline.evaluators.core.params import REPORT_ONLY
+from leadline.evaluators.core.params import Effect
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import (
     Evidence,
@@ -74,14 +74,14 @@ class StepAlignmentParams(EmbeddingParams):
         str,
         Field(
             description="Key of the judge that finds steps; the run's default judge without one.",
-            json_schema_extra=REPORT_ONLY,
+            json_schema_extra=Effect.JUDGE.extra,
         ),
     ] = ""
     h2ogpte_llm_model_name: Annotated[
         str,
         Field(
             description="Key of the judge, where h2ogpte_connection_config_key names none.",
-            json_schema_extra=REPORT_ONLY,
+            json_schema_extra=Effect.JUDGE.extra,
         ),
     ] = ""
 

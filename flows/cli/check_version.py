@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from leadline.evaluators.core.text import count
-from leadline.flows.cli.events import read_settings
+from leadline.flows.cli.grouped_help import GroupedCommand
 from leadline.flows.cli.options import fill_in, form_options, split_ids
 from leadline.flows.cli.output import clean, moment, print_json, print_table
 from leadline.flows.cli.running import on_an_api, stoppable
@@ -26,11 +26,8 @@ OPTIONS: Final = frozenset(
 """Settings with an option of their own; ``--set`` gives the others."""
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @form_options(ModelVersionConfig, only=OPTIONS)
-@click.option(
-    "--set", "settings", multiple=True, metavar="FIELD=VALUE", help="Another field of the flow's form; repeatable."
-)
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 @server_option
 @session_options
@@ -81,9 +78,8 @@ def versions(session: Session, /, model: str | None, as_json: bool) -> None:
 
 
 def _config(session: Session, options: dict[str, Any]) -> ModelVersionConfig:
-    others = read_settings(options.pop("settings"))
     options |= {"evaluators": split_ids(options["evaluators"]), "store": session.store}
-    return fill_in(ModelVersionConfig, "check-version", options, others)
+    return fill_in(ModelVersionConfig, "check-version", options)
 
 
 def _check(config: ModelVersionConfig) -> None:

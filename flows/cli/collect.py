@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from leadline.evaluators.core.text import count
+from leadline.flows.cli.grouped_help import GroupedCommand
 from leadline.flows.cli.options import fill_in, form_options
 from leadline.flows.cli.output import clean, print_json
 from leadline.flows.cli.running import on_an_api, stoppable
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _KEPT: Final = "Interrupted. Answers are kept: the same command asks only for what is missing."
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @form_options(CollectConfig)
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 @server_option

@@ -10,6 +10,7 @@ import click
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.text import count
+from leadline.flows.cli.grouped_help import GroupedCommand
 from leadline.flows.cli.options import fill_in, form_options
 from leadline.flows.cli.output import clean, moment, number, print_json, print_table
 from leadline.flows.cli.session import Session, relay_warnings, say, session_options
@@ -25,7 +26,7 @@ COLUMNS: Final = ("metric", "models", *RIGHT[:4], "95 % interval", *RIGHT[4:], "
 ATTENTION: Final = ("fail", "incomparable", "inconclusive", "one_sided")
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("sides", nargs=-1, metavar="[A] [B]")
 @click.option("--baseline", metavar="A", help="The baseline, where B alone is given: a run, or tag:NAME.")
 @click.option("--versions", nargs=2, metavar="OLD NEW", help="Compare the youngest runs of two versions of --model.")

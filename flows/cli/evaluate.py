@@ -12,11 +12,13 @@ import click
 
 from leadline.evaluators.core.settings_file import settings_table
 from leadline.evaluators.core.text import count, nouns
-from leadline.flows.cli.options import fill_in, form_options, parse_params, split_ids
+from leadline.flows.cli.grouped_help import GroupedCommand, GroupedOption
+from leadline.flows.cli.options import fill_in, form_epilog, form_options, parse_params, read_settings, split_ids
 from leadline.flows.cli.output import clean, number, print_json, print_table
 from leadline.flows.cli.running import on_an_api, stoppable
 from leadline.flows.cli.session import Session, check_ledger, say, server_option, session_options
 from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.shared.option_group import OptionGroup
 from leadline.tasks.timeline import Timeline, in_step, timed_by
 from leadline.tasks.trace_events import MOST_CALLS, noting_imports, write_trace
 
@@ -31,11 +33,15 @@ _LONGEST: Final = 60
 """Characters of a column's name that a plan shows."""
 
 
-@click.command()
+@click.command(cls=GroupedCommand, epilog=form_epilog(EvaluateConfig, "evaluate"))
 @form_options(EvaluateConfig)
-@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the outcome as JSON.", cls=GroupedOption, group=OptionGroup.OUTPUT
+)
 @click.option(
     "--profile",
+    cls=GroupedOption,
+    group=OptionGroup.OUTPUT,
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     metavar="FILE",
     help="Write where the time went, for Perfetto (ui.perfetto.dev) or the profiler of a browser.",
@@ -110,9 +116,9 @@ def _ended(result: EvaluateResult, config: EvaluateConfig, timeline: Timeline, p
     return result
 
 
-@click.command()
+@click.command(cls=GroupedCommand, epilog=form_epilog(EvaluateConfig, "evaluate"))
 @form_options(EvaluateConfig)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.", cls=GroupedOption, group=OptionGroup.OUTPUT)
 @session_options
 @click.pass_obj
 def plan(session: Session, /, as_json: bool, **options: Any) -> None:
@@ -140,7 +146,9 @@ def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
     from leadline.evaluators.core.evaluator_files import load_evaluator_file
     from leadline.flows.shared.judges import evaluator_files_of
 
-    for file in evaluator_files_of(options["evaluator_files"], options["judges__config"]):
+    judges = read_settings(options["settings"]).get("judges", {})
+    config = judges.get("config") if isinstance(judges, dict) else None
+    for file in evaluator_files_of(options["evaluator_files"], config):
         load_evaluator_file(file)  # parameters may be for its evaluators
     options |= {"evaluators": split_ids(options["evaluators"]), "params": parse_params(options["params"]) or None}
     return fill_in(EvaluateConfig, "evaluate", options | {"store": session.store}, settings_table("evaluate"))

@@ -10,6 +10,7 @@ import click
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.flows.cli.options import read_settings
 from leadline.flows.cli.output import clean, print_json, print_table
 from leadline.flows.cli.session import Session, say, session_options
 
@@ -110,35 +111,6 @@ def _payload(text: str | None) -> dict[str, Any]:
     if not isinstance(loaded, dict):
         raise UsageError("--payload must be a JSON object.", code=ErrorCode.EVENT_PAYLOAD)
     return loaded
-
-
-def read_settings(texts: tuple[str, ...]) -> dict[str, Any]:
-    """Read ``FIELD=VALUE`` and ``FIELD.KEY=VALUE``; values are JSON or plain texts.
-
-    Raises:
-        UsageError: A text has no value, or contradicts another one.
-    """
-    from leadline.flows.cli.options import read_value
-
-    found: dict[str, Any] = {}
-    for text in texts:
-        path, equals, value = text.partition("=")
-        if not equals or not path:
-            raise UsageError(
-                f"--set {text!r} has no value.",
-                hint="Write: --set FIELD=VALUE or --set FIELD.KEY=VALUE",
-                code=ErrorCode.CONFIG_OPTION,
-            )
-        *parents, last = path.split(".")
-        inner = found
-        for parent in parents:
-            inner = inner.setdefault(parent, {})
-            if not isinstance(inner, dict):
-                raise UsageError(
-                    f"--set {text!r}: {parent} was given another value before.", code=ErrorCode.CONFIG_OPTION
-                )
-        inner[last] = read_value(value)
-    return found
 
 
 @click.command()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from leadline.evaluators.core.text import count
+from leadline.flows.cli.grouped_help import GroupedCommand
 from leadline.flows.cli.options import fill_in, form_options
 from leadline.flows.cli.output import clean, print_json
 from leadline.flows.cli.running import on_an_api, stoppable
@@ -21,7 +22,7 @@ _KEPT: Final = "Interrupted. Replies are kept: the same command asks only for wh
 _NAMED: Final = 5
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @form_options(GenerateConfig)
 @click.option(
     "--dry-run", is_flag=True, help="Read and cut the documents, say how many calls it takes, and ask nobody."

@@ -17,6 +17,7 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.redaction import looks_secret
 from leadline.evaluators.core.refusal import field_of, why
 from leadline.evaluators.core.settings_file import FILE
+from leadline.flows.cli.grouped_help import GroupedOption
 from leadline.flows.shared.form import FormModel, Setting, merged, settings_in
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -32,25 +33,42 @@ def form_options(
 ) -> Callable[[F], F]:
     """Return a decorator that gives a command an argument or option for each setting of a form.
 
-    Options have no defaults, so that :func:`fill_in` sees what the user gave; the help shows the form's.
+    Options have no defaults, so that :func:`fill_in` sees what the user gave; the help shows the form's. Settings that
+    have no option, because few runs need them or because they are not among ``only``, are given with ``--set``.
 
     Args:
         model: The form.
         only: Paths of the settings to take; all without it.
         without: Paths of settings to leave out; the store is an option of every command.
     """
-    chosen = [
-        setting
-        for setting in settings_in(model)
-        if setting.path not in without and (only is None or setting.path in only)
-    ]
+    known = [setting for setting in settings_in(model) if setting.path not in without]
+    chosen = [setting for setting in known if not setting.rare and (only is None or setting.path in only)]
 
     def decorate(command: F) -> F:
+        if len(chosen) < len(known):
+            command = _others(command)
         for setting in reversed(chosen):
             command = _parameter(setting)(command)
         return command
 
     return decorate
+
+
+def _others(command: F) -> F:
+    """Give a command the option for settings that have none of their own."""
+    text = "A setting that has no option of its own, by its name. Repeatable."
+    return click.option("--set", "settings", multiple=True, metavar="SETTING=VALUE", help=text)(command)
+
+
+def form_epilog(model: type[FormModel], table: str) -> str:
+    """Return the last line of a command's help: where its settings without an option are.
+
+    Args:
+        model: The form.
+        table: The table of ``leadline.toml`` with the command's settings.
+    """
+    rare = ", ".join(setting.path for setting in settings_in(model) if setting.rare)
+    return f"Few runs need {rare}: these have no option. Write them below [{table}] in {FILE}, or give them with --set."
 
 
 def fill_in(model: type[M], command: str, options: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> M:
@@ -67,15 +85,16 @@ def fill_in(model: type[M], command: str, options: Mapping[str, Any], defaults: 
     """
     given: dict[str, Any] = {}
     for name, value in options.items():
-        if value is None or value == ():
+        if value is None or value == () or name == "settings":
             continue
         *parents, last = name.split(_LEVEL)
         inner = given
         for parent in parents:
             inner = inner.setdefault(parent, {})
         inner[last] = value
+    below = merged(defaults or {}, read_settings(options.get("settings", ())))
     with refusals(command, model, defaults):
-        return model.model_validate(merged(defaults or {}, given))
+        return model.model_validate(merged(below, given))
 
 
 def _parameter(setting: Setting) -> Callable[[F], F]:
@@ -88,9 +107,18 @@ def _parameter(setting: Setting) -> Callable[[F], F]:
         return click.argument(name, type=_type(setting), nargs=nargs, required=True, metavar=metavar or name.upper())
     if kind is bool:
         on: dict[str, Any] = {} if "/" in flags[-1] else {"is_flag": True, "flag_value": True, "type": click.BOOL}
-        return click.option(*flags, name, default=None, help=_help(setting), **on)
+        return click.option(
+            *flags, name, default=None, help=_help(setting), cls=GroupedOption, group=setting.group, **on
+        )
     return click.option(
-        *flags, name, type=_type(setting), multiple=many, metavar=metavar, help=_help(setting, many=many)
+        *flags,
+        name,
+        type=_type(setting),
+        multiple=many,
+        metavar=metavar,
+        help=_help(setting, many=many),
+        cls=GroupedOption,
+        group=setting.group,
     )
 
 
@@ -233,6 +261,33 @@ def _split(path: str) -> tuple[str, str, str]:
             code=ErrorCode.CONFIG_PARAMETER,
         )
     return evaluator, name, key
+
+
+def read_settings(texts: Iterable[str]) -> dict[str, Any]:
+    """Read ``FIELD=VALUE`` and ``FIELD.KEY=VALUE``; values are JSON or plain texts.
+
+    Raises:
+        UsageError: A text has no value, or contradicts another one.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        path, equals, value = text.partition("=")
+        if not equals or not path:
+            raise UsageError(
+                f"--set {text!r} has no value.",
+                hint="Write: --set FIELD=VALUE or --set FIELD.KEY=VALUE",
+                code=ErrorCode.CONFIG_OPTION,
+            )
+        *parents, last = path.split(".")
+        inner = found
+        for parent in parents:
+            inner = inner.setdefault(parent, {})
+            if not isinstance(inner, dict):
+                raise UsageError(
+                    f"--set {text!r}: {parent} was given another value before.", code=ErrorCode.CONFIG_OPTION
+                )
+        inner[last] = read_value(value)
+    return found
 
 
 def read_value(text: str) -> Any:

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import click
 
 from leadline.evaluators.core.secret_values import masked
+from leadline.flows.cli.grouped_help import GroupedOption
 from leadline.flows.prefect_server.choice import ServerUse
+from leadline.flows.shared.option_group import OptionGroup
 
 if TYPE_CHECKING:
     from leadline.tasks.store.store import Store
@@ -122,6 +124,8 @@ def server_option(command: F) -> F:
     """Give a command that runs on a Prefect API the choice of the server; it ends in the :class:`Session`."""
     option = click.option(
         "--server",
+        cls=GroupedOption,
+        group=OptionGroup.MACHINE,
         type=click.Choice([use.value for use in ServerUse]),
         expose_value=False,
         callback=_remember,

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from leadline.flows.shared.form import FormModel, Option
+from leadline.flows.shared.option_group import OptionGroup
 from leadline.flows.shared.settings import (
     ColumnMapping,
     Dispatch,
@@ -47,10 +48,10 @@ class EvaluateConfig(FormModel):
     evaluators_dir: EvaluatorsDir = None
     evaluator_files: EvaluatorFiles = ()
     params: EvaluatorParams = Field({})
-    model_keys: Annotated[tuple[str, ...], Option("--model", metavar="KEY")] = Field(
+    model_keys: Annotated[tuple[str, ...], Option("--model", metavar="KEY", group=OptionGroup.MEASURED)] = Field(
         (), description="Only these models of the dataset. Default: all."
     )
-    slices: Annotated[tuple[str, ...], Option("--slice", metavar="COLUMN")] = Field(
+    slices: Annotated[tuple[str, ...], Option("--slice", metavar="COLUMN", group=OptionGroup.MEASURED)] = Field(
         (),
         description="Columns whose values are looked at one by one: category, language, question_length, perturbation, "
         "retrieval, a key of the metadata, or none. Default: those that suit.",
@@ -63,7 +64,9 @@ class EvaluateConfig(FormModel):
     fail_on: FailOnSeverity = FailOn.NEVER
     policy: PolicyName = None
     min_coverage: MinCoverage = None
-    against: Annotated[str | None, NoCredentials, Option(metavar="previous|tag:NAME|RUN|none")] = Field(
+    against: Annotated[
+        str | None, NoCredentials, Option(metavar="previous|tag:NAME|RUN|none", group=OptionGroup.GATE)
+    ] = Field(
         None,
         description="Earlier run to compare with, so that the report says what is newly broken and newly fixed. "
         "Default: the run tagged production, if it has cases of this dataset, else the last run of a dataset of this "
@@ -71,11 +74,13 @@ class EvaluateConfig(FormModel):
     )
     dispatch: Dispatching = Dispatch.AUTO
     processes: Processes = None
-    name: str = Field("", max_length=200, description="A name for the run.")
-    output: Annotated[str | None, Option("-o", "--output", metavar="DIR")] = Field(
+    name: Annotated[str, Option(metavar="TEXT", group=OptionGroup.OUTPUT)] = Field(
+        "", max_length=200, description="A name for the run."
+    )
+    output: Annotated[str | None, Option("-o", "--output", metavar="DIR", group=OptionGroup.OUTPUT)] = Field(
         None, description="Copy the results to this folder."
     )
-    results: Literal["auto", "sonar"] = Field(
+    results: Annotated[Literal["auto", "sonar"], Option(group=OptionGroup.OUTPUT, rare=True)] = Field(
         "auto",
         title="Results",
         description="Files of all rows beside the report (a folder per evaluator in the layout of H2O Eval Studio, "

@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
 from pydantic.fields import FieldInfo
@@ -17,10 +17,17 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from leadline.evaluators.core.secret_values import variable_in
+from leadline.flows.shared.option_group import OptionGroup
 
 
 class FormModel(BaseModel):
-    """A frozen set of settings that refuses unknown names and keeps values out of error messages."""
+    """A frozen set of settings that refuses unknown names and keeps values out of error messages.
+
+    Class attributes:
+        option_group: The heading of its options in the help, where a field names no other.
+    """
+
+    option_group: ClassVar[OptionGroup] = OptionGroup.OTHER
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -52,14 +59,22 @@ class Option:
     Attributes:
         flags: The option's names; without any the field's own.
         metavar: The value's name in the help; names of files and folders are completed by shells.
+        group: Its heading in the help, instead of its form's.
+        rare: Whether few runs need it: there is no option of its own then, but ``--set`` and ``leadline.toml``.
     """
 
     flags: tuple[str, ...]
     metavar: str | None
+    group: OptionGroup | None
+    rare: bool
 
-    def __init__(self, *flags: str, metavar: str | None = None) -> None:
+    def __init__(
+        self, *flags: str, metavar: str | None = None, group: OptionGroup | None = None, rare: bool = False
+    ) -> None:
         object.__setattr__(self, "flags", flags)
         object.__setattr__(self, "metavar", metavar)
+        object.__setattr__(self, "group", group)
+        object.__setattr__(self, "rare", rare)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +110,30 @@ class Setting:
     Attributes:
         path: Its name, with points between the levels, such as ``judges.max_cost``.
         field: What Pydantic knows of it.
+        form: The form that it is a field of.
     """
 
     path: str
     field: FieldInfo
+    form: type[BaseModel]
 
     @property
     def option(self) -> Option | None:
         """Its spelling on the command line, where the field gives one."""
         return next((item for item in self.field.metadata if isinstance(item, Option)), None)
+
+    @property
+    def group(self) -> OptionGroup:
+        """The heading of its option in the help."""
+        own = self.option.group if self.option else None
+        if own is not None:
+            return own
+        return self.form.option_group if issubclass(self.form, FormModel) else OptionGroup.OTHER
+
+    @property
+    def rare(self) -> bool:
+        """True where it has no option of its own."""
+        return self.option is not None and self.option.rare
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -157,7 +187,7 @@ def settings_in(model: type[BaseModel], prefix: str = "") -> Iterator[Setting]:
         prefix: Put before the names.
     """
     for name, field in model.model_fields.items():
-        setting = Setting(f"{prefix}{name}", field)
+        setting = Setting(f"{prefix}{name}", field, model)
         if isinstance(setting.kind, type) and issubclass(setting.kind, BaseModel):
             yield from settings_in(setting.kind, f"{setting.path}.")
         else:

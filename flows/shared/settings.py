@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from leadline.flows.shared.form import FormModel, OneOf, Option
+from leadline.flows.shared.option_group import OptionGroup
 from leadline.tasks.load.formats.registry import format_choices
 
 _DEVICE: Final = re.compile(r"auto|cpu|cuda(:[0-9]{1,3})?|mps")
@@ -103,7 +104,7 @@ def _as_pairs(value: Any) -> Any:
 ColumnMapping: TypeAlias = Annotated[
     dict[str, str | list[str]],
     BeforeValidator(_as_pairs),
-    Option("--map", metavar="FIELD=COLUMN"),
+    Option("--map", metavar="FIELD=COLUMN", group=OptionGroup.DATA),
     Field(
         title="Columns",
         description="Column that fills a field, where its name is not understood: expected_answer=gold. The field "
@@ -112,7 +113,7 @@ ColumnMapping: TypeAlias = Annotated[
 ]
 ModelNaming: TypeAlias = Annotated[
     str,
-    Option("--model-name", metavar="NAME"),
+    Option("--model-name", metavar="NAME", group=OptionGroup.DATA),
     Field(
         title="Model name",
         max_length=1000,
@@ -120,7 +121,7 @@ ModelNaming: TypeAlias = Annotated[
     ),
 ]
 
-FormatName: TypeAlias = Annotated[str, OneOf(format_choices, "dataset format")]
+FormatName: TypeAlias = Annotated[str, OneOf(format_choices, "dataset format"), Option(group=OptionGroup.DATA)]
 """Name of a dataset format, or ``auto`` for the one that recognises the file."""
 
 ServerAddress: TypeAlias = Annotated[str, AfterValidator(_without_secrets)]
@@ -136,29 +137,32 @@ Device: TypeAlias = Annotated[str, AfterValidator(_known_device)]
 # The settings that evaluating a dataset and evaluating a model version have in common.
 EvaluatorIds: TypeAlias = Annotated[
     tuple[str, ...],
-    Option("-e", "--evaluator", metavar="ID"),
+    Option("-e", "--evaluator", metavar="ID", group=OptionGroup.MEASURED),
     Field(description="Evaluators by id, in addition to the suite."),
 ]
 EvaluatorSuite: TypeAlias = Annotated[
     str | None,
-    Option(metavar="NAME"),
+    Option(metavar="NAME", group=OptionGroup.MEASURED),
     Field(description="Named set of evaluators. Default: what the dataset is for, unless evaluators are named by id."),
 ]
 EvaluatorParams: TypeAlias = Annotated[
     dict[str, dict[str, Any]],
-    Option("--param", metavar="ID.NAME=VALUE"),
+    Option("--param", metavar="ID.NAME=VALUE", group=OptionGroup.MEASURED),
     Field(description="Parameters by evaluator id; on the command line a value is JSON or a plain text."),
 ]
 EvaluatorsDir: TypeAlias = Annotated[
-    str | None, Option(metavar="DIR"), Field(description="Folder with judges of your own as YAML files.")
+    str | None,
+    Option(metavar="DIR", group=OptionGroup.MEASURED),
+    Field(description="Folder with judges of your own as YAML files."),
 ]
 EvaluatorFiles: TypeAlias = Annotated[
     tuple[str, ...],
-    Option("--evaluators", metavar="FILE"),
+    Option("--evaluators", metavar="FILE", group=OptionGroup.MEASURED),
     Field(description="Python file with evaluators of your own, besides those that leadline.toml names."),
 ]
 FailOnSeverity: TypeAlias = Annotated[
     FailOn,
+    Option(group=OptionGroup.GATE),
     Field(
         title="Fail on",
         description="Least severity of a problem that fails the gate; the command then leaves with exit code 1.",
@@ -166,6 +170,7 @@ FailOnSeverity: TypeAlias = Annotated[
 ]
 MinCoverage: TypeAlias = Annotated[
     float | None,
+    Option(group=OptionGroup.GATE, rare=True),
     Field(
         ge=0,
         le=1,
@@ -174,7 +179,7 @@ MinCoverage: TypeAlias = Annotated[
 ]
 PolicyName: TypeAlias = Annotated[
     str | None,
-    Option(metavar="NAME|FILE"),
+    Option(metavar="NAME|FILE", group=OptionGroup.GATE),
     Field(
         max_length=500,
         description="Gate policy: default, sonar, strict, or a TOML file. Default: [policy] of leadline.toml, or "
@@ -185,20 +190,22 @@ Dispatching: TypeAlias = Annotated[
     str,
     NoCredentials,
     AfterValidator(_known_dispatch),
-    Option(metavar="PLACE"),
+    Option(metavar="PLACE", group=OptionGroup.MACHINE),
     Field(
         description="Where chunks are scored: here (inline), on Prefect workers (workers), on those workers that are "
         "up (auto), or on Dask: a cluster of its own (dask), or a scheduler's (dask://HOST:PORT, tls://HOST:PORT)."
     ),
 ]
 Processes: TypeAlias = Annotated[
-    int | None, Field(ge=1, le=256, description="Processes of the cpu lane. Default: one per core.")
+    int | None,
+    Option(metavar="N", group=OptionGroup.MACHINE),
+    Field(ge=1, le=256, description="Processes of the cpu lane. Default: one per core."),
 ]
 
 
 TeamName: TypeAlias = Annotated[
     str | None,
-    Option(metavar="TEAM"),
+    Option(metavar="TEAM", group=OptionGroup.JUDGES),
     Field(
         max_length=64,
         description="Team whose monthly budget ([budgets.TEAM] of leadline.toml) calls count against. Default: "
@@ -210,14 +217,18 @@ TeamName: TypeAlias = Annotated[
 class Models(FormModel):
     """Local models and text handling."""
 
+    option_group: ClassVar[OptionGroup] = OptionGroup.MACHINE
+
     embedder: Annotated[str | None, NoCredentials, Option(metavar="ID|PATH|offline")] = Field(
         None,
         description="Embedder for every evaluator: a Hugging Face id, a directory, or 'offline'. Default: each "
         "evaluator's own where it is here, else the offline one.",
     )
     device: Device = Field("auto", description="Device of local models: auto, cpu, cuda, cuda:N or mps.")
-    precision: Literal["auto", "float32", "float16", "bfloat16"] = Field("auto", description="Number format of models.")
-    backend: Literal["torch", "onnx"] = Field(
+    precision: Annotated[Literal["auto", "float32", "float16", "bfloat16"], Option(rare=True)] = Field(
+        "auto", description="Number format of models."
+    )
+    backend: Annotated[Literal["torch", "onnx"], Option(rare=True)] = Field(
         "torch", description="Engine that runs embedders and cross-encoders; onnx is for a CPU."
     )
     allow_download: Annotated[bool, Option("--allow-download/--no-allow-download")] = Field(
@@ -226,8 +237,10 @@ class Models(FormModel):
     language: Annotated[str, Option(metavar="CODE")] = Field(
         "en", min_length=2, max_length=8, description="Language of the texts (ISO 639-1), for sentence splitting."
     )
-    splitter: Literal["auto", "punkt", "rules"] = Field("auto", description="Sentence splitter.")
-    allow_pickle: Annotated[bool, Option("--allow-pickle/--no-allow-pickle")] = Field(
+    splitter: Annotated[Literal["auto", "punkt", "rules"], Option(rare=True)] = Field(
+        "auto", description="Sentence splitter."
+    )
+    allow_pickle: Annotated[bool, Option(rare=True)] = Field(
         False,
         description="Load pickled weights where a model has no safetensors. They can run any code: only from authors "
         "you trust.",
@@ -236,6 +249,8 @@ class Models(FormModel):
 
 class JudgeAccess(FormModel):
     """Judge and budget. API keys come from the environment of the process that asks."""
+
+    option_group: ClassVar[OptionGroup] = OptionGroup.JUDGES
 
     model: Annotated[str | None, NoCredentials, Option("--judge", metavar="MODEL")] = Field(
         None,
@@ -248,7 +263,7 @@ class JudgeAccess(FormModel):
         description="Address of the judge's OpenAI-compatible server. Default: $LEADLINE_JUDGE_API_BASE, or the "
         "provider's.",
     )
-    config: Annotated[str | None, Option("--judge-config", metavar="FILE")] = Field(
+    config: Annotated[str | None, Option(metavar="FILE", rare=True)] = Field(
         None, description="File with named judges. Default: leadline.toml, if there is one."
     )
     max_calls: Annotated[int | None, Option(metavar="N")] = Field(
@@ -263,8 +278,8 @@ class JudgeAccess(FormModel):
 class Judges(JudgeAccess):
     """Judge, trials and budget. API keys come from the environment of the process that asks."""
 
-    trials: int = Field(1, ge=1, le=50, description="How often each row is judged.")
-    canaries: Annotated[str | None, Option(metavar="FILE")] = Field(
+    trials: Annotated[int, Option(metavar="K")] = Field(1, ge=1, le=50, description="How often each row is judged.")
+    canaries: Annotated[str | None, Option(metavar="FILE", rare=True)] = Field(
         None,
         description="File of rows with known verdicts; a chunk whose judge fails them is left unscored. Default: the "
         "one that leadline.toml names, if it does.",

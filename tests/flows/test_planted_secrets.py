@@ -142,7 +142,7 @@ def world(tmp_path: Path, ledger: str | None = None) -> Iterator[tuple[World, Ju
 
 def everything(made: World) -> None:
     """Do what takes keys: evaluate, collect, compare, and what is refused since a key stands in the wrong place."""
-    chosen = ["-e", "sexism,bleu", "--judge", "own", "--results", "sonar"]
+    chosen = ["-e", "sexism,bleu", "--judge", "own", "--set", "results=sonar"]
     made.run("evaluate", "one.jsonl", *chosen, "--server", "temporary", "-o", "results")
     made.run("evaluate", "two.jsonl", *chosen, "--server", "temporary", "--debug", codes=(0, 1, 3))
     made.run("collect", "one.jsonl", "--targets", "targets.yaml", "-o", "answers.jsonl", "--server", "temporary")

@@ -40,7 +40,8 @@ def find_judges(
 
     Args:
         model: A model, ``local:`` and one that runs here, or the name of a judge in the file; else
-            ``$LEADLINE_JUDGE``, else the file's default.
+            ``$LEADLINE_JUDGE``, else the file's default. A model has the price that some judge of the file states for
+            it.
         api_base: Address of the model's server; else ``$LEADLINE_JUDGE_API_BASE``.
         file: The configuration file; by default ``leadline.toml`` here, if there is one.
         environment: The environment's variables.
@@ -71,7 +72,8 @@ def find_judges(
         if named is None:
             return ()
     elif named not in judges:
-        judges["default"] = _judge("default", _from_name(named, api_base or environment.get(BASE_VARIABLE)), "--judge")
+        values = _from_name(named, api_base or environment.get(BASE_VARIABLE)) | _price_in(judges, named)
+        judges["default"] = _judge("default", values, "--judge")
         named = "default"
     elif api_base:
         judges[named] = _judge(named, judges[named].model_dump() | {"api_base": api_base}, "--judge-api-base")
@@ -91,7 +93,8 @@ def configured_judges(file: Path | None, environment: Mapping[str, str]) -> tupl
     judges, _ = _read(file)
     named = environment.get(MODEL_VARIABLE)
     if named and named not in judges:
-        judges["default"] = _judge("default", _from_name(named, environment.get(BASE_VARIABLE)), MODEL_VARIABLE)
+        values = _from_name(named, environment.get(BASE_VARIABLE)) | _price_in(judges, named)
+        judges["default"] = _judge("default", values, MODEL_VARIABLE)
     return tuple(judges.values())
 
 
@@ -111,6 +114,18 @@ def _from_name(name: str, api_base: str | None) -> dict[str, Any]:
     if name.startswith(LOCAL):
         return {"kind": "local", "model": name.removeprefix(LOCAL)}
     return {"model": name, "api_base": api_base or None}
+
+
+def _price_in(judges: Mapping[str, JudgeConfig], model: str) -> dict[str, Any]:
+    """Return the price that a table of the file states for a model, so that it need not be named as a judge for it."""
+    for judge in judges.values():
+        price = {
+            "input_cost_per_token": judge.input_cost_per_token,
+            "output_cost_per_token": judge.output_cost_per_token,
+        }
+        if judge.model == model and None not in price.values():
+            return price
+    return {}
 
 
 def find_canaries(file: Path | None) -> str | None:

@@ -10,7 +10,7 @@ from leadline.evaluators.core.base import RowEvaluator, Spec, describe
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.params import JudgeKey, Params
 from leadline.evaluators.core.row import Reason, Row, RowField, RowScore, Unscored
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.models.refs import ModelRef
@@ -96,3 +96,21 @@ def test_the_description_is_json_with_parameters_and_metrics():
     assert [metric["key"] for metric in out["metrics"]] == ["shouting", "overall"]
     assert {detail["name"]: detail["affects_value"] for detail in out["parameter_details"]}["weight"] is True
     assert out["description"] == "Share of capital letters."
+
+
+def test_a_parameter_is_described_by_what_it_changes():
+    class Asking(Shouting):
+        parameters = JudgeKey
+
+        def judge_key(self) -> str:
+            return ""
+
+    class Deaf(Shouting):
+        parameters = JudgeKey
+
+    def effects(evaluator):
+        return {detail["name"]: detail["effect"] for detail in describe(evaluator)["parameter_details"]}
+
+    assert effects(Asking)["custom_eval_judge_config_key"].startswith("Another judge gives other scores")
+    assert effects(Deaf)["custom_eval_judge_config_key"] == "Has no effect here"
+    assert "so the gate" in effects(Deaf)["metric_threshold"]

@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field, ValidationError
 
 from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.params import REPORT_ONLY, JudgeKey, Params, affects_value
+from leadline.evaluators.core.params import REPORT_ONLY, Effect, JudgeKey, Params, effect_of
 
 
 class Example(Params):
@@ -49,8 +49,9 @@ def test_identity_holds_what_changes_a_value_and_nothing_else():
         "depth": 3
     }
     assert Example(depth=4).identity() == {"depth": 4}
-    assert affects_value(Example, "depth")
-    assert not affects_value(Example, "colour")
+    assert effect_of(Example, "depth") is Effect.SCORES
+    assert effect_of(Example, "colour") is Effect.REPORT
+    assert effect_of(Example, "metric_threshold") is Effect.VERDICT
 
 
 def test_the_judge_key_changes_no_value_by_itself():

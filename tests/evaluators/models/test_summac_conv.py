@@ -63,7 +63,7 @@ def test_a_long_document_counts_by_the_part_with_the_best_sentence(tmp_path: Pat
 
 def test_weights_in_the_format_before_archives_need_consent(tmp_path: Path) -> None:
     ref = ref_of(make_conv(tmp_path / "old", "legacy"))
-    with pytest.raises(ModelUnavailable, match=r"pickled.*allow-pickle"):
+    with pytest.raises(ModelUnavailable, match=r"pickled.*allow_pickle"):
         summac_conv.layer(ref, settings=SETTINGS)
     found = summac_conv.layer(ref, settings=Settings(device="cpu", allow_pickle=True))
     assert found.weight.tolist() == pytest.approx(conv_state()["mlp.weight"][0].tolist())

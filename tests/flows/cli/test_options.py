@@ -25,7 +25,8 @@ from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.generate.config import GenerateConfig
 from leadline.flows.model_version.config import ModelVersionConfig
 from leadline.flows.perturb.config import PerturbConfig
-from leadline.flows.shared.form import FormModel
+from leadline.flows.shared.form import FormModel, settings_in
+from leadline.flows.shared.option_group import OptionGroup
 from leadline.flows.shared.settings import FailOn, Judges, Models
 
 
@@ -69,9 +70,10 @@ def test_every_option_arrives() -> None:
     config = config_of(
         "d.json", "-e", "bleu", "-e", "rouge,text_matching", "--suite", "rules", "--param", "bleu.min_test_cases=3",
         "--model", "a,b", "--model", "c", "--format", "ragas", "--embedder", "offline", "--language", "de",
-        "--splitter", "rules", "--device", "cpu", "--precision", "float16", "--allow-download", "--allow-pickle",
+        "--set", "models.splitter=rules", "--device", "cpu", "--set", "models.precision=float16", "--allow-download",
+        "--set", "models.allow_pickle=true",
         "--fail-on", "medium",
-        "--min-coverage", "0.5", "--processes", "3", "--name", "N", "-o", "out", "--store", "S",
+        "--set", "min_coverage=0.5", "--processes", "3", "--name", "N", "-o", "out", "--store", "S",
     )  # fmt: skip
     assert config == EvaluateConfig(
         dataset="d.json",
@@ -222,3 +224,28 @@ def test_parameters_of_evaluators_under_names_of_their_own_are_kept_apart() -> N
     for text in ("byop#.x=1", "no_such#tone.x=1", "byop#tone=1"):
         with pytest.raises(UsageError):
             parse_params([text])
+
+
+def test_the_help_lists_options_under_headings_and_says_where_the_rare_settings_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["evaluate", "--help"]) == 0
+    text = capsys.readouterr().out
+    headings = [line for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert headings == [f"{group}:" for group in OptionGroup]
+    last = " ".join(text[text.index("Few runs need") :].split())
+    assert "models.precision" in last
+    assert "leadline.toml" in last
+    assert "--precision" not in text
+
+
+def test_every_setting_is_an_option_or_given_by_its_name() -> None:
+    for setting in settings_in(EvaluateConfig):
+        assert setting.rare or setting.group is not OptionGroup.OTHER or not setting.flags or setting.path == "store"
+
+
+def test_an_option_wins_over_set_and_set_over_the_file(settings_file: Path) -> None:
+    settings_file.write_text("[evaluate]\nmin_coverage = 0.1\n[evaluate.judges]\ntrials = 2\nmax_calls = 7\n")
+    config = config_of("d.json", "--set", "judges.trials=3", "--set", "min_coverage=0.2", "--trials", "4")
+    assert config.min_coverage == 0.2
+    assert config.judges == Judges(trials=4, max_calls=7)

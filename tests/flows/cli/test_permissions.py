@@ -56,7 +56,7 @@ class Project:
 @pytest.mark.e2e
 def test_everything_that_a_run_writes_is_for_its_user_alone(tmp_path: Path) -> None:
     project = Project(tmp_path)
-    chosen = ["-e", "looping_detection,pii_leakage", "--results", "sonar"]
+    chosen = ["-e", "looping_detection,pii_leakage", "--set", "results=sonar"]
     project.run("evaluate", "d.jsonl", *chosen, "--server", "temporary", "-o", "results", "--profile", "profile.json")
     project.run("collect", "d.jsonl", "--model", "python:app:answer", "--server", "none")
     project.run("collect", "d.jsonl", "--model", "python:app:answer", "--server", "none", "-o", "answers.jsonl")

@@ -104,3 +104,12 @@ def test_an_address_without_a_model_makes_no_sense(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="without a model"):
         find_judges(None, "http://h", None, {})
+
+
+def test_a_named_model_has_the_price_that_the_file_states_for_it(file: Path) -> None:
+    prices = "input_cost_per_token = 1.5e-7\noutput_cost_per_token = 6e-7\n"
+    file.write_text(f'{FILE}\n[judges.default]\nmodel = "openai/x"\n{prices}')
+    judge = find_judges("openai/x", "http://h:1/v1", file, {})[0]
+    assert (judge.key, judge.input_cost_per_token, judge.output_cost_per_token) == ("default", 1.5e-7, 6e-7)
+    assert judge.api_base == "http://h:1/v1"
+    assert find_judges("openai/y", None, file, {})[0].input_cost_per_token is None
