@@ -102,12 +102,13 @@ def _reporting(connection: DuckDBPyConnection, statement: str) -> Iterator[None]
 
 
 @contextmanager
-def archive(store: Store, runs: Sequence[Run] | None = None) -> Iterator[Archive]:
+def archive(store: Store, runs: Sequence[Run] | None = None, *, memory_limit: str = "") -> Iterator[Archive]:
     """Open runs together for reading.
 
     Args:
         store: The store.
         runs: Only these; by default all.
+        memory_limit: Memory that queries may take, such as ``2GB``; by default what DuckDB takes.
 
     Raises:
         UsageError: There are more runs than files that may be open.
@@ -115,6 +116,8 @@ def archive(store: Store, runs: Sequence[Run] | None = None) -> Iterator[Archive
     chosen = store.runs() if runs is None else list(runs)
     _allow_files(len(chosen))
     with connect() as connection:
+        if memory_limit:
+            connection.execute("SET memory_limit = ?", [memory_limit])
         opened = Archive(connection)
         summaries = {run.id: summary(run) for run in chosen}
         _show_runs(connection, list(summaries.values()))
