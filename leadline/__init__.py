@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from leadline.flows.api import compare as compare
     from leadline.flows.api import evaluate as evaluate
     from leadline.flows.api import open_store as open_store
+    from leadline.flows.assertions.answer_check import AnswerFailed as AnswerFailed
+    from leadline.flows.assertions.answer_check import NotMeasured as NotMeasured
+    from leadline.flows.assertions.answer_check import check as check
 
     __version__: str
 
@@ -55,6 +58,9 @@ _HOMES: Final = {
     "Judge": "evaluators.judge.judge_evaluator",
     "JudgeEvaluator": "evaluators.judge.judge_evaluator",
     "prompt_beside": "evaluators.judge.judge_evaluator",
+    "AnswerFailed": "flows.assertions.answer_check",
+    "NotMeasured": "flows.assertions.answer_check",
+    "check": "flows.assertions.answer_check",
     "MetricChoice": "flows.api",
     "OpenedStore": "flows.api",
     "Result": "flows.api",

@@ -420,6 +420,11 @@ class ErrorCode(Enum):
         "The machine refused what a run needs: room on a disk, a permission, an open file.",
         "Mend what the message names, and repeat the command: what was finished is kept, and goes on from there.",
     )
+    RUN_NOT_MEASURED = (
+        "LL-RUN-06",
+        "An answer that was to be checked could not be measured, so that nothing can be said of it.",
+        "The message has the reason: a judge that cannot be asked, weights that are missing, a budget that is spent.",
+    )
 
     WORKER_NONE = (
         "LL-WORKER-01",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import DatasetError, UsageError
@@ -18,7 +18,7 @@ from leadline.flows.api.inputs import Data, Staged, stage
 from leadline.flows.api.metric_choice import Chosen, Metrics, chosen_metrics
 from leadline.flows.api.result import Result
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
-from leadline.flows.evaluate.prepare import chosen, prepare
+from leadline.flows.evaluate.prepare import Prepared, chosen, prepare
 from leadline.flows.evaluate.steps import DirectSteps
 from leadline.flows.shared.settings import Dispatch, JudgeAccess
 from leadline.tasks.load import LoadedDataset
@@ -81,18 +81,57 @@ def evaluate(
                 f"evaluate takes either a config or settings such as {named[0]}.", code=ErrorCode.CONFIG_OPTION
             )
         return _evaluated(config, None, (), flow=flow)
+    with _requested(data, picked, given, settings) as (config, staged):
+        return _evaluated(config, staged, picked.own, flow=flow)
+
+
+class Request(NamedTuple):
+    """An evaluation that could begin: its configuration, and its dataset, evaluators and policy.
+
+    Attributes:
+        config: The configuration.
+        prepared: What it comes to.
+    """
+
+    config: EvaluateConfig
+    prepared: Prepared
+
+
+@contextmanager
+def requested(data: Data, **settings: Any) -> Iterator[Request]:
+    """Check a request for :func:`evaluate` and load its dataset, without scoring anything.
+
+    Args:
+        data: The data.
+        **settings: Arguments of :func:`evaluate`.
+
+    Raises:
+        UsageError: There is no such setting, evaluator, judge or policy.
+        DatasetError: The data was refused.
+    """
+    given = {name: settings.pop(name, None) for name in ("judge", "policy", "against", "name", "store")}
+    picked = chosen_metrics(settings.pop("metrics", ()))
+    with _requested(data, picked, given, settings) as (config, staged), lent(picked.own), _naming(staged):
+        yield Request(config, prepare(config))
+
+
+@contextmanager
+def _requested(
+    data: Data, picked: Chosen, given: Mapping[str, Any], settings: Mapping[str, Any]
+) -> Iterator[tuple[EvaluateConfig, Staged]]:
+    """Make the configuration of a request, with a file of its data while the block lasts."""
+    store, policy, against = given["store"], given["policy"], given["against"]
     place = store.location if isinstance(store, Store) else None if store is None else os.fspath(store)
-    values = _values(settings, picked, judge) | {
+    values = requested_values(settings, picked, given["judge"]) | {
         "policy": None if policy is None else os.fspath(policy),
         "against": against.run if isinstance(against, Result) else against,
-        "name": name,
+        "name": given["name"] or "",
         "store": place,
     }
     checked(EvaluateConfig, values | {"dataset": "-"})  # before anything is written
     with scratch_folder(Store.open(place), "inputs") as folder:
-        staged = stage(data, folder, name)
-        config = checked(EvaluateConfig, values | {"dataset": staged.path})
-        return _evaluated(config, staged, picked.own, flow=flow)
+        staged = stage(data, folder, values["name"])
+        yield checked(EvaluateConfig, values | {"dataset": staged.path}), staged
 
 
 async def aevaluate(data: Data = None, **settings: Any) -> Result:
@@ -105,8 +144,14 @@ async def aevaluate(data: Data = None, **settings: Any) -> Result:
     return await asyncio.to_thread(partial(evaluate, data, **settings))
 
 
-def _values(settings: Mapping[str, Any], picked: Chosen, judge: Any) -> dict[str, Any]:
-    """Return the fields of the configuration that metrics, judge and further settings come to."""
+def requested_values(settings: Mapping[str, Any], picked: Chosen, judge: Any) -> dict[str, Any]:
+    """Return the fields of the configuration that metrics, judge and further settings come to.
+
+    Args:
+        settings: Further settings.
+        picked: The metrics.
+        judge: The judge, as :func:`evaluate` takes it.
+    """
     values = dict(settings)
     if picked.ids:
         values["evaluators"] = (*values.get("evaluators", ()), *picked.ids)

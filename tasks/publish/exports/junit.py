@@ -8,23 +8,23 @@ too few rows can decide. The suite ``changes`` has a test case per model: whethe
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
 
 from leadline.evaluators.core.jsonio import clean
-from leadline.evaluators.core.text import count
-from leadline.tasks.numbers import bound, figure, percent
 from leadline.tasks.publish.exports.exporter import Exporter, register_exporter
+from leadline.tasks.publish.policy_lines import PolicyLine, policy_lines
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, MetricView, ModelView
+from leadline.tasks.publish.views import Facts
 
-FAILING_ROWS: Final = "failing_rows"
-"""Kind of the problem that names the rows which fail a metric that must hold."""
 _MOST_CASES: Final = 10
+_TAGS: Final = {"fail": "failure", "error": "error", "not_applicable": "skipped", "inconclusive": "skipped"}
+"""Elements by the outcome of a line of the policy."""
 
 # What XML 1.0 allows, without the controls that it merely discourages.
 _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -41,33 +41,13 @@ class JUnit(Exporter):
 
     def write(self, results: RunResults, folder: Path) -> None:
         """Write ``junit.xml``."""
-        lines = results.connection.execute("SELECT metric_id, min_rows FROM rules").fetchall()
-        _write(Tests(results.facts, dict(lines)), folder / "junit.xml")
+        _write(results.facts, list(policy_lines(results.connection, results.facts)), folder / "junit.xml")
 
 
-@dataclass(frozen=True, slots=True)
-class Tests:
-    """A run as tests.
-
-    Attributes:
-        facts: The run.
-        min_rows: By metric, the least number of scored rows that can fail it.
-    """
-
-    facts: Facts
-    min_rows: Mapping[int, int]
-
-    @property
-    def certain(self) -> bool:
-        """True if a metric passes only where its whole interval is on the good side of its threshold."""
-        policy = self.facts.record.get("policy")
-        return isinstance(policy, Mapping) and bool(policy.get("certain"))
-
-
-def _write(tests: Tests, path: Path) -> None:
-    root = Element("testsuites", name=_xml(tests.facts.title))
-    suites = [_suite(tests, evaluator) for evaluator in tests.facts.evaluators]
-    root.extend(suite for suite in (*suites, _changes(tests.facts)) if len(suite))
+def _write(facts: Facts, lines: Sequence[PolicyLine], path: Path) -> None:
+    root = Element("testsuites", name=_xml(facts.title))
+    suites = [_suite(facts, name, list(found)) for name, found in groupby(lines, attrgetter("evaluator"))]
+    root.extend(suite for suite in (*suites, _changes(facts)) if len(suite))
     for total in ("tests", "failures", "errors"):  # the schema knows no "skipped" here
         root.set(total, str(sum(int(suite.get(total, "0")) for suite in root)))
     root.set("time", "0")
@@ -75,14 +55,12 @@ def _write(tests: Tests, path: Path) -> None:
     ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
 
 
-def _suite(tests: Tests, evaluator: EvaluatorView) -> Element:
-    suite = _empty_suite(tests.facts, evaluator.key)
-    for metric in evaluator.metrics:
-        for model in tests.facts.models if metric.role != "information" else ():
-            case = _case(suite, f"{model.key} · {metric.key}")
-            _judge(case, tests, evaluator, metric, model)
-    if not evaluator.metrics and evaluator.error:
-        _outcome(_case(suite, "run"), "error", "evaluator_error", evaluator.error)
+def _suite(facts: Facts, evaluator: str, lines: Sequence[PolicyLine]) -> Element:
+    suite = _empty_suite(facts, evaluator)
+    for line in lines:
+        case = _case(suite, f"{line.model} · {line.metric}" if line.metric else "run")
+        if line.outcome != "pass":
+            _outcome(case, _TAGS[line.outcome], line.cause, line.message)
     return _counted(suite)
 
 
@@ -129,66 +107,6 @@ def _started(facts: Facts) -> str | None:
     except ValueError:
         return None
     return moment.replace(tzinfo=None).isoformat(timespec="seconds")
-
-
-def _judge(case: Element, tests: Tests, evaluator: EvaluatorView, metric: MetricView, model: ModelView) -> None:
-    found = tests.facts.aggregates.get((metric.id, model.id))
-    if evaluator.error:
-        _outcome(case, "error", "evaluator_error", evaluator.error)
-    elif found is None or found.n_scored + found.n_unscored == 0:
-        _outcome(case, "skipped", "", "No row of this model has the inputs that the metric needs.")
-    elif found.n_scored == 0:
-        _outcome(
-            case, "error", "unscored", f"None of {count(found.n_unscored, 'row')} could be scored: {_reasons(found)}."
-        )
-    elif found.verdict == "fail":
-        _fail(case, tests, metric, model, found)
-    elif found.verdict == "inconclusive":
-        _doubt(case, tests, metric, model, found)
-
-
-def _fail(case: Element, tests: Tests, metric: MetricView, model: ModelView, found: Aggregate) -> None:
-    text = _sentence(metric, model, found) + _failing_cases(tests.facts, metric, model)
-    least = tests.min_rows.get(metric.id, 1)
-    if found.n_scored < least:
-        _outcome(case, "skipped", "", f"Too few rows for a decision: the policy asks for {least:,}. {text}")
-    else:
-        _outcome(case, "failure", metric.role, text)
-
-
-def _failing_cases(facts: Facts, metric: MetricView, model: ModelView) -> str:
-    """Return the failing cases of a metric that must hold, as its problem names them."""
-    problems = (p for p in facts.problems if (p.metric_id, p.model_id, p.kind) == (metric.id, model.id, FAILING_ROWS))
-    rows = next((problem.row_ids for problem in problems), ())
-    cases = [facts.rows[row][0] for row in rows[:_MOST_CASES] if row in facts.rows]
-    return f" Failing: {', '.join(cases)}{' …' if len(rows) > _MOST_CASES else ''}." if cases else ""
-
-
-def _doubt(case: Element, tests: Tests, metric: MetricView, model: ModelView, found: Aggregate) -> None:
-    """Say why a metric cannot be decided; one on the good side passes unless the policy asks for certainty."""
-    text = _sentence(metric, model, found)
-    if found.n_unscored:
-        unscored = count(found.n_unscored, "row is", "rows are")
-        _outcome(case, "error", "inconclusive", f"{text} {unscored} unscored: {_reasons(found)}.")
-    elif tests.certain or found.value is None or not metric.passes(found.value):
-        _outcome(case, "skipped", "", f"Inconclusive: the interval contains the threshold. {text}")
-
-
-def _sentence(metric: MetricView, model: ModelView, found: Aggregate) -> str:
-    if metric.role == "must" and found.n_pass is not None:
-        failed = found.n_scored - found.n_pass
-        return f"{metric.name}: {failed:,} of {count(found.n_scored, 'row')} of {model.key} fail what must hold."
-    direction = "at least" if metric.higher_is_better else "at most"
-    interval = "" if found.ci_low is None else f" [{figure(found.ci_low)}, {figure(found.ci_high)}]"
-    asked = f"{direction} {bound(found.threshold, metric.share)} was asked"
-    return (
-        f"{metric.name} of {model.key} is {figure(found.value)}{interval}, {asked}"
-        f" ({count(found.n_scored, 'row')} scored, coverage {percent(found.coverage)})."
-    )
-
-
-def _reasons(found: Aggregate) -> str:
-    return ", ".join(f"{reason} ({count})" for reason, count in found.reasons.items()) or "no reason given"
 
 
 def _outcome(case: Element, tag: str, kind: str, message: str) -> None:

@@ -1,0 +1,147 @@
+"""A session of pytest, or a worker's part of one: its settings, its suites with their runs, and what it has to tell."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.settings_file import settings_table
+from leadline.flows.evaluate.config import EvaluateResult
+from leadline.flows.pytest_plugin.outcomes import Outcome, RunOutcomes
+from leadline.flows.pytest_plugin.shared_run import EvaluationFailed, evaluate_once
+from leadline.flows.pytest_plugin.suite import Check, Suite, collect_suite, located
+from leadline.flows.shared.report_links import run_link
+from leadline.tasks.publish.spending import price
+from leadline.tasks.runs.baseline import NONE
+from leadline.tasks.store.store import Store
+
+TABLE: Final = "pytest"
+"""Table of ``leadline.toml`` with the session's settings."""
+SETTINGS: Final = ("against", "inconclusive", "fail_cases", "store", "judge")
+_CHOICES: Final = {"inconclusive": ("fail", "skip", "xfail"), "fail_cases": ("should", "must", "never")}
+
+
+class PluginSession:
+    """The settings and results of a session.
+
+    Args:
+        config: pytest's configuration.
+        shared: Folder that it shares with other workers; ``None`` for a session in one process.
+    """
+
+    def __init__(self, config: pytest.Config, shared: Path | None) -> None:
+        self._config = config
+        self._own_folder = None if shared else tempfile.TemporaryDirectory(prefix="leadline-pytest-")
+        self._folder = shared or Path(self._own_folder.name)  # type: ignore[union-attr]
+        self._suites: dict[str, Suite] = {}
+        self._outcomes: dict[str, RunOutcomes] = {}
+        self._failed: dict[str, str] = {}
+        self._told: dict[str, dict[str, Any]] = {}
+        self._checks: dict[str, int] = {}
+        self._settings = {name: self._setting(name) for name in SETTINGS}
+        self.name = f"pytest-{self._folder.name.removeprefix('leadline-pytest-')}"
+
+    def _setting(self, name: str) -> str:
+        """Return a setting: of the command line, else of pytest's configuration file, else of ``leadline.toml``."""
+        key = f"leadline_{name}"
+        value = self._config.getoption(key) or self._config.getini(key) or settings_table(TABLE, SETTINGS).get(name)
+        value = str(value or _CHOICES.get(name, ("",))[0])
+        if name in _CHOICES and value not in _CHOICES[name]:
+            raise UsageError(
+                f"{key} is {value[:40]!r}.",
+                hint=f"There are {', '.join(_CHOICES[name])}.",
+                code=ErrorCode.CONFIG_OPTION,
+            )
+        return value
+
+    @property
+    def inconclusive(self) -> str:
+        """The fate of tests that cannot be decided: ``fail``, ``skip`` or ``xfail``."""
+        return self._settings["inconclusive"]
+
+    def defaults(self) -> dict[str, Any]:
+        """Return the settings of evaluations that name none."""
+        return {name: self._settings[name] for name in ("store", "judge") if self._settings[name]}
+
+    def suite(self, settings: Mapping[str, Any], folder: Path) -> Suite:
+        """Return the tests of a function.
+
+        Args:
+            settings: Settings of its marker, with the dataset.
+            folder: The folder of its file, where the dataset is looked for first.
+
+        Raises:
+            LeadlineError: The request makes no sense, or the dataset was refused.
+        """
+        given = {**self.defaults(), **settings}
+        if self._settings["against"]:
+            given["against"] = self._settings["against"]
+        data = located(given.pop("dataset"), folder, self._config.rootpath)
+        suite = collect_suite(data, given, self._folder)
+        return self._suites.setdefault(suite.key, suite)
+
+    def outcome(self, check: Check) -> Outcome:
+        """Return the outcome of a test; the first one of its suite evaluates.
+
+        Args:
+            check: The test.
+        """
+        key = check.suite
+        if key not in self._outcomes and key not in self._failed:
+            try:
+                self._outcomes[key] = self._evaluated(self._suites[key])
+            except EvaluationFailed as error:
+                self._failed[key] = str(error)
+        if key in self._failed:
+            pytest.fail(self._failed[key], pytrace=False)
+        return self._outcomes[key].of(check)
+
+    def _evaluated(self, suite: Suite) -> RunOutcomes:
+        found = evaluate_once(suite, self._folder)
+        against = suite.settings.get("against") not in (None, "", NONE)
+        outcomes = RunOutcomes(
+            Store.open(found.store), found.outcome, fail_cases=self._settings["fail_cases"], against=against
+        )
+        self.tell_run(found.outcome, found.store, outcomes.note)
+        return outcomes
+
+    def tell_run(self, outcome: EvaluateResult, store: str, note: str = "") -> None:
+        """Keep a run for the summary.
+
+        Args:
+            outcome: The run.
+            store: Location of its store.
+            note: What is to be said of it besides.
+        """
+        opened = Store.open(store)
+        self._told[outcome.run] = {
+            "run": outcome.run,
+            "gate": outcome.gate,
+            "reason": outcome.gate_reason,
+            "report": run_link(opened, opened.run(outcome.run), outcome.report),
+            "reused": outcome.reused,
+            "computed": outcome.computed,
+            "calls": outcome.judge_calls,
+            "price": price(outcome.judge_cost_usd, outcome.judge_calls, outcome.judge_unknown_price),
+            "note": note,
+        }
+
+    def count_check(self, store: Any) -> None:
+        """Count an answer that is checked by itself.
+
+        Args:
+            store: The store with the ledger of its judge calls.
+        """
+        location = store.location if isinstance(store, Store) else Store.open(store).location
+        self._checks[location] = self._checks.get(location, 0) + 1
+
+    def told(self) -> list[dict[str, Any]]:
+        """Return what the summary says: runs, and answers that were checked by themselves."""
+        checks = [{"checks": n, "store": store, "session": self.name} for store, n in self._checks.items()]
+        return [*self._told.values(), *checks]
