@@ -20,6 +20,7 @@ AREAS: Final = {
     "MODEL": "Local models and their weights",
     "RUN": "Runs",
     "WORKER": "Workers",
+    "LABEL": "People's labels",
     "COMPARE": "Comparing",
     "COLLECT": "Collecting answers",
     "GENERATE": "Generating suites",
@@ -440,6 +441,22 @@ class ErrorCode(Enum):
         "LL-WORKER-03",
         "A worker was lost, or did not finish in time.",
         "Its chunks are given to others; look at the worker's log, and run again if rows stayed unscored.",
+    )
+
+    LABEL_FILE = (
+        "LL-LABEL-01",
+        "A file of labels cannot be read.",
+        "The message names the line and the field.",
+    )
+    LABEL_SET = (
+        "LL-LABEL-02",
+        "There is no such set of labels, or its name cannot be one.",
+        "`leadline labels list` lists the sets.",
+    )
+    LABEL_SAMPLE = (
+        "LL-LABEL-03",
+        "Rows cannot be drawn for labelling.",
+        "Choose a metric that the run scored row by row.",
     )
 
     COMPARE_SIDES = (

@@ -13,7 +13,7 @@ from leadline.evaluators.core.row import Json
 
 
 class Effect(StrEnum):
-    """The part of a run that a parameter changes; each value is a sentence for pages and commands, without its point."""
+    """The part of a run that a parameter changes; each value is a sentence for pages, without its point."""
 
     SCORES = "Changes scores"
     JUDGE = "Another judge gives other scores: they are kept under that judge's own configuration"

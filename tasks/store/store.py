@@ -11,6 +11,7 @@ Layout, below the store's root::
     runs/<run>/results/                 the report and its files
     alive/<run>.json                    the last sign of life of a run that is being made
     comparisons/<id>/                   what comparing two runs found
+    labels/<set>/                       what people said of answers
     versions/<digest>/                  which run belongs to a version of a model, and its answers
     ledger.sqlite                       every judge call, unless another ledger is named
     staging/, tmp/                      scratch files of loads, collections, queries and comparisons in work

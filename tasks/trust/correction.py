@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Floats: TypeAlias = npt.NDArray[np.float64]
+    Ints: TypeAlias = npt.NDArray[np.int64]
 
 Correction: TypeAlias = Literal["post-stratified", "ppi++", "stratified ppi++", "active", "rogan-gladen"]
 
@@ -104,7 +105,7 @@ def post_stratified(labels: PassFailLabels) -> Corrected:
 
 
 def prediction_powered(
-    labels: Floats, judge_on_labels: Floats, judge_on_rest: Floats, groups: Floats | None = None
+    labels: Floats, judge_on_labels: Floats, judge_on_rest: Floats, groups: Ints | None = None
 ) -> Corrected | None:
     """Return the mean label of all rows by PPI++: the labels' mean, moved by what the judge says of the other rows.
 

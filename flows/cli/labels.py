@@ -1,0 +1,276 @@
+"""``leadline labels``: people's labels of answers, and what they say of a judge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.text import count
+from leadline.flows.cli.output import clean, number, print_json, print_table
+from leadline.flows.cli.session import Session, say, session_options
+
+if TYPE_CHECKING:
+    from leadline.tasks.labels.drawing import Drawing
+    from leadline.tasks.labels.label_report import LabelledModel, LabelReport
+    from leadline.tasks.trust.correction import Corrected
+
+_SET = click.option("--set", "set_name", default="labels", show_default=True, metavar="NAME", help="The set of labels.")
+_METRIC = click.option(
+    "--metric", required=True, metavar="NAME", help="EVALUATOR for its primary metric, or EVALUATOR.METRIC."
+)
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def labels() -> None:
+    """Let people label answers, and correct a judge by what they say."""
+
+
+@labels.command("sample")
+@click.argument("run_name", metavar="RUN")
+@_METRIC
+@click.option("--n", "rows", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Rows to draw.")
+@click.option(
+    "--how",
+    type=click.Choice(["uniform", "balanced", "by-score"]),
+    default="uniform",
+    show_default=True,
+    help="Every row alike; as many that the judge fails as it passes; or as many of each fifth of its scores.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**31), default=1, show_default=True, help="Another draws other rows.")
+@_SET
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    metavar="FILE",
+    help="What people get: a page (.html), CSV, JSON Lines, or tasks for Label Studio (.json).",
+)
+@session_options
+@click.pass_obj
+def labels_sample(
+    session: Session, /, run_name: str, metric: str, rows: int, how: Drawing, seed: int, set_name: str, output: Path
+) -> None:
+    """Draw rows of a run at random for people to label."""
+    from leadline.tasks.labels.drawing import draw
+    from leadline.tasks.labels.judged_rows import read_judged_rows
+    from leadline.tasks.labels.label_sets import LabelSet, Sample, SampledRow, sample_id
+    from leadline.tasks.labels.labelling_tasks import tasks_of, written
+    from leadline.tasks.runs.lookup import find_run
+    from leadline.tasks.store.files import handed_out
+
+    store = session.open_store()
+    run = find_run(store, run_name)
+    judged = read_judged_rows(store, run, metric)
+    drawn = draw(judged, rows, how=how, seed=seed)
+    sample = Sample(
+        id=sample_id((run.id, judged.metric.id, judged.metric.config, how, seed, rows)),
+        run=run.id,
+        question=judged.metric.id,
+        how=how,
+        seed=seed,
+        config=judged.metric.config,
+        judged=len(judged.rows),
+        rows=tuple(
+            SampledRow(
+                judged.keys[row.index], judged.cases[row.index], judged.models[row.index], row.stratum, row.chance
+            )
+            for row in drawn
+        ),
+    )
+    tasks = tasks_of(store, run, judged, drawn, sample)
+    with handed_out(output) as temporary:
+        temporary.write_text(written(tasks, judged.metric, output), encoding="utf-8")
+    LabelSet(store, set_name).keep_sample(sample)
+    of = f"{count(len(judged.rows), 'row')} that {judged.metric.id} scored"
+    say(f"{count(len(tasks), 'answer')} of {of}: {output}")
+    say(f"Then: leadline labels import FILE --set {set_name}")
+
+
+@labels.command("import")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@_SET
+@click.option("--run", "run_name", metavar="RUN", help="The run whose rows a file names by case and model.")
+@click.option("--metric", metavar="NAME", help="What labels answer that do not say so: EVALUATOR or EVALUATOR.METRIC.")
+@click.option("--person", default="", metavar="NAME", help="Who gave labels that do not say so.")
+@session_options
+@click.pass_obj
+def labels_import(
+    session: Session, /, files: Sequence[Path], set_name: str, run_name: str | None, metric: str | None, person: str
+) -> None:
+    """Take labels from files: of the labelling page, CSV, JSON Lines, Label Studio or Argilla."""
+    from leadline.tasks.labels.judged_rows import read_judged_rows
+    from leadline.tasks.labels.label_files import read_labels
+    from leadline.tasks.labels.label_sets import LabelSet
+    from leadline.tasks.runs.lookup import find_run
+
+    store = session.open_store()
+    judged = None
+    if run_name:
+        if not metric:
+            raise UsageError("--run needs --metric too, whose rows the file names.", code=ErrorCode.LABEL_FILE)
+        judged = read_judged_rows(store, find_run(store, run_name), metric)
+    question = judged.metric.id if judged else metric or ""
+    found = [label for path in files for label in read_labels(path, judged, person=person, question=question)]
+    added = LabelSet(store, set_name).add(found)
+    known = len(found) - added
+    say(f"{count(added, 'label')} added to {set_name}" + (f", {number(known)} known already." if known else "."))
+
+
+@labels.command("export")
+@_SET
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    metavar="FILE",
+    help="CSV, .json or .jsonl.",
+)
+@session_options
+@click.pass_obj
+def labels_export(session: Session, /, set_name: str, output: Path) -> None:
+    """Write the labels of a set to a file."""
+    from leadline.tasks.labels.label_files import write_labels
+    from leadline.tasks.labels.label_sets import find_label_set
+    from leadline.tasks.store.files import handed_out
+
+    found = find_label_set(session.open_store(), set_name).labels()
+    with handed_out(output) as temporary:
+        temporary.write_text(write_labels(found, output), encoding="utf-8")
+    say(f"{count(len(found), 'label')}: {output}")
+
+
+@labels.command("list")
+@_AS_JSON
+@session_options
+@click.pass_obj
+def labels_list(session: Session, /, as_json: bool) -> None:
+    """List the sets of labels."""
+    from leadline.tasks.labels.label_sets import label_sets
+
+    lines = []
+    for labels_of in label_sets(session.open_store()):
+        found, samples = labels_of.labels(), labels_of.samples()
+        for question in sorted({label.question for label in found} | {sample.question for sample in samples}):
+            those = [label for label in found if label.question == question]
+            lines.append(
+                {
+                    "set": labels_of.name,
+                    "metric": question,
+                    "rows": len({label.key for label in those}),
+                    "people": len({label.person for label in those}),
+                    "given": len({row.key for sample in samples if sample.question == question for row in sample.rows}),
+                    "last": max((label.at for label in those), default=None),
+                }
+            )
+    if as_json:
+        print_json(lines)
+    elif lines:
+        print_table(
+            ("set", "metric", "rows labelled", "people", "rows given", "last"),
+            [[clean(str(value if value is not None else "-")) for value in line.values()] for line in lines],
+            right=("rows labelled", "people", "rows given"),
+        )
+    else:
+        say("There are no labels. Draw rows: leadline labels sample RUN --metric NAME -o page.html")
+
+
+@labels.command("report")
+@click.argument("run_name", metavar="RUN")
+@_METRIC
+@_SET
+@_AS_JSON
+@session_options
+@click.pass_obj
+def labels_report(session: Session, /, run_name: str, metric: str, set_name: str, as_json: bool) -> None:
+    """Say what labels say of a judge: its scores corrected, agreement, and which threshold fits."""
+    from leadline.tasks.labels.judged_rows import read_judged_rows
+    from leadline.tasks.labels.label_report import report_labels
+    from leadline.tasks.labels.label_sets import find_label_set
+    from leadline.tasks.runs.lookup import find_run
+
+    store = session.open_store()
+    judged = read_judged_rows(store, find_run(store, run_name), metric)
+    found = find_label_set(store, set_name)
+    report = report_labels(judged, found.labels(judged.metric.id), found.samples(judged.metric.id))
+    if as_json:
+        print_json(_plain(asdict(report)))
+    else:
+        _print_report(report)
+
+
+def _plain(value: Any) -> Any:
+    """Return JSON: what is not a number becomes null."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _print_report(report: LabelReport) -> None:
+    click.echo(f"{report.question}")
+    for model in report.models:
+        _print_model(model, binary=report.binary)
+    if not math.isnan(report.people_alpha):
+        ends = f"{report.people_alpha_low:.2f} to {report.people_alpha_high:.2f}"
+        click.echo(f"People agree among themselves with alpha {report.people_alpha:.2f} ({ends}): a judge's ceiling.")
+    if report.stale:
+        click.echo(f"{count(report.stale, 'labelled row')} of the set: not in this run, or its texts differ.")
+    if report.saw_judge:
+        click.echo(
+            f"{count(report.saw_judge, 'label')} given with the judge's verdict in sight: agreement is flattered."
+        )
+    if report.advice:
+        advice = report.advice
+        what = "Keep the threshold" if advice.keep else f"A threshold of {advice.threshold:g} would fit better than"
+        click.echo(
+            f"{what} {advice.present:g}: F1 of bad answers {advice.present_f1:.2f}; "
+            f"the best one has {advice.f1:.2f} on other rows ({advice.f1_low:.2f} to {advice.f1_high:.2f})."
+        )
+
+
+def _print_model(model: LabelledModel, *, binary: bool) -> None:
+    def shown(value: float) -> str:
+        return f"{100 * value:.1f} %" if binary else f"{value:.3f}"
+
+    def ends(corrected: Corrected) -> str:
+        return f"{shown(corrected.value)} ({shown(corrected.low)} to {shown(corrected.high)})"
+
+    told = f"judge {shown(model.judge)} of {count(model.judged, 'row')}"
+    if model.corrected:
+        told += f" · corrected {ends(model.corrected)}"
+    who = f"{count(model.labels, 'label')} of {count(model.people, 'person', 'people')}"
+    click.echo(
+        f"  {clean(model.model) or 'all models'}: {told} · {who}"
+        + (f", {model.untold} can't tell" * bool(model.untold))
+    )
+    if model.agreed:
+        agreed = model.agreed
+        click.echo(
+            f"    agrees on {shown(agreed.accuracy.value)} · κ {agreed.kappa:.2f} "
+            f"({agreed.kappa_low:.2f} to {agreed.kappa_high:.2f}), AC1 {agreed.ac1:.2f} · "
+            f"catches {shown(agreed.recall_fail.value)} of the bad answers, "
+            f"passes {shown(agreed.recall_pass.value)} of the good"
+        )
+    elif not math.isnan(model.rank_correlation):
+        click.echo(f"    rank correlation {model.rank_correlation:.2f}, κ of the scale {model.scale_kappa:.2f}")
+    click.echo(f"    {_STATES[model.state]}")
+
+
+_STATES = {
+    "none": "no labels: draw rows with leadline labels sample",
+    "few": "too few labels to certify: 50 and at least 10 of each kind are wanted",
+    "not drawn": "not corrected: these rows were not drawn at random",
+    "failed": "not certified: people and judge agree too little",
+    "valid": "enough agreement on enough rows: these labels certify the judge",
+}

@@ -1,0 +1,145 @@
+"""Drawing rows for people to label, so that the labels tell about all rows.
+
+For each model, whole clusters are drawn: an original with its perturbed copies. Their order is that of a digest of the
+seed and the original's key, so that the same command draws the same rows, and a larger sample holds the smaller one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from leadline.tasks.labels.judged_rows import JudgedRows
+
+Drawing: TypeAlias = Literal["uniform", "balanced", "by-score"]
+
+LEAST_OF_VERDICT: Final = 20
+"""Rows that the judge passes, and that it fails, which a uniform sample has at least, where there are so many."""
+QUINTILES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A row that was drawn.
+
+    Attributes:
+        index: Its place in the judged rows.
+        stratum: What it was drawn from: a model's rows, or those with one verdict or a part of the scores.
+        chance: The chance with which it was drawn, in (0, 1].
+    """
+
+    index: int
+    stratum: str
+    chance: float
+
+
+def draw(judged: JudgedRows, number: int, *, how: Drawing = "uniform", seed: int = 1) -> list[Drawn]:
+    """Return rows drawn at random, as many for each model.
+
+    Args:
+        judged: The rows that were judged.
+        number: Rows wanted in all; whole clusters may bring more.
+        how: ``uniform`` gives every row the same chance, but tops up to 20 rows of either verdict; ``balanced`` takes
+            half of the rows from those that the judge fails; ``by-score`` as many from each fifth of the scores.
+        seed: Another seed draws other rows.
+
+    Raises:
+        UsageError: There is no row.
+    """
+    import numpy as np
+
+    if not len(judged.rows):
+        raise UsageError(
+            f"{judged.metric.id} scored no row of this run.",
+            hint="Look at the reasons: leadline show RUN",
+            code=ErrorCode.LABEL_SAMPLE,
+        )
+    models = np.array(judged.models)
+    names = sorted(set(judged.models))
+    drawn: list[Drawn] = []
+    for place, model in enumerate(names):
+        rows = np.flatnonzero(models == model)
+        wanted = number // len(names) + (place < number % len(names))
+        drawn += _draw_of_model(judged, rows, wanted, how, f"{seed}/{model}")
+    return sorted(drawn, key=lambda row: _rank(f"{seed}/order", judged.keys[row.index]))
+
+
+def strata_of(judged: JudgedRows, rows: npt.NDArray[np.int64], how: Drawing) -> list[str]:
+    """Return the stratum of each of one model's rows: copies of a case are in that of their mean.
+
+    Args:
+        judged: The rows that were judged.
+        rows: The model's places in them.
+        how: How rows are drawn.
+    """
+    import numpy as np
+
+    _, of_row = np.unique(judged.clusters[rows], return_inverse=True)
+    means = np.bincount(of_row, judged.values[rows]) / np.bincount(of_row)
+    if how == "by-score":
+        fifths = np.quantile(means, np.arange(1, QUINTILES) / QUINTILES)
+        parts = [f"fifth {1 + int(part)}" for part in np.searchsorted(fifths, means, side="right")]
+    else:
+        parts = ["passed" if passes else "failed" for passes in judged.metric.passes(means)]
+    model = judged.models[rows[0]]
+    return [f"{model}: {parts[cluster]}" for cluster in of_row]
+
+
+def _draw_of_model(
+    judged: JudgedRows, rows: npt.NDArray[np.int64], wanted: int, how: Drawing, seed: str
+) -> list[Drawn]:
+    """Return rows of one model."""
+    import numpy as np
+
+    _, of_row = np.unique(judged.clusters[rows], return_inverse=True)
+    members = [rows[of_row == number] for number in range(int(of_row.max()) + 1)]
+    strata = dict(zip(of_row.tolist(), strata_of(judged, rows, how), strict=True))
+    parts = [strata[number] for number in range(len(members))]
+    order = sorted(range(len(members)), key=lambda number: _rank(seed, judged.cases[members[number][0]]))
+    if how == "uniform":
+        wishes = _wishes_of_uniform(members, order, parts, wanted)
+    else:
+        wishes = dict.fromkeys(sorted(set(parts)), -(-wanted // len(set(parts))))
+    drawn = []
+    for part, wish in wishes.items():
+        those = [number for number in order if parts[number] == part]
+        taken = _first(members, those, wish)
+        chance = len(taken) / len(those)
+        drawn += [Drawn(int(row), part, chance) for number in taken for row in members[number]]
+    return drawn
+
+
+def _wishes_of_uniform(
+    members: Sequence[npt.NDArray[np.int64]], order: Sequence[int], parts: Sequence[str], wanted: int
+) -> dict[str, int]:
+    """Return how many rows of each verdict are wanted: what comes by chance, and at least some of either."""
+    chosen = set(_first(members, order, wanted))
+    rows = {
+        part: [len(own) for own, its in zip(members, parts, strict=True) if its == part] for part in sorted(set(parts))
+    }
+    by_chance = {part: sum(len(members[number]) for number in chosen if parts[number] == part) for part in rows}
+    return {part: max(by_chance[part], min(LEAST_OF_VERDICT, sum(rows[part]))) for part in rows}
+
+
+def _first(members: Sequence[npt.NDArray[np.int64]], order: Sequence[int], wanted: int) -> list[int]:
+    """Return the first clusters in an order that have so many rows together."""
+    taken, rows = [], 0
+    for number in order:
+        if rows >= wanted:
+            break
+        taken.append(number)
+        rows += len(members[number])
+    return taken
+
+
+def _rank(seed: str, name: str) -> bytes:
+    return hashlib.sha256(f"{seed}\0{name}".encode()).digest()

@@ -1,0 +1,148 @@
+"""The rows of a run that a metric scored: what people are asked about, and what their labels are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.analyse.clusters import perturbation_clusters
+from leadline.tasks.db.connection import open_run
+from leadline.tasks.db.statements import sql
+from leadline.tasks.db.tables import records, show_row_scores
+from leadline.tasks.store.store import Run, Store
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from duckdb import DuckDBPyConnection
+
+    Floats: TypeAlias = npt.NDArray[np.float64]
+    Ints: TypeAlias = npt.NDArray[np.int64]
+
+HALF: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedMetric:
+    """A metric of a run.
+
+    Attributes:
+        metric_id: Its number in the run.
+        evaluator: Id of its evaluator.
+        metric: Its key.
+        name: Its name.
+        description: What it measures.
+        config: Digest of the evaluator's configuration, of which judge and prompt are a part.
+        threshold: From where a value passes.
+        higher_is_better: Its direction.
+        low: Least value of its range.
+        high: Greatest value of its range.
+        is_share: Whether values are 0 or 1.
+    """
+
+    metric_id: int
+    evaluator: str
+    metric: str
+    name: str
+    description: str
+    config: str
+    threshold: float | None
+    higher_is_better: bool
+    low: float
+    high: float
+    is_share: bool
+
+    @property
+    def id(self) -> str:
+        """``EVALUATOR.METRIC``, which labels name."""
+        return f"{self.evaluator}.{self.metric}"
+
+    def passes(self, values: Floats) -> npt.NDArray[np.bool_]:
+        """Say which values pass: those on the good side of the threshold, or of one half where there is none."""
+        limit = HALF if self.threshold is None else self.threshold
+        return values >= limit if self.higher_is_better else values <= limit
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRows:
+    """The rows that a metric scored, in the order of the dataset; trials are averaged.
+
+    Attributes:
+        metric: The metric.
+        rows: Number of each row in the run.
+        keys: Digest of what a person sees of it.
+        cases: Key of its case.
+        models: Key of its model.
+        clusters: Number of its original, which its perturbed copies share.
+        values: Its score.
+    """
+
+    metric: JudgedMetric
+    rows: Ints
+    keys: list[str]
+    cases: list[str]
+    models: list[str]
+    clusters: Ints
+    values: Floats
+
+
+def read_judged_rows(store: Store, run: Run, metric: str) -> JudgedRows:
+    """Return the rows of a run that a metric scored.
+
+    Args:
+        store: The store.
+        run: The run.
+        metric: ``EVALUATOR`` for its primary metric, or ``EVALUATOR.METRIC``.
+
+    Raises:
+        UsageError: The run has no such metric, or it has no values of rows.
+    """
+    with open_run(store, run, read_only=True) as connection:
+        return _judged_rows(connection, _find_metric(connection, run, metric))
+
+
+def _find_metric(connection: DuckDBPyConnection, run: Run, name: str) -> JudgedMetric:
+    found = records(connection, sql("labels/metric"), [name, None])
+    if not found and "." in name:
+        evaluator, _, metric = name.rpartition(".")
+        found = records(connection, sql("labels/metric"), [evaluator, metric])
+    if not found:
+        known = connection.execute("SELECT evaluator FROM evaluators ORDER BY evaluator_id").fetchall()
+        raise UsageError(
+            f"Run {run.id} has no metric {name!r}.",
+            hint=f"Its evaluators: {', '.join(line[0] for line in known)}.",
+            code=ErrorCode.LABEL_SAMPLE,
+        )
+    first = found[0]
+    if first.pop("dataset_level"):
+        raise UsageError(
+            f"{name} is a number of the whole dataset: there are no rows to label.", code=ErrorCode.LABEL_SAMPLE
+        )
+    return JudgedMetric(**first)
+
+
+def _judged_rows(connection: DuckDBPyConnection, metric: JudgedMetric) -> JudgedRows:
+    import numpy as np
+
+    show_row_scores(connection)
+    found: Mapping[str, Any] = connection.execute(sql("labels/rows"), [metric.metric_id]).fetchnumpy()
+    families = perturbation_clusters(connection)
+    cases = found["case_id"].astype(np.int64)
+    clusters = cases.copy()
+    if len(families["case_id"]):
+        place = np.searchsorted(families["case_id"], cases)
+        place[place == len(families["case_id"])] = 0
+        copied = families["case_id"][place] == cases
+        clusters[copied] = -1 - families["family"][place[copied]]
+    return JudgedRows(
+        metric,
+        found["row_id"].astype(np.int64),
+        found["key"].tolist(),
+        found["case_key"].tolist(),
+        found["model_key"].tolist(),
+        clusters,
+        found["value"].astype(float),
+    )

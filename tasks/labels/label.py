@@ -1,0 +1,126 @@
+"""A label: one person's opinion of one answer."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
+
+ADJUDICATED: Final = "adjudicated"
+"""The person of a label that was agreed on; it stands for all others of its row."""
+
+_KEY: Final = re.compile(r"[0-9a-f]{32}")
+_LONGEST: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One person's opinion of one answer.
+
+    Attributes:
+        key: Digest of what the person saw: question, contexts, expected answer and answer, 32 hex digits.
+        question: What was asked: ``EVALUATOR.METRIC``.
+        value: 1 for good and 0 for bad, or a number of the metric's range; ``None`` for "can't tell".
+        person: Who said so, or :data:`ADJUDICATED`.
+        at: When, as an ISO time.
+        case: Key of the case, for readers.
+        model: Key of the model, for readers.
+        saw_judge: Whether the person saw the judge's verdict.
+        sample: Id of the sample in which the row was drawn; ``""`` where somebody chose it.
+        note: What the person added.
+    """
+
+    key: str
+    question: str
+    value: float | None
+    person: str
+    at: str
+    case: str = ""
+    model: str = ""
+    saw_judge: bool = False
+    sample: str = ""
+    note: str = ""
+
+
+def read_label(record: Mapping[str, Any], where: str) -> Label:
+    """Return a label from a record of a file.
+
+    Args:
+        record: Its fields by name; unknown ones are left out.
+        where: Where it stands, for errors.
+
+    Raises:
+        UsageError: A field is missing or makes no sense.
+    """
+
+    def text(name: str, default: str = "") -> str:
+        found = record.get(name)
+        if found is None or found == "":
+            return default
+        if not isinstance(found, str) or len(found) > _LONGEST:
+            raise _refused(where, name, found, f"a text of at most {_LONGEST:,} characters")
+        return found
+
+    key = text("key")
+    if not _KEY.fullmatch(key):
+        raise _refused(where, "key", key, "32 hex digits")
+    question, person = text("question"), text("person")
+    if not question or not person:
+        raise _refused(where, "person" if question else "question", "", "a text")
+    return Label(
+        key=key,
+        question=question,
+        value=read_value(record.get("value"), where),
+        person=person,
+        at=text("at", datetime.now(UTC).isoformat(timespec="seconds")),
+        case=text("case"),
+        model=text("model"),
+        saw_judge=record.get("saw_judge") in (True, "true", "1", 1),
+        sample=text("sample"),
+        note=text("note"),
+    )
+
+
+def read_value(found: object, where: str) -> float | None:
+    """Return the value of a label as people and programs write it; ``None`` for "can't tell".
+
+    Args:
+        found: A number, a truth value, or a word such as ``pass``, ``fail`` or ``can't tell``.
+        where: Where it stands, for errors.
+
+    Raises:
+        UsageError: It is none of these.
+    """
+    if found is None:
+        return None
+    if isinstance(found, bool | int | float) and math.isfinite(found):
+        return float(found)
+    word = str(found).strip().lower()
+    if word in _WORDS:
+        return _WORDS[word]
+    try:
+        value = float(word)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise _refused(where, "value", found, "a number, pass, fail or can't tell")
+    return value
+
+
+_WORDS: Final[Mapping[str, float | None]] = {
+    **dict.fromkeys(("pass", "good", "yes", "true", "correct", "ok"), 1.0),
+    **dict.fromkeys(("fail", "bad", "no", "false", "incorrect", "wrong"), 0.0),
+    **dict.fromkeys(("", "can't tell", "cannot tell", "unsure", "skip", "null", "none"), None),
+}
+
+
+def _refused(where: str, name: str, found: object, wanted: str) -> UsageError:
+    shown = str(found)
+    shown = shown if len(shown) <= 60 else shown[:59] + "…"
+    return UsageError(f"{where}: {name} is {shown!r}, and must be {wanted}.", code=ErrorCode.LABEL_FILE)

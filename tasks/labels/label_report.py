@@ -1,0 +1,347 @@
+"""Reports of what labels say of a judge: its scores corrected, its agreement with people, and the threshold they advise."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from leadline.tasks.labels.drawing import strata_of
+from leadline.tasks.labels.label import ADJUDICATED, Label
+from leadline.tasks.trust.agreement import Agreement, agreement, bootstrap, krippendorff_alpha, spearman, weighted_kappa
+from leadline.tasks.trust.correction import (
+    Corrected,
+    PassFailLabels,
+    Stratum,
+    actively_sampled,
+    post_stratified,
+    prediction_powered,
+    stratified,
+)
+from leadline.tasks.trust.threshold_advice import ThresholdAdvice, advise_threshold
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from leadline.tasks.labels.judged_rows import JudgedRows
+    from leadline.tasks.labels.label_sets import Sample
+
+    Floats: TypeAlias = npt.NDArray[np.float64]
+    Ints: TypeAlias = npt.NDArray[np.int64]
+
+LEAST_LABELS: Final = 50
+LEAST_OF_CLASS: Final = 10
+LEAST_KAPPA: Final = 0.4
+TIE: Final = 0.5
+"""What people say together of a row that as many pass as fail."""
+
+State: TypeAlias = Literal["none", "few", "not drawn", "failed", "valid"]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledModel:
+    """A judge's scores of one model beside people's labels.
+
+    Attributes:
+        model: Key of the model.
+        judged: Rows that were judged.
+        judge: What the judge says of them: the share that passes, or the mean.
+        labels: Rows with a label that tells.
+        people: People who gave them.
+        untold: Rows of which every person said that they can't tell.
+        corrected: The share or mean as people would have judged it; ``None`` where labels do not tell.
+        labels_alone: The same from the labels alone, with no judge.
+        agreed: Agreement of passes and fails; ``None`` for numbers, and with under two labels.
+        rank_correlation: Spearman's, of the judge's scores with the labels.
+        scale_kappa: Cohen's κ with quadratic weights, for numbers.
+        state: Whether the labels certify the judge: ``none`` and ``few`` (under 50, or under 10 of a class) cannot,
+            ``not drawn`` are not from a random sample, ``failed`` shows too little agreement (kappa's interval reaches
+            below 0.4).
+    """
+
+    model: str
+    judged: int
+    judge: float
+    labels: int
+    people: int
+    untold: int
+    corrected: Corrected | None
+    labels_alone: Corrected | None
+    agreed: Agreement | None
+    rank_correlation: float
+    scale_kappa: float
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class LabelReport:
+    """What a set of labels says of a metric of a run.
+
+    Attributes:
+        question: ``EVALUATOR.METRIC``.
+        config: Digest of the evaluator's configuration.
+        binary: Whether rows pass or fail; otherwise they have numbers.
+        models: Each model, the last one ``""`` for all together where there are several.
+        stale: Labels of rows that this run does not have: their text differs.
+        people_alpha: Krippendorff's alpha between people, the most that a judge can reach; not a number for one person.
+        people_alpha_low: Lower end of its 95 % interval.
+        people_alpha_high: Upper end of its 95 % interval.
+        saw_judge: Labels given with the judge's verdict in sight.
+        advice: Which threshold fits the labels; ``None`` where they are too few or rows have no threshold.
+    """
+
+    question: str
+    config: str
+    binary: bool
+    models: tuple[LabelledModel, ...]
+    stale: int
+    people_alpha: float
+    people_alpha_low: float
+    people_alpha_high: float
+    saw_judge: int
+    advice: ThresholdAdvice | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """Labelled rows.
+
+    Attributes:
+        places: Their places in the judged rows.
+        values: What people say of them.
+        chances: The chance with which each was drawn; not a number where it was not.
+        people: Who labelled each.
+        sample: The one sample that they all come from, if it was drawn from these very scores.
+    """
+
+    places: Ints
+    values: Floats
+    chances: Floats
+    people: Sequence[frozenset[str]]
+    sample: Sample | None
+
+    def of(self, rows: Ints) -> _Joined:
+        """Return those among some of the judged rows; where any were drawn, those that were.
+
+        A row may have a label since another model gave the same answer and was drawn.
+        """
+        import numpy as np
+
+        among = np.isin(self.places, rows)
+        drawn = among & ~np.isnan(self.chances)
+        inside = np.flatnonzero(drawn if drawn.any() else among)
+        people = [self.people[place] for place in inside.tolist()]
+        return _Joined(self.places[inside], self.values[inside], self.chances[inside], people, self.sample)
+
+    @property
+    def random(self) -> bool:
+        """Whether all were drawn at random."""
+        import numpy as np
+
+        return bool(len(self.places)) and not np.isnan(self.chances).any()
+
+
+def report_labels(judged: JudgedRows, labels: Sequence[Label], samples: Sequence[Sample]) -> LabelReport:
+    """Return what labels say of a metric of a run.
+
+    Args:
+        judged: The rows that the metric scored.
+        labels: The last label of each person on each row.
+        samples: The samples in which rows were drawn.
+    """
+    import numpy as np
+
+    metric = judged.metric
+    binary = metric.is_share or metric.threshold is not None
+    known = set(judged.keys)
+    current = [label for label in labels if label.key in known]
+    joined = _join(judged, current, samples, binary=binary)
+    names = sorted(set(judged.models))
+    models = np.array(judged.models)
+    parts = [(name, np.flatnonzero(models == name)) for name in names]
+    if len(names) > 1:
+        parts.append(("", np.arange(len(models))))
+    untold = _untold(current)
+    low, alpha, high = _between_people(current, binary=binary)
+    return LabelReport(
+        question=metric.id,
+        config=metric.config,
+        binary=binary,
+        models=tuple(_of_model(judged, joined, name, rows, untold, binary=binary) for name, rows in parts),
+        stale=len({label.key for label in labels} - known),
+        people_alpha=alpha,
+        people_alpha_low=low,
+        people_alpha_high=high,
+        saw_judge=sum(label.saw_judge for label in current),
+        advice=_advice(judged, joined) if binary and not metric.is_share else None,
+    )
+
+
+def _join(judged: JudgedRows, labels: Sequence[Label], samples: Sequence[Sample], *, binary: bool) -> _Joined:
+    """Return the labelled rows; several people's labels of a row become one."""
+    import numpy as np
+
+    drawn = {(row.key, row.model): (row.chance, sample) for sample in samples for row in sample.rows}
+    by_key: dict[str, list[Label]] = defaultdict(list)
+    for label in labels:
+        by_key[label.key].append(label)
+    places, values, chances, people = [], [], [], []
+    used: dict[str, Sample | None] = {}
+    for place, key in enumerate(judged.keys):
+        value = _consensus(by_key.get(key, []), binary=binary)
+        if value is None:
+            continue
+        chance, sample = drawn.get((key, judged.models[place]), (math.nan, None))
+        used[sample.id if sample else ""] = sample
+        places.append(place)
+        values.append(value)
+        chances.append(chance)
+        people.append(frozenset(label.person for label in by_key[key]))
+    only = next(iter(used.values())) if len(used) == 1 else None
+    if only is not None and (only.config != judged.metric.config or only.judged != len(judged.rows)):
+        only = None
+    return _Joined(np.array(places, dtype=np.int64), np.array(values, float), np.array(chances, float), people, only)
+
+
+def _consensus(labels: Sequence[Label], *, binary: bool) -> float | None:
+    """Return what people say together of a row: the mean of numbers, the majority of verdicts, a tie is one half."""
+    agreed = [label for label in labels if label.person == ADJUDICATED] or labels
+    values = [label.value for label in agreed if label.value is not None]
+    if not values:
+        return None
+    mean = sum(values) / len(values)
+    return (float(mean > TIE) if mean != TIE else TIE) if binary else mean
+
+
+def _untold(labels: Sequence[Label]) -> set[str]:
+    """Return the rows of which everybody who was asked said that they can't tell."""
+    return {label.key for label in labels} - {label.key for label in labels if label.value is not None}
+
+
+def _of_model(
+    judged: JudgedRows, joined: _Joined, name: str, rows: Ints, untold: set[str], *, binary: bool
+) -> LabelledModel:
+    """Return one model's scores beside its labels."""
+    import numpy as np
+
+    scores = judged.metric.passes(judged.values).astype(float) if binary else judged.values
+    own = joined.of(rows)
+    told = own.values != TIE if binary else np.ones(len(own.values), dtype=bool)
+    agreed = None
+    if binary and told.sum() > 1:
+        weights = 1 / own.chances[told] if own.random else None
+        agreed = agreement(own.values[told], scores[own.places[told]], weights)
+    nothing = np.zeros(0)
+    alone = prediction_powered(own.values, np.zeros(len(own.values)), nothing, judged.clusters[own.places])
+    correct = _correct_shares if binary else _correct_numbers
+    return LabelledModel(
+        model=name,
+        judged=len(rows),
+        judge=float(scores[rows].mean()),
+        labels=len(own.places),
+        people=len(frozenset().union(*own.people)),
+        untold=sum(judged.keys[row] in untold for row in rows),
+        corrected=correct(judged, scores, rows, own) if own.random and len(own.places) > 1 else None,
+        labels_alone=alone if own.random else None,
+        agreed=agreed,
+        rank_correlation=spearman(own.values, judged.values[own.places]),
+        scale_kappa=math.nan if binary or len(own.values) < 2 else weighted_kappa(own.values, scores[own.places]),
+        state=_state(own.values, agreed, random=own.random, binary=binary),
+    )
+
+
+def _correct_shares(judged: JudgedRows, scores: Floats, rows: Ints, own: _Joined) -> Corrected:
+    """Return the share of good answers; labels drawn by an older judge's verdicts count by their chances."""
+
+    def counted(verdict: float) -> tuple[float, float]:
+        side = scores[own.places] == verdict
+        weights = 1 / own.chances[side]
+        effective = _effective(weights, judged.clusters[own.places][side])
+        share = float((weights * own.values[side]).sum() / weights.sum()) if side.any() else 0.0
+        return share * effective, effective
+
+    return post_stratified(PassFailLabels(*counted(1.0), *counted(0.0), int(scores[rows].sum()), len(rows)))
+
+
+def _correct_numbers(judged: JudgedRows, scores: Floats, rows: Ints, own: _Joined) -> Corrected | None:
+    """Return the mean of all rows as people would give it, by how the labelled ones were drawn."""
+    import numpy as np
+
+    if np.ptp(own.chances) < 1e-9:
+        rest = np.setdiff1d(rows, own.places)
+        return prediction_powered(own.values, scores[own.places], scores[rest], judged.clusters[own.places])
+    if own.sample is None:
+        return actively_sampled(own.values, scores[own.places], own.chances, scores[rows])
+    models = np.array(judged.models)[rows]
+    strata = np.empty(len(judged.rows), dtype=object)
+    for model in np.unique(models):
+        of_model = rows[models == model]
+        strata[of_model] = strata_of(judged, of_model, own.sample.how)
+    return stratified(
+        [
+            Stratum(own.values[labelled], scores[own.places[labelled]], scores[rows[strata[rows] == part]])
+            for part in np.unique(strata[rows].astype(str))
+            for labelled in [strata[own.places] == part]
+        ]
+    )
+
+
+def _effective(weights: Floats, clusters: Ints) -> float:
+    """Return for how many independent labels these count: of unequal weights, and of copies of one case."""
+    import numpy as np
+
+    if not len(weights):
+        return 0.0
+    groups = np.bincount(np.unique(clusters, return_inverse=True)[1], weights)
+    return float(groups.sum() ** 2 / (groups**2).sum())
+
+
+def _state(values: Floats, agreed: Agreement | None, *, random: bool, binary: bool) -> State:
+    if not len(values):
+        return "none"
+    rarest = min((values > TIE).sum(), (values < TIE).sum()) if binary else LEAST_OF_CLASS
+    if len(values) < LEAST_LABELS or rarest < LEAST_OF_CLASS:
+        return "few"
+    if not random:
+        return "not drawn"
+    if agreed is not None and not agreed.kappa_low >= LEAST_KAPPA:
+        return "failed"
+    return "valid"
+
+
+def _between_people(labels: Sequence[Label], *, binary: bool) -> tuple[float, float, float]:
+    """Return Krippendorff's alpha between people with its interval; low, value and high."""
+    import numpy as np
+
+    people = sorted({label.person for label in labels if label.person != ADJUDICATED})
+    keys = sorted({label.key for label in labels})
+    ratings = np.full((len(people), len(keys)), math.nan)
+    row_of, column_of = {who: row for row, who in enumerate(people)}, {key: column for column, key in enumerate(keys)}
+    for label in labels:
+        if label.person in row_of and label.value is not None:
+            ratings[row_of[label.person], column_of[label.key]] = label.value
+    shared = ratings[:, (~np.isnan(ratings)).sum(axis=0) >= 2]
+    level: Literal["nominal", "interval"] = "nominal" if binary else "interval"
+    alpha = krippendorff_alpha(shared, level) if shared.size else math.nan
+    if math.isnan(alpha):
+        return math.nan, alpha, math.nan
+    low, high = bootstrap(lambda units: krippendorff_alpha(shared[:, units], level), np.arange(shared.shape[1]))
+    return low, alpha, high
+
+
+def _advice(judged: JudgedRows, joined: _Joined) -> ThresholdAdvice | None:
+    """Return which threshold the labels advise."""
+    told = joined.values != TIE
+    metric = judged.metric
+    if metric.threshold is None:
+        return None
+    return advise_threshold(
+        joined.values[told],
+        judged.values[joined.places[told]],
+        judged.clusters[joined.places[told]],
+        metric.threshold,
+        higher_is_better=metric.higher_is_better,
+    )

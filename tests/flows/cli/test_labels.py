@@ -1,0 +1,99 @@
+"""``leadline labels``: from a page that people label on to a judge's corrected score."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from leadline.flows.cli.main import run
+from tests.support.processes.browser import browse
+from tests.support.stores.run_factory import Given, answer, make_run
+
+HOSTILE = "</script><img src=x onerror=alert(1)><!--"
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with a completed run of 120 answers, which its judge passes where their number is not 0 in 4."""
+    rows = [
+        answer(f"case-{number}", "bot", question=f"Berth {number}? {HOSTILE}", answer=f"{number} m", context=["Deep."])
+        for number in range(120)
+    ]
+    scores = [Given(f"case-{number}", "bot", float(number % 4 != 0)) for number in range(120)]
+    store, made = make_run(tmp_path, rows=rows, scores=scores)
+    made.update({"status": "completed"})
+    monkeypatch.setenv("LEADLINE_STORE", str(store.root))
+    return tmp_path
+
+
+def _labelled(store: Path, people: int = 1) -> Path:
+    """Let people say of every row drawn that it is good if its number is not 0 in 5."""
+    tasks = [json.loads(line) for line in (store / "tasks.jsonl").read_text().splitlines()]
+    labels = [
+        task | {"question": task["question_id"], "person": f"p{who}", "value": int(task["case"].split("-")[1]) % 5 != 0}
+        for task in tasks
+        for who in range(people)
+    ]
+    path = store / "said.jsonl"
+    path.write_text("".join(json.dumps({**label, "value": int(label["value"])}) + "\n" for label in labels))
+    return path
+
+
+def test_a_sample_is_labelled_imported_and_reported(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["labels", "sample", "latest", "--metric", "toy", "--n", "90", "-o", str(store / "tasks.jsonl")]) == 0
+    assert run(["labels", "import", str(_labelled(store, people=2))]) == 0
+    capsys.readouterr()
+    assert run(["labels", "report", "latest", "--metric", "toy"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("toy.value\n  bot: judge 75.0 % of 120 rows · corrected ")
+    assert "of 2 people" in out
+    assert run(["labels", "list", "--json"]) == 0
+    [line] = json.loads(capsys.readouterr().out)
+    assert (line["set"], line["metric"], line["people"]) == ("labels", "toy.value", 2)
+    assert run(["labels", "export", "-o", str(store / "labels.csv")]) == 0
+    assert (store / "labels.csv").read_text().startswith("key,question,value,person")
+
+
+def test_a_report_is_json_without_what_is_not_a_number(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["labels", "sample", "latest", "--metric", "toy.value", "-o", str(store / "tasks.jsonl")]) == 0
+    capsys.readouterr()
+    assert run(["labels", "report", "latest", "--metric", "toy", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["models"][0]["state"] == "none"
+    assert report["people_alpha"] is None
+
+
+def test_a_set_or_a_metric_that_is_not_there_is_refused(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["labels", "report", "latest", "--metric", "toy"]) == 2
+    assert "no set of labels 'labels'" in capsys.readouterr().err
+    assert run(["labels", "sample", "latest", "--metric", "bleu", "-o", str(store / "page.html")]) == 2
+    assert "no metric 'bleu'" in capsys.readouterr().err
+
+
+@pytest.mark.browser
+def test_a_person_labels_by_keys_and_what_was_said_outlives_the_page(store: Path) -> None:
+    page = store / "page.html"
+    assert run(["labels", "sample", "latest", "--metric", "toy", "--n", "50", "-o", str(page)]) == 0
+    with browse() as tab:
+        tab.open(page)
+        assert HOSTILE in tab.text("#question")
+        assert "bot" not in tab.js("document.body.innerText")
+        tab.fill("#person", "anna")
+        for key in ("1", "0", "s"):
+            tab.js(f"document.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}'}}))")
+        assert tab.text("#done").startswith("3 of ")
+        tab.press("#back")
+        assert tab.js("document.querySelector('[aria-pressed=true]').textContent") == "Can't tell (s)"
+        tab.open(page)
+        assert tab.text("#done").startswith("3 of ")
+        assert tab.js("document.querySelector('#person').value") == "anna"
+        tab.js("window.saved = null; URL.createObjectURL = (blob) => { window.saved = blob; return 'data:,'; }")
+        tab.press("#export")
+        said = json.loads(tab.js("window.saved.text()"))
+        assert not tab.complaints
+        assert not [url for url in tab.requests if not url.startswith(("file:", "data:"))]
+    assert [label["value"] for label in said["labels"]] == [1, 0, None]
+    (store / "anna.json").write_text(json.dumps(said))
+    assert run(["labels", "import", str(store / "anna.json")]) == 0
