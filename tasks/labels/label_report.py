@@ -78,7 +78,7 @@ class LabelledModel:
 
 @dataclass(frozen=True, slots=True)
 class LabelReport:
-    """What a set of labels says of a metric of a run.
+    """Findings of a set of labels on a metric of a run.
 
     Attributes:
         question: ``EVALUATOR.METRIC``.
@@ -138,7 +138,7 @@ class _Joined:
 
     @property
     def random(self) -> bool:
-        """Whether all were drawn at random."""
+        """Say whether all were drawn at random."""
         import numpy as np
 
         return bool(len(self.places)) and not np.isnan(self.chances).any()
