@@ -29,7 +29,11 @@ _LEVEL: Final = "__"
 
 
 def form_options(
-    model: type[FormModel], *, only: Collection[str] | None = None, without: Collection[str] = ("store",)
+    model: type[FormModel],
+    *,
+    only: Collection[str] | None = None,
+    without: Collection[str] = ("store",),
+    set_others: bool = True,
 ) -> Callable[[F], F]:
     """Return a decorator that gives a command an argument or option for each setting of a form.
 
@@ -40,12 +44,13 @@ def form_options(
         model: The form.
         only: Paths of the settings to take; all without it.
         without: Paths of settings to leave out; the store is an option of every command.
+        set_others: Let ``--set`` give those settings that have no option.
     """
     known = [setting for setting in settings_in(model) if setting.path not in without]
     chosen = [setting for setting in known if not setting.rare and (only is None or setting.path in only)]
 
     def decorate(command: F) -> F:
-        if len(chosen) < len(known):
+        if set_others and len(chosen) < len(known):
             command = _others(command)
         for setting in reversed(chosen):
             command = _parameter(setting)(command)

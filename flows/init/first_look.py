@@ -1,0 +1,144 @@
+"""The first look at a file of answers: what it holds, what would run on it, and which settings suit it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import get
+from leadline.evaluators.core.row import RowField
+from leadline.evaluators.core.suites import PURPOSES
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.evaluate.prepare import PlanPreview, prepare, preview
+from leadline.flows.shared.settings import Judges
+from leadline.tasks.load.column_map import ColumnMap, project_map
+from leadline.tasks.load.field_names import field_of
+from leadline.tasks.plan.dataset_profile import DatasetProfile, profile, why_not
+from leadline.tasks.plan.selection import NO_JUDGE
+from leadline.tasks.policy.policy import Role, Rule
+from leadline.tasks.policy.policy_file import DEFAULT, load_policy
+
+EXAMPLE_JUDGE: Final = "openai/gpt-4o-mini"
+"""Judge whose calls and price are estimated where none is named."""
+
+_OF_A_PURPOSE: Final = {"summarization": "summarization_judge", "classification": "classification"}
+"""Suites, each with an evaluator that suits just the datasets of its purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the gate asks of one metric by the default policy.
+
+    Attributes:
+        name: The rule's name: the evaluator, and its metric if that is not the primary one.
+        role: Its weight in the decision.
+        threshold: Value that separates good from bad, ``None`` where there is none.
+    """
+
+    name: str
+    role: Role
+    threshold: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FirstLook:
+    """What is known of a file before anything is scored.
+
+    Attributes:
+        config: The request: the file and the options that were given, with the suite.
+        plan: What would run.
+        purpose: What the suite is for, ``""`` without a suite.
+        asked: Column or columns by field, as the user mapped them, now or in the ``leadline.toml`` that is here.
+        unsure: Field by column, for columns that are taken for a field with a warning.
+        decisions: The metrics that can fail the gate.
+        judged: Evaluators that would run besides with a judge.
+        judge_calls: Calls that the judge would be asked, of the one named or of :data:`EXAMPLE_JUDGE`.
+        judge_cost_usd: Their estimated price, ``None`` where it is unknown.
+    """
+
+    config: EvaluateConfig
+    plan: PlanPreview
+    purpose: str
+    asked: ColumnMap
+    unsure: Mapping[str, str]
+    decisions: tuple[Decision, ...]
+    judged: tuple[str, ...]
+    judge_calls: int
+    judge_cost_usd: float | None
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """Ids of the evaluators that would run."""
+        return tuple(entry.evaluator for entry in self.plan.entries)
+
+
+def look(config: EvaluateConfig) -> FirstLook:
+    """Load a file and find what suits it; nothing is scored, and no judge is asked.
+
+    Args:
+        config: The file, and what the user said of it.
+
+    Raises:
+        UsageError: A setting is wrong.
+        DatasetError: The file was refused.
+    """
+    if config.suite is None and not config.evaluators:
+        facts = profile(prepare(config).loaded.path)
+        config = config.model_copy(update={"suite": suite_for(facts)})
+    planned = preview(config)
+    there = {*planned.columns, *planned.metadata_columns}
+    kept = {field: columns for field, columns in project_map().items() if there.issuperset(several(columns))}
+    lacking = tuple(id_ for id_, why in planned.left_out.items() if why == NO_JUDGE)
+    judged = preview(config.model_copy(update={"judges": Judges(model=EXAMPLE_JUDGE)})) if lacking else planned
+    costs = [entry for entry in judged.entries if entry.judge_calls]
+    prices = [entry.cost_usd for entry in costs]
+    return FirstLook(
+        config=config,
+        plan=planned,
+        purpose=PURPOSES[config.suite][0] if config.suite in PURPOSES else "",
+        asked={**kept, **config.map},
+        unsure={column: field for column, field in planned.columns.items() if _is_unsure(column, field)},
+        decisions=tuple(_decisions(planned)),
+        judged=tuple(entry.evaluator for entry in judged.entries if entry.evaluator in lacking),
+        judge_calls=sum(entry.judge_calls or 0 for entry in costs),
+        judge_cost_usd=None if None in prices else sum(price or 0.0 for price in prices),
+    )
+
+
+def several(columns: str | Sequence[str]) -> Sequence[str]:
+    """Return the columns of a field, of which a mapping may name one or several."""
+    return [columns] if isinstance(columns, str) else columns
+
+
+def suite_for(facts: DatasetProfile) -> str | None:
+    """Return the suite that a dataset is plainly for, ``None`` where only its data can decide."""
+    if not facts.texts or facts.rgb:
+        return None
+    for suite, typical in _OF_A_PURPOSE.items():
+        if not why_not(get(typical)(), facts, by_kind=True):
+            return suite
+    return "rag" if any(RowField.RETRIEVED_CONTEXT in together for together in facts.fields) else None
+
+
+def _is_unsure(column: str, field: str) -> bool:
+    match = field_of(column)
+    return match is not None and match.field == field and not match.clear
+
+
+def _decisions(planned: PlanPreview) -> list[Decision]:
+    """Return what the default policy asks of the metrics that would be measured, what blocks first at the top."""
+    policy, found = load_policy(DEFAULT), []
+    for entry in planned.entries:
+        kind = get(entry.evaluator)
+        for metric in kind().metrics:
+            rule = policy.rule(kind.spec, metric)
+            if rule.role is not Role.INFORMATION:
+                name = entry.evaluator if metric.primary else f"{entry.evaluator}:{metric.key}"
+                found.append(Decision(name, rule.role, _threshold(rule, metric)))
+    return sorted(found, key=lambda decision: list(Role).index(decision.role))
+
+
+def _threshold(rule: Rule, metric: Metric) -> float | None:
+    return metric.threshold if rule.threshold is None else rule.threshold
