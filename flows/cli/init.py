@@ -42,9 +42,9 @@ No answers yet: leadline collect suite.csv --model … -o answers.jsonl asks a m
 @session_options
 @click.pass_obj
 def init(session: Session, /, file: str | None, force: bool, **options: Any) -> None:
-    """Look at FILE and write leadline.toml with the suite, the columns and the policy that suit it.
+    """Look at FILE and write a leadline.toml for it.
 
-    Nothing is scored. Without FILE it says what it would do.
+    It has the suite, the columns and the policy that suit the file. Nothing is scored. Without FILE it explains itself.
     """
     if file is None:
         click.echo(_EXPLAINED)

@@ -40,7 +40,7 @@ MISUSED: Final = 2
 FAILED: Final = 3
 BROKEN_PIPE: Final = 141
 
-FIRST: Final = ("evaluate", "show", "compare", "collect", "generate")
+FIRST: Final = ("init", "evaluate", "show", "compare", "collect", "generate")
 """Commands at the top of the help; the others follow by name."""
 
 END_S: Final = 5.0

@@ -29,7 +29,7 @@ _OF_A_PURPOSE: Final = {"summarization": "summarization_judge", "classification"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the gate asks of one metric by the default policy.
+    """The gate's demand on one metric by the default policy.
 
     Attributes:
         name: The rule's name: the evaluator, and its metric if that is not the primary one.
@@ -44,7 +44,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class FirstLook:
-    """What is known of a file before anything is scored.
+    """The facts about a file before anything is scored.
 
     Attributes:
         config: The request: the file and the options that were given, with the suite.

@@ -1,0 +1,1 @@
+"""``leadline doctor``: what is missing or broken on this machine, part by part."""
