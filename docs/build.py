@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from docs.metric_stub import stub_values
 from leadline.evaluators.core.base import Evaluator, describe
 from leadline.evaluators.core.error_codes import AREAS, ErrorCode
 from leadline.evaluators.core.registry import ENTRY_POINTS, all_evaluators
@@ -32,6 +33,7 @@ from leadline.tasks.perturb.perturbations import SONAR, recipe
 from leadline.tasks.store.store import Store
 
 HERE = Path(__file__).parent
+STUB: Final = HERE.parent / "leadline" / "metrics.pyi"
 QUESTION: Final = "How deep is the harbour at berth seven?"
 STEPS: Final = ("low", "medium", "high")
 FORMS: dict[str, type[FormModel]] = {
@@ -79,6 +81,11 @@ def page_of(kind: type[Evaluator]) -> dict[str, Any]:
         "summary": text.split("\n\n")[0].replace("\n", " ").rstrip(".").replace("|", "\\|"),
         "more": [field for field in about["reads"] if field not in about["required"]],
     }
+
+
+def metrics_stub() -> str:
+    """Return the text of ``leadline/metrics.pyi``."""
+    return _environment().get_template("metrics.pyi.jinja").render(stub_values()).strip() + "\n"
 
 
 def format_table() -> str:
@@ -162,6 +169,7 @@ def main() -> None:
     _write_table("which-evaluator.md", "purposes", purpose_table())
     _write_table("perturb.md", "perturbed", perturbed_table())
     (HERE / "settings.md").write_text(settings_page(), encoding="utf-8")
+    STUB.write_text(metrics_stub(), encoding="utf-8")
     folder = HERE / "evaluators"
     folder.mkdir(exist_ok=True)
     current = pages()

@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from leadline import metrics as metrics
     from leadline.evaluators.core.base import Evaluator as Evaluator
     from leadline.evaluators.core.base import RowEvaluator as RowEvaluator
     from leadline.evaluators.core.base import Spec as Spec
     from leadline.evaluators.core.context import EvalContext as EvalContext
     from leadline.evaluators.core.errors import LeadlineError as LeadlineError
+    from leadline.evaluators.core.function_metric import metric as metric
     from leadline.evaluators.core.metric import Metric as Metric
     from leadline.evaluators.core.params import Params as Params
     from leadline.evaluators.core.registry import register as register
@@ -45,6 +47,7 @@ _HOMES: Final = {
     "Spec": "evaluators.core.base",
     "EvalContext": "evaluators.core.context",
     "LeadlineError": "evaluators.core.errors",
+    "metric": "evaluators.core.function_metric",
     "Metric": "evaluators.core.metric",
     "Params": "evaluators.core.params",
     "register": "evaluators.core.registry",
@@ -71,7 +74,7 @@ _HOMES: Final = {
 }
 """The module of each public name."""
 
-__all__ = ["__version__", *sorted(_HOMES)]
+__all__ = ["__version__", *sorted(_HOMES), "metrics"]
 
 
 def __getattr__(name: str) -> Any:
@@ -79,10 +82,12 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("leadline")
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'leadline' has no attribute {name!r}")
     from importlib import import_module
 
+    if name not in _HOMES:
+        return import_module(f"leadline.{name}")
     return getattr(import_module(f"leadline.{_HOMES[name]}"), name)
 
 

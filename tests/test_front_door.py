@@ -28,7 +28,9 @@ def test_every_public_name_is_there(name: str) -> None:
 def test_editors_see_the_names_that_are_there() -> None:
     tree = ast.parse(Path(leadline.__file__).read_text(encoding="utf-8"))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.col_offset]
-    seen = {alias.name: node.module for node in imports for alias in node.names if "leadline" in str(node.module)}
+    seen = {
+        alias.name: node.module for node in imports for alias in node.names if str(node.module).startswith("leadline.")
+    }
     assert seen == {name: f"leadline.{home}" for name, home in leadline._HOMES.items()}
 
 

@@ -13,13 +13,15 @@ import importlib
 import importlib.metadata
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from threading import RLock
+from types import MappingProxyType
 from typing import Final, TypeVar
+from weakref import WeakValueDictionary
 
 from leadline.evaluators.core.base import CUSTOM, Evaluator
 from leadline.evaluators.core.error_codes import ErrorCode
@@ -49,8 +51,9 @@ _NAMED: Final = re.compile(r"(?P<id>[^#]+)#(?P<name>[A-Za-z0-9_-]{1,40})")
 E = TypeVar("E", bound=type[Evaluator])
 
 _registered: dict[str, type[Evaluator]] = {}
-_lent: Final[dict[str, int]] = {}
-_lock: Final = RLock()
+_lent: Final[ContextVar[Mapping[str, type[Evaluator]]]] = ContextVar("lent", default=MappingProxyType({}))
+_lent_by_source: Final[WeakValueDictionary[tuple[str, str], type[Evaluator]]] = WeakValueDictionary()
+"""The same for threads without the context, which know the digest of the source that was planned."""
 
 
 def register(evaluator: E) -> E:
@@ -85,36 +88,27 @@ def unregister(evaluator: type[Evaluator]) -> None:
 
 
 @contextmanager
-def lent(evaluators: Sequence[type[Evaluator]]) -> Iterator[None]:
-    """Have evaluators of this process known within the block, in all its threads; those that are known stay known.
+def lent(evaluators: Iterable[type[Evaluator]]) -> Iterator[None]:
+    """Have evaluators that only this process knows found by their ids, in this context and by jobs that it plans.
 
     Args:
-        evaluators: Classes that need not be registered.
+        evaluators: Classes that need not be registered; a registered one may be replaced by a subclass.
 
     Raises:
-        UsageError: Another evaluator has the id of one, or another run in this process lends another one of its id.
+        UsageError: Another evaluator has the id of one.
     """
-    with _lock:
-        fresh = [kind for kind in evaluators if _lent.get(kind.spec.id) or find(kind.spec.id) is not kind]
-        for kind in fresh:
-            if find(kind.spec.id) not in (None, kind):
-                raise UsageError(
-                    f"The id {kind.spec.id!r} is taken by another evaluator.",
-                    hint="Rename one of them.",
-                    code=ErrorCode.PLAN_SAME_ID,
-                )
-        for kind in fresh:
-            _registered[kind.spec.id] = kind
-            _lent[kind.spec.id] = _lent.get(kind.spec.id, 0) + 1
+    mine = {kind.spec.id: _lent_by_source.setdefault((kind.spec.id, kind.source_digest), kind) for kind in evaluators}
+    for id_, kind in mine.items():
+        known = find(id_)
+        if known is not None and not issubclass(kind, known):
+            raise UsageError(
+                f"The id {id_!r} is taken by another evaluator.", hint="Rename yours.", code=ErrorCode.PLAN_SAME_ID
+            )
+    token = _lent.set({**_lent.get(), **mine})
     try:
         yield
     finally:
-        with _lock:
-            for kind in fresh:
-                _lent[kind.spec.id] -= 1
-                if not _lent[kind.spec.id]:
-                    del _lent[kind.spec.id]
-                    unregister(kind)
+        _lent.reset(token)
 
 
 @cache
@@ -172,10 +166,23 @@ def registered_by(module: str) -> tuple[type[Evaluator], ...]:
 
 def find(evaluator_id: str) -> type[Evaluator] | None:
     """Return one evaluator, ``None`` where there is none of this id."""
-    found = _built_in(evaluator_id)
+    found = _lent.get().get(evaluator_id) or _built_in(evaluator_id)
     if found is None:
         load_installed()
     return found or _registered.get(evaluator_id)
+
+
+def planned(evaluator_id: str, source: str) -> type[Evaluator]:
+    """Return an evaluator that a run was planned with.
+
+    Args:
+        evaluator_id: Its id.
+        source: Digest of the user's code that it was planned with, ``""`` if there is none.
+
+    Raises:
+        UsageError: There is none of this id.
+    """
+    return _lent_by_source.get((evaluator_id, source)) or get(evaluator_id)
 
 
 def get(evaluator_id: str) -> type[Evaluator]:

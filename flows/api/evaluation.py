@@ -4,27 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from functools import wraps
+from pathlib import Path
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, Unpack
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import DatasetError, UsageError
 from leadline.evaluators.core.registry import lent
+from leadline.flows.api.accepted_settings import Settings
 from leadline.flows.api.checked_config import checked
+from leadline.flows.api.comparison import Evaluated
 from leadline.flows.api.inputs import Data, Staged, stage
 from leadline.flows.api.metric_choice import Chosen, Metrics, chosen_metrics
 from leadline.flows.api.result import Result
+from leadline.flows.api.shown_progress import shown
+from leadline.flows.api.target_answers import Asked, Targets, asked, collect_answers
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import Prepared, chosen, prepare
 from leadline.flows.evaluate.steps import DirectSteps
+from leadline.flows.shared.reading import reading
 from leadline.flows.shared.settings import Dispatch, JudgeAccess
 from leadline.tasks.load import LoadedDataset
 from leadline.tasks.store.scratch import scratch_folder
 from leadline.tasks.store.store import Store
-from leadline.tasks.timeline import Timeline, timed_by
+from leadline.tasks.timeline import Timeline, in_part, timed_by
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_UNKNOWN: Final = "-"
+"""Stands for the dataset in settings that are checked before it is written."""
 
 
 def evaluate(
@@ -32,13 +44,16 @@ def evaluate(
     *,
     metrics: Metrics | Iterable[Metrics] = (),
     judge: str | Mapping[str, Any] | JudgeAccess | None = None,
+    target: Targets | None = None,
+    target_settings: Mapping[str, Any] | None = None,
     policy: str | os.PathLike[str] | None = None,
-    against: str | Result | None = None,
+    against: str | Evaluated | None = None,
     name: str = "",
     store: str | os.PathLike[str] | Store | None = None,
+    progress: bool | None = None,
     config: EvaluateConfig | None = None,
     flow: bool = False,
-    **settings: Any,
+    **settings: Unpack[Settings],
 ) -> Result:
     """Score answers and write a report.
 
@@ -50,14 +65,18 @@ def evaluate(
     Args:
         data: The cases with the models' answers: a path, a DataFrame (pandas, polars), an Arrow table, a list of
             dicts, lists by column, or a dataset of Hugging Face, ragas or deepeval. Columns have the names that files
-            may have, or are named with ``map``.
-        metrics: What to measure: ids of evaluators, ``leadline.metrics.bleu(…)``, classes, and functions of a row.
+            may have, or are named with ``map``. With a target the questions are enough, also as a list of texts.
+        metrics: Metrics to measure: ids of evaluators, ``leadline.metrics.bleu(…)``, classes, and functions of a row.
             Default: what suits the data.
         judge: The judge: its name, or settings such as ``{"model": "openai/gpt-4o-mini", "max_cost": 2}``.
+        target: A function that answers a case, sync or async, or several by the names of their models. Its answers
+            are evaluated; what it raises is an error of the host. It is not asked again while its code is the same.
+        target_settings: Settings of its calls: ``version`` (vouches for the code), ``timeout_s``, ``max_in_flight`` …
         policy: The gate's policy: its name or a TOML file.
         against: An earlier run to compare with, so that the report says what is newly broken and fixed.
         name: A name for the run, and for a dataset that has none.
         store: Where scores, runs and reports are kept. Default: ``$LEADLINE_STORE`` or ``./.leadline``.
+        progress: Show how far the run is. Default: in notebooks and on terminals.
         config: All that is to be done, instead of data and settings.
         flow: Run it as a Prefect flow.
         **settings: Further fields of :class:`~leadline.flows.evaluate.config.EvaluateConfig`, for example
@@ -69,20 +88,23 @@ def evaluate(
     Raises:
         UsageError: There is no such setting, evaluator or judge, or a value makes no sense.
         DatasetError: The data was refused; rows are counted from 1.
+        LeadlineError: The target answered nothing.
     """
     if (config is None) == (data is None):
         raise UsageError("evaluate takes either a dataset or a config.", code=ErrorCode.CONFIG_OPTION)
     picked = chosen_metrics(metrics)
-    given = {"judge": judge, "policy": policy, "against": against, "name": name, "store": store, "metrics": picked.ids}
-    named = [*settings, *(key for key, value in given.items() if value)]
     if config is not None:
+        given = {"judge": judge, "target": target, "policy": policy, "against": against, "name": name, "store": store}
+        named = [*settings, *(key for key, value in given.items() if value), *(("metrics",) if picked.ids else ())]
         if named:
             raise UsageError(
                 f"evaluate takes either a config or settings such as {named[0]}.", code=ErrorCode.CONFIG_OPTION
             )
-        return _evaluated(config, None, (), flow=flow)
-    with _requested(data, picked, given, settings) as (config, staged):
-        return _evaluated(config, staged, picked.own, flow=flow)
+        return _evaluated(config, picked, flow=flow, progress=progress)
+    asks = None if target is None else asked(target, target_settings or {}, str(settings.pop("model_name", "")))
+    given = {"judge": judge, "policy": policy, "against": against, "name": name, "store": store}
+    with _requested(data, picked, given, settings, questions=asks is not None) as (config, staged):
+        return _evaluated(config, picked, staged, asks, flow=flow, progress=progress)
 
 
 class Request(NamedTuple):
@@ -117,31 +139,38 @@ def requested(data: Data, **settings: Any) -> Iterator[Request]:
 
 @contextmanager
 def _requested(
-    data: Data, picked: Chosen, given: Mapping[str, Any], settings: Mapping[str, Any]
+    data: Data, picked: Chosen, given: Mapping[str, Any], settings: Mapping[str, Any], *, questions: bool = False
 ) -> Iterator[tuple[EvaluateConfig, Staged]]:
     """Make the configuration of a request, with a file of its data while the block lasts."""
     store, policy, against = given["store"], given["policy"], given["against"]
-    place = store.location if isinstance(store, Store) else None if store is None else os.fspath(store)
     values = requested_values(settings, picked, given["judge"]) | {
         "policy": None if policy is None else os.fspath(policy),
-        "against": against.run if isinstance(against, Result) else against,
+        "against": against if against is None or isinstance(against, str) else against.run,
         "name": given["name"] or "",
-        "store": place,
+        "store": store.location if isinstance(store, Store) else None if store is None else os.fspath(store),
     }
-    checked(EvaluateConfig, values | {"dataset": "-"})  # before anything is written
-    with scratch_folder(Store.open(place), "inputs") as folder:
-        staged = stage(data, folder, values["name"])
-        yield checked(EvaluateConfig, values | {"dataset": staged.path}), staged
+    config = checked(EvaluateConfig, values | {"dataset": _UNKNOWN})  # before anything is written
+    with scratch_folder(Store.open(config.store), "inputs") as folder:
+        staged = stage(data, folder, config.name, questions=questions)
+        yield config.model_copy(update={"dataset": staged.path}), staged
 
 
-async def aevaluate(data: Data = None, **settings: Any) -> Result:
-    """Do what :func:`evaluate` does in a thread, so that the event loop of the caller goes on meanwhile.
+def _awaitable(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
+    """Return a function that does the same in a thread."""
 
-    Args:
-        data: As for :func:`evaluate`.
-        **settings: As for :func:`evaluate`.
-    """
-    return await asyncio.to_thread(partial(evaluate, data, **settings))
+    @wraps(function)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        return await asyncio.to_thread(function, *args, **kwargs)
+
+    call.__name__ = call.__qualname__ = "aevaluate"
+    call.__doc__ = (
+        "Do what :func:`evaluate` does in a thread, so that the event loop of the caller goes on meanwhile.\n\n"
+        "It takes the same arguments. A task that is cancelled stops waiting; the run goes on to its end."
+    )
+    return call
+
+
+aevaluate = _awaitable(evaluate)
 
 
 def requested_values(settings: Mapping[str, Any], picked: Chosen, judge: Any) -> dict[str, Any]:
@@ -157,21 +186,64 @@ def requested_values(settings: Mapping[str, Any], picked: Chosen, judge: Any) ->
         values["evaluators"] = (*values.get("evaluators", ()), *picked.ids)
         values["params"] = {**values.get("params", {}), **picked.params}
     if judge is not None:
-        access = {"model": judge} if isinstance(judge, str) else judge
-        more = access.model_dump(exclude_unset=True) if isinstance(access, JudgeAccess) else dict(access)
-        values["judges"] = {**dict(values.get("judges", {})), **more}
-    if picked.own:  # only this process knows them
-        values |= {"processes": 1, "dispatch": Dispatch.INLINE}
+        values["judges"] = {**_judges(values.get("judges", {})), **_judges(judge)}
+    if picked.own:
+        _keep_here(values)
     return values
 
 
-def _evaluated(config: EvaluateConfig, staged: Staged | None, own: Any, *, flow: bool) -> Result:
+def _judges(judge: Any) -> dict[str, Any]:
+    if isinstance(judge, str):
+        return {"model": judge}
+    return judge.model_dump(exclude_unset=True) if isinstance(judge, JudgeAccess) else dict(judge)
+
+
+def _keep_here(values: dict[str, Any]) -> None:
+    """Have metrics scored in this process that no other one knows.
+
+    Raises:
+        UsageError: They are to be scored elsewhere.
+    """
+    if values.get("dispatch", Dispatch.AUTO) not in (Dispatch.AUTO, Dispatch.INLINE):
+        raise UsageError(
+            "Functions and classes of this program are scored in its process, not on workers.",
+            hint="Put them into a file and name it with evaluator_files, or leave out dispatch.",
+            code=ErrorCode.CONFIG_OPTION,
+        )
+    values |= {"dispatch": Dispatch.INLINE, "processes": 1}
+
+
+def _evaluated(
+    config: EvaluateConfig,
+    picked: Chosen,
+    staged: Staged | None = None,
+    asks: Asked | None = None,
+    *,
+    flow: bool,
+    progress: bool | None,
+) -> Result:
+    """Collect answers where somebody is to be asked, and evaluate the dataset of a configuration."""
     from leadline.flows.evaluate.run import record_time
 
     store = Store.open(config.store)
-    with timed_by(Timeline()) as timeline, lent(own), _naming(staged):
-        outcome = _recorded(config) if flow else _directly(config, staged)
-        return Result(record_time(outcome, store, timeline), store)
+    collected = None
+    with timed_by(Timeline()) as timeline, lent(picked.own), shown(progress), _naming(staged):
+        if staged is not None and asks is not None:
+            chosen(config, check_key=True)  # a mistake is found before anybody is asked
+            with scratch_folder(store, "answers") as folder:
+                output = folder / f"{Path(staged.path).stem}.jsonl"
+                how = reading(config.map, format=config.format)
+                with in_part("collect"):
+                    collected = collect_answers(store, asks, staged.path, output, how, team=config.judges.team)
+                answered = config.model_copy(update={"dataset": str(output), "map": {}, "format": "auto"})
+                outcome = _run(answered, replace(staged, path=str(output), is_own=True), flow=flow)
+        else:
+            outcome = _run(config, staged, flow=flow)
+        return Result(record_time(outcome, store, timeline), store, collected)
+
+
+def _run(config: EvaluateConfig, staged: Staged | None, *, flow: bool) -> EvaluateResult:
+    return _recorded(config) if flow else _directly(config, staged)
 
 
 @contextmanager
@@ -183,10 +255,6 @@ def _naming(staged: Staged | None) -> Iterator[None]:
         if staged is None or not staged.is_own:
             raise
         raise staged.refusal(error) from None
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class _Steps(DirectSteps):
@@ -207,7 +275,7 @@ class _Steps(DirectSteps):
         return replace(done, source=self._shown) if self._shown and isinstance(done, LoadedDataset) else done
 
 
-def _directly(config: EvaluateConfig, staged: Staged | None) -> EvaluateResult:
+def _directly(config: EvaluateConfig, staged: Staged | None = None) -> EvaluateResult:
     """Run an evaluation in this process."""
     from leadline.flows.evaluate.run import run_evaluation
 
@@ -225,7 +293,7 @@ def _recorded(config: EvaluateConfig) -> EvaluateResult:
         choice = Choice(ServerUse.TEMPORARY)
     with ensure_api(choice=choice, first=lambda: prepare(config, check_key=True)) as api:
         if api is None:
-            return _directly(config, None)
+            return _directly(config)
         from leadline.flows.evaluate.flow import evaluate as recorded
 
         result: EvaluateResult = recorded(config)

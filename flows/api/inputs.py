@@ -61,13 +61,14 @@ def is_path(data: Data) -> bool:
     return isinstance(data, str | os.PathLike)
 
 
-def stage(data: Data, folder: Path, name: str = "") -> Staged:
+def stage(data: Data, folder: Path, name: str = "", *, questions: bool = False) -> Staged:
     """Write data into a folder as a file that can be loaded; a path is taken as it is.
 
     Args:
         data: The data.
         folder: Where to write it.
         name: Name of the dataset; what the data says of itself, or ``answers``, by default.
+        questions: Take texts for questions.
 
     Raises:
         UsageError: It is nothing that can be evaluated.
@@ -86,7 +87,10 @@ def stage(data: Data, folder: Path, name: str = "") -> Staged:
             return Staged(str(path), shown, is_own=True)
         data = table.to_pylist()
     path = folder / f"{stem}.jsonl"
-    _write_records(_records_of(data), path, shown)
+    records = _records_of(data)
+    if questions:
+        records = ({"question": each} if isinstance(each, str) else each for each in records)
+    _write_records(records, path, shown)
     return Staged(str(path), shown, is_own=True)
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.code_digest import code_digest, is_installed
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.row import Row
-
-MetricFunction: TypeAlias = Callable[[Row], float | bool | None]
-"""A function that scores one row: a number, or whether the row is good; ``None`` where it does not apply."""
+from leadline.evaluators.core.function_metric import FunctionMetric, RowFunction
+from leadline.evaluators.core.registry import find
 
 
 @dataclass(frozen=True)
@@ -28,11 +27,12 @@ class MetricChoice:
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
-        return f"leadline.metrics.{self.id}({given})"
+        id_, _, name = self.id.partition("#")
+        given = {**self.params, **({"name": name} if name else {})}
+        return f"leadline.metrics.{id_}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
 
 
-Metrics: TypeAlias = "str | MetricChoice | type[Evaluator] | Evaluator | MetricFunction"
+Metrics: TypeAlias = "str | MetricChoice | type[Evaluator] | Evaluator | FunctionMetric | RowFunction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +86,22 @@ def _resolved(metric: Any) -> tuple[MetricChoice, type[Evaluator] | None]:
     if isinstance(metric, MetricChoice):
         return metric, None
     if isinstance(metric, Evaluator):
-        return MetricChoice(metric.spec.id, metric.params.model_dump(exclude_defaults=True)), type(metric)
+        return MetricChoice(metric.spec.id, metric.params.model_dump(exclude_defaults=True)), _own(type(metric))
     if isinstance(metric, type) and issubclass(metric, Evaluator):
-        return MetricChoice(metric.spec.id), metric
+        return MetricChoice(metric.spec.id), _own(metric)
+    if callable(metric) and not isinstance(metric, type):
+        kind = (metric if isinstance(metric, FunctionMetric) else FunctionMetric(metric)).evaluator()
+        return MetricChoice(kind.spec.id), kind
     raise UsageError(
         f"{str(metric)[:80]!r} is no metric.",
         hint="Give the id of an evaluator, a class of one, or a function that takes a row.",
         code=ErrorCode.CONFIG_OPTION,
     )
+
+
+def _own(kind: type[Evaluator]) -> type[Evaluator] | None:
+    """Return a class of the user's whose scores are keyed by its code; ``None`` for one that is found by its id."""
+    if kind.source_digest or is_installed(kind):
+        return None if find(kind.spec.id) is kind else kind
+    members = {"spec": kind.spec, "source_digest": code_digest(kind).digest, "__doc__": kind.__doc__}
+    return cast("type[Evaluator]", type(kind.__name__, (kind,), members | {"__module__": kind.__module__}))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leadline.flows.api.comparison import Evaluated, compare
+from leadline.flows.collect.config import CollectResult
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.shared.settings import Gate
 from leadline.tasks.store.store import Store
@@ -23,11 +24,13 @@ class Result:
     Attributes:
         outcome: All that the run says of itself: counts, time, cost, what the gate counted.
         store: The store that keeps the run.
+        collected: What became of the calls, where a target was asked for the answers.
     """
 
-    def __init__(self, outcome: EvaluateResult, store: Store) -> None:
+    def __init__(self, outcome: EvaluateResult, store: Store, collected: CollectResult | None = None) -> None:
         self.outcome = outcome
         self.store = store
+        self.collected = collected
 
     @property
     def run(self) -> str:

@@ -98,14 +98,15 @@ def shown(session: Session) -> Iterator[None]:
     if session.quiet:
         yield
     elif on_terminal(sys.stderr) and not wants_json():
-        with _terminal() as progress, reporting(Bars(progress)):
+        with terminal_bars() as progress, reporting(Bars(progress)):
             yield
     else:
         with reporting(Lines()):
             yield
 
 
-def _terminal() -> Progress:
+def terminal_bars() -> Progress:
+    """Return bars on standard error that are gone when they end."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,

@@ -10,8 +10,9 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
@@ -25,6 +26,31 @@ from leadline.tasks.collect.replies import plain
 from leadline.tasks.collect.targets import Target
 from leadline.tasks.load.values import ValueFault
 
+IN_MEMORY: Final = "in_memory:"
+"""Begins the name of a function that a program handed over, in place of its module."""
+
+_held: Final[dict[str, list[Callable[[Case], Any]]]] = {}
+_lock: Final = threading.Lock()
+
+
+@contextmanager
+def held(function: Callable[[Case], Any], name: str) -> Iterator[str]:
+    """Have a function known within the block as a target's ``function``, and yield what it is called there.
+
+    Args:
+        function: The function.
+        name: An identifier. Answers that were given under it are taken to be this function's, so it says which code
+            gives them.
+    """
+    path = f"{IN_MEMORY}{name}"
+    with _lock:
+        _held.setdefault(path, []).append(function)
+    try:
+        yield path
+    finally:
+        with _lock:
+            _held[path].remove(function)
+
 
 def load_function(path: str) -> Callable[[Case], Any]:
     """Import ``package.module:function``; modules of the working directory are found, too.
@@ -32,6 +58,8 @@ def load_function(path: str) -> Callable[[Case], Any]:
     Raises:
         UsageError: There is no such callable, or its module cannot be imported.
     """
+    if handed_over := _held.get(path):
+        return handed_over[-1]
     module_name, _, name = path.partition(":")
     here = os.getcwd()  # noqa: PTH109 - sys.path contains texts
     if here not in sys.path and "" not in sys.path:

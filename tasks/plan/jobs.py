@@ -12,7 +12,7 @@ from leadline.evaluators.core.base import Evaluator, Lane
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.evaluators.core.registry import get
+from leadline.evaluators.core.registry import planned
 from leadline.evaluators.core.row import RowField
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.budget import Limits, TeamBudget
@@ -53,9 +53,9 @@ class EvaluatorJob:
         Raises:
             UsageError: It comes from a file that has changed since the run was planned.
         """
-        kind = get(self.evaluator)
-        planned = self.identity.get("source")
-        if planned and planned != kind.source_digest:
+        source = str(self.identity.get("source", ""))
+        kind = planned(self.evaluator, source)
+        if source and source != kind.source_digest:
             raise UsageError(
                 f"The file of {self.evaluator} has changed since the run was planned.",
                 hint="Start the run again.",

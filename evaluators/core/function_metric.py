@@ -1,0 +1,204 @@
+"""A plain function of a row as an evaluator.
+
+::
+
+    def polite(row: leadline.Row) -> bool:
+        return "please" in (row.actual_answer or "").lower()
+
+    leadline.evaluate(answers, metrics=["bleu", polite])
+
+The decorator :func:`metric` says more: a range, a threshold, the direction, a name, what a row needs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from typing import Any, ClassVar, Final, NoReturn, TypeAlias, cast, overload
+
+from leadline.evaluators.core.base import CUSTOM, Evaluator, RowEvaluator, Spec
+from leadline.evaluators.core.code_digest import code_digest
+from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.metric import INF, Metric
+from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore
+
+Scored: TypeAlias = "float | bool | tuple[float | bool, str] | None"
+"""The value of a row: a number, or whether the row is good; maybe with a sentence why; ``None`` where the metric does
+not apply to the row."""
+
+RowFunction: TypeAlias = Callable[[Row], Scored]
+
+_ID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_FIELDS: Final = tuple(field.name for field in fields(Row) if field.name not in ("case", "model"))
+
+
+class FunctionMetric:
+    """A function with what there is to know of the metric that it computes; it can be called as before.
+
+    Args:
+        function: The function.
+        name: Id of the metric; the function's name by default.
+        higher_is_better: Direction.
+        low: Least value.
+        high: Greatest value.
+        threshold: Value that separates good rows from bad.
+        inputs: Fields that a row must have; rows without them are not applicable.
+    """
+
+    def __init__(
+        self,
+        function: RowFunction,
+        *,
+        name: str = "",
+        higher_is_better: bool = True,
+        low: float | None = None,
+        high: float | None = None,
+        threshold: float | None = None,
+        inputs: Iterable[str] = ("actual_answer",),
+    ) -> None:
+        self.function = function
+        self.id = _id_of(function, name)
+        is_share = _returns_bool(function) and low is None and high is None
+        least, greatest = (0.0, 1.0) if is_share else (-INF, INF)
+        self.metric = Metric(
+            self.id,
+            self.id.replace("_", " ").strip().capitalize(),
+            higher_is_better,
+            range=(least if low is None else low, greatest if high is None else high),
+            threshold=0.5 if is_share and threshold is None else threshold,
+            primary=True,
+            description=inspect.cleandoc(function.__doc__ or "").partition("\n\n")[0],
+            share=is_share,
+        )
+        self.inputs = Spec.simple(self.id, inputs=inputs, higher_is_better=True).inputs
+        self.__doc__ = function.__doc__
+
+    def __call__(self, row: Row) -> Scored:
+        """Score a row as the function does."""
+        return self.function(row)
+
+    def evaluator(self) -> type[Evaluator]:
+        """Return the evaluator, whose scores are keyed by the function's code as it is at this moment."""
+        spec = Spec(self.id, family=CUSTOM, inputs=self.inputs, metrics=(self.metric,), also_reads=tuple(RowField))
+        members = {
+            "spec": spec,
+            "source_digest": code_digest(self.function).digest,
+            "computed": self,
+            "__doc__": self.function.__doc__ or f"The function {self.id}.",
+        }
+        return cast("type[Evaluator]", type(self.id, (_FunctionEvaluator,), members))
+
+
+@overload
+def metric(function: RowFunction, /) -> FunctionMetric: ...
+@overload
+def metric(
+    *,
+    name: str = "",
+    higher_is_better: bool = True,
+    low: float | None = None,
+    high: float | None = None,
+    threshold: float | None = None,
+    inputs: Iterable[str] = ("actual_answer",),
+) -> Callable[[RowFunction], FunctionMetric]: ...
+def metric(
+    function: RowFunction | None = None, /, **about: Any
+) -> FunctionMetric | Callable[[RowFunction], FunctionMetric]:
+    """Decorate a function of a row with what there is to know of the metric that it computes.
+
+    Args:
+        function: The function, which returns a number, or whether the row is good.
+        **about: ``name``, ``higher_is_better``, ``low``, ``high``, ``threshold`` and ``inputs``, as
+            :class:`FunctionMetric` has them.
+
+    Raises:
+        UsageError: It is no function, or has no name that can be an id.
+    """
+    if function is None:
+        return lambda decorated: FunctionMetric(decorated, **about)
+    return FunctionMetric(function, **about)
+
+
+class _FunctionEvaluator(RowEvaluator):
+    """Scores a row with a function of the user."""
+
+    computed: ClassVar[FunctionMetric]
+
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
+        """Call the function."""
+        found: Any = self.computed(_without_keys(row))
+        value, message = found if isinstance(found, tuple) and len(found) == 2 else (found, "")
+        keys = self.row_metrics
+        if value is None:
+            return RowScore.not_applicable(keys, str(message))
+        item = getattr(value, "item", None)  # a number of numpy or torch
+        value = item() if callable(item) else value
+        if not isinstance(value, int | float):
+            return RowScore.unscored(
+                keys, Reason.EVALUATOR_ERROR, f"{self.spec.id} returned {type(value).__name__}, not a number"
+            )
+        if math.isnan(value):
+            return RowScore.unscored(keys, Reason.EVALUATOR_ERROR, f"{self.spec.id} returned NaN")
+        return RowScore({keys[0]: float(value)}, Evidence(str(message)))
+
+
+class _FieldsOfRow(Row):
+    """A row whose keys cannot be read: rows with equal fields are scored once, whatever their case and model."""
+
+    __slots__ = ()
+
+    @property
+    def case(self) -> str:
+        """Refuse."""
+        _refuse("case")
+
+    @property
+    def model(self) -> str:
+        """Refuse."""
+        _refuse("model")
+
+    def __repr__(self) -> str:
+        return f"Row({', '.join(f'{name}={getattr(self, name)!r}' for name in _FIELDS)})"
+
+
+def _refuse(name: str) -> NoReturn:
+    raise AttributeError(
+        f"a metric cannot read row.{name}: rows with equal fields are scored once; put what it needs into the metadata"
+    )
+
+
+def _without_keys(row: Row) -> Row:
+    view = object.__new__(_FieldsOfRow)
+    for name in _FIELDS:
+        object.__setattr__(view, name, getattr(row, name))
+    return view
+
+
+def _id_of(function: RowFunction, name: str) -> str:
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
+        raise UsageError(
+            f"The metric {getattr(function, '__name__', '')} is a coroutine function.",
+            hint="Write a plain function, which may call asyncio.run.",
+            code=ErrorCode.CONFIG_CONTENT,
+        )
+    inner = getattr(function, "func", function)
+    found = name or getattr(inner, "__name__", "") or type(inner).__name__
+    if found == "<lambda>":
+        return f"lambda_{code_digest(function).digest[:8]}"
+    if not _ID.fullmatch(found):
+        raise UsageError(
+            f"{found[:80]!r} cannot be the name of a metric.",
+            hint="Give one of letters, digits and underscores: leadline.metric(name=…).",
+            code=ErrorCode.CONFIG_CONTENT,
+        )
+    return found
+
+
+def _returns_bool(function: RowFunction) -> bool:
+    stated = getattr(function, "__annotations__", {}).get("return")
+    return stated is bool or stated == "bool"

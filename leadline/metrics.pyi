@@ -1,0 +1,1470 @@
+"""Every evaluator by its name, with its parameters. Written by make docs."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from leadline.flows.api.metric_choice import MetricChoice
+
+def answer_correctness(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    embedding_model: str | None = None,
+    factuality_weight: float = 0.75,
+    beta: float = 1.0,
+    name: str = "",
+) -> MetricChoice:
+    """Weighted mean of the answer's factuality and its semantic similarity to the expected answer.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        embedding_model: Embedding model of this evaluator: a Hugging Face id, optionally ID@REVISION, a directory,
+            or 'offline'. Without it the run's embedder is used, and without that this evaluator's own default.
+        factuality_weight: Weight of factuality; the rest is that of semantic similarity.
+        beta: Above 1 what the answer lacks counts more than what it says wrongly.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def answer_relevancy(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    embedding_model: str | None = None,
+    generated_questions: int = 3,
+    name: str = "",
+) -> MetricChoice:
+    """Mean similarity of the question and questions that the judge generates from the answer.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        embedding_model: Embedding model of this evaluator: a Hugging Face id, optionally ID@REVISION, a directory,
+            or 'offline'. Without it the run's embedder is used, and without that this evaluator's own default.
+        generated_questions: Questions that the judge generates from the answer.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def answer_relevancy_sentence_similarity(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    embedding_model: str | None = None,
+    name: str = "",
+) -> MetricChoice:
+    """Assesses how relevant the answer is by the similarity of the question and the answer's sentences.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        embedding_model: Embedding model of this evaluator: a Hugging Face id, optionally ID@REVISION, a directory,
+            or 'offline'. Without it the run's embedder is used, and without that this evaluator's own default.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def answer_semantic_sentence_similarity(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    embedding_model: str | None = None,
+    name: str = "",
+) -> MetricChoice:
+    """Assesses how far the sentences of the answer resemble those of the expected answer.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        embedding_model: Embedding model of this evaluator: a Hugging Face id, optionally ID@REVISION, a directory,
+            or 'offline'. Without it the run's embedder is used, and without that this evaluator's own default.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def answer_semantic_similarity(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    embedding_model: str | None = None,
+    method: Literal["embeddings", "cross-encoder"] = "embeddings",
+    cross_encoder: str | None = None,
+    name: str = "",
+) -> MetricChoice:
+    """Assesses the semantic resemblance between the answer and the expected answer (ground truth).
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        embedding_model: Embedding model of this evaluator: a Hugging Face id, optionally ID@REVISION, a directory,
+            or 'offline'. Without it the run's embedder is used, and without that this evaluator's own default.
+        method: 'embeddings': cosine of the two answers' vectors; 'cross-encoder': one model reads both, slower and
+            finer.
+        cross_encoder: Cross-encoder with one output: a Hugging Face id, optionally ID@REVISION, or a directory. By
+            default cross-encoder/stsb-roberta-base.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def bleu(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    name: str = "",
+) -> MetricChoice:
+    """BLEU-n: the precision of the answer's n-grams in the expected answer, with a penalty for brevity.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def byop(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    prompt_template: str = "",
+    classes: Sequence[str] = ...,
+    name: str = "",
+) -> MetricChoice:
+    """Asks a judge a user's own question about each row, to be answered by one of two words.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        prompt_template: The prompt, with at least one of {INPUT}, {EXPECTED_OUTPUT}, {CONTEXT} and {ACTUAL_OUTPUT};
+            other braces are text. Empty: the reference's, which asks whether the language is safe.
+        classes: The words by which the judge says that a row fails, and that it passes.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def classification(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    average: Literal["macro", "micro", "weighted", "binary"] = "macro",
+    positive_label: str | None = None,
+    labels: Sequence[str] = (),
+    match: Literal["exact", "contains"] = "exact",
+    case_sensitive: bool = False,
+    categories: Sequence[str] = (),
+    max_label_length: int = 50,
+    strip: bool = True,
+    name: str = "",
+) -> MetricChoice:
+    """Classification: accuracy, precision, recall and F1 of the labels that a model answered.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        average: How precision, recall and F1 are averaged over the labels, as in scikit-learn; 'binary' takes those
+            of the positive label alone.
+        positive_label: The label that counts as positive where average is 'binary'.
+        labels: The labels there are. Answers outside them count as wrong, and as no label of their own.
+        match: 'contains': the answer may be prose in which exactly one of the labels stands as a word.
+        case_sensitive: Distinguish upper and lower case in labels.
+        categories: Only the cases with one of these categories; empty: all cases.
+        max_label_length: A row whose expected answers are all longer, in characters, is prose and not applicable;
+            0: no limit.
+        strip: Ignore white space around a label and punctuation behind it.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def contact_information(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    evaluate_retrieved_context: bool = False,
+    name: str = "",
+) -> MetricChoice:
+    """Checks the answer for contact information.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        evaluate_retrieved_context: Check the retrieved context too, with a call of its own; a row fails when it
+            does.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def context_precision(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Mean precision at the ranks of the chunks that are useful for the expected answer.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def context_recall(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Share of the sentences of the expected answer that can be attributed to the retrieved context.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def context_relevancy(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Share of the sentences of the retrieved context that are relevant to the question.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def context_relevancy_soft(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    embedding_model: str | None = None,
+    name: str = "",
+) -> MetricChoice:
+    """Measures the relevancy of the retrieved context by the similarity of the question and the chunks' sentences.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        embedding_model: Embedding model of this evaluator: a Hugging Face id, optionally ID@REVISION, a directory,
+            or 'offline'. Without it the run's embedder is used, and without that this evaluator's own default.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def encoding_guardrail(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    evaluate_retrieved_context: bool = True,
+    rules: Sequence[str] = ...,
+    exclude_documentation_examples: bool = True,
+    decode: Literal["categories", "always"] = "categories",
+    name: str = "",
+) -> MetricChoice:
+    """Decodes the encoded parts of an answer and checks them as plain text.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        evaluate_retrieved_context: Scan the retrieved context too; a row fails when its context does.
+        rules: Rules to apply, by name; 'default' stands for the default ones, 'all' for all.
+        exclude_documentation_examples: Leave out well-known examples: addresses at example.com, test card numbers,
+            YOUR_API_KEY.
+        decode: Check only cases whose categories name an encoding, or look for Base16 and Base64 in every answer.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def fact_check(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    search_tool: str = "",
+    max_searches: int = 3,
+    max_dataset_rows: int | None = None,
+    agent_host_connection_config_key: str = "",
+    agent_llm_model_name: str = "",
+    agent_eval_h2ogpte_collection_id: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """An agent's score of how free of false information the answer is.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        search_tool: What the agent searches with: a function as package.module:function, the http(s) address of an
+            endpoint that takes the query as q, or an MCP server as mcp+https://HOST/mcp or mcp+stdio:COMMAND, with
+            #TOOL at the end to name its tool. Empty: it has only its own knowledge.
+        max_searches: Searches for one row, at most.
+        max_dataset_rows: Rows to evaluate, at most; further rows are not applicable. Empty: no limit.
+        agent_host_connection_config_key: Key of the judge to use as agent, as in the reference.
+        agent_llm_model_name: Key of the judge to use as agent, where the other two name none.
+        agent_eval_h2ogpte_collection_id: Accepted for the reference's sake; this agent has no collection of
+            documents.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def fairness_bias(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    bias_model: str | None = None,
+    scale: Literal["probability", "sonar"] = "probability",
+    name: str = "",
+) -> MetricChoice:
+    """Assesses whether the answer contains gender, racial, or political bias.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        bias_model: Classifier with an output called 'Biased': a Hugging Face id, optionally ID@REVISION, or a
+            directory. By default d4data/bias-detection-model.
+        scale: 'probability': the probability of the label Biased; 'sonar': H2O Sonar's own scale, which moves it
+            above 0.75 where that label wins and below 0.25 where it does not.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def faithfulness(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Share of the claims in the answer that can be inferred from the retrieved context.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def gptscore_machine_translation(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    gpt_score_model: str = "gpt2-medium",
+    name: str = "",
+) -> MetricChoice:
+    """Assesses a translation against an expected one by the likelihood that a language model gives them.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        gpt_score_model: Language model, causal or encoder-decoder: google/flan-t5-small, google/flan-t5-base,
+            google/flan-t5-large, google/flan-t5-xl, google/flan-t5-xxl, facebook/opt-125m, facebook/opt-350m,
+            facebook/opt-1.3b, facebook/opt-2.7b, facebook/opt-6.7b, facebook/opt-13b, facebook/opt-66b,
+            gpt2-medium, gpt2-large, gpt2-xl, EleutherAI/gpt-j-6B; or another Hugging Face id, optionally
+            ID@REVISION, or a directory.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def gptscore_question_answering(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    gpt_score_model: str = "gpt2-medium",
+    name: str = "",
+) -> MetricChoice:
+    """Assesses an answer by how readily a language model says yes when it is asked about a quality of it.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        gpt_score_model: Language model, causal or encoder-decoder: google/flan-t5-small, google/flan-t5-base,
+            google/flan-t5-large, google/flan-t5-xl, google/flan-t5-xxl, facebook/opt-125m, facebook/opt-350m,
+            facebook/opt-1.3b, facebook/opt-2.7b, facebook/opt-6.7b, facebook/opt-13b, facebook/opt-66b,
+            gpt2-medium, gpt2-large, gpt2-xl, EleutherAI/gpt-j-6B; or another Hugging Face id, optionally
+            ID@REVISION, or a directory.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def gptscore_summarization_with_reference(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    gpt_score_model: str = "gpt2-medium",
+    name: str = "",
+) -> MetricChoice:
+    """Assesses a summary against an expected one by the likelihood that a language model gives them.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        gpt_score_model: Language model, causal or encoder-decoder: google/flan-t5-small, google/flan-t5-base,
+            google/flan-t5-large, google/flan-t5-xl, google/flan-t5-xxl, facebook/opt-125m, facebook/opt-350m,
+            facebook/opt-1.3b, facebook/opt-2.7b, facebook/opt-6.7b, facebook/opt-13b, facebook/opt-66b,
+            gpt2-medium, gpt2-large, gpt2-xl, EleutherAI/gpt-j-6B; or another Hugging Face id, optionally
+            ID@REVISION, or a directory.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def gptscore_summarization_without_reference(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    gpt_score_model: str = "gpt2-medium",
+    name: str = "",
+) -> MetricChoice:
+    """Assesses a summary by the likelihood that a language model gives it after the text that it sums up.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        gpt_score_model: Language model, causal or encoder-decoder: google/flan-t5-small, google/flan-t5-base,
+            google/flan-t5-large, google/flan-t5-xl, google/flan-t5-xxl, facebook/opt-125m, facebook/opt-350m,
+            facebook/opt-1.3b, facebook/opt-2.7b, facebook/opt-6.7b, facebook/opt-13b, facebook/opt-66b,
+            gpt2-medium, gpt2-large, gpt2-xl, EleutherAI/gpt-j-6B; or another Hugging Face id, optionally
+            ID@REVISION, or a directory.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def groundedness(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    embedding_model: str | None = None,
+    name: str = "",
+) -> MetricChoice:
+    """Assesses whether the answer is based on the retrieved context, sentence by sentence.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        embedding_model: Embedding model of this evaluator: a Hugging Face id, optionally ID@REVISION, a directory,
+            or 'offline'. Without it the run's embedder is used, and without that this evaluator's own default.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def hallucination(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    hallucination_model: str | None = None,
+    name: str = "",
+) -> MetricChoice:
+    """Assesses whether the answer is factually consistent with the retrieved context; higher is better.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        hallucination_model: Weights in the form of HHEM-2.1-Open: a Hugging Face id, optionally ID@REVISION, or a
+            directory. By default vectara/hallucination_evaluation_model.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def language_mismatch(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Checks whether the question and the answer are in the same language.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def looping_detection(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    name: str = "",
+) -> MetricChoice:
+    """Looping: sentences, substrings and bytes that repeat themselves in the answer.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def perplexity(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    perplexity_model: str | None = None,
+    name: str = "",
+) -> MetricChoice:
+    """Measures how well a language model predicts the answer; lower means more predictable.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        perplexity_model: Language model: a Hugging Face id, optionally ID@REVISION, or a directory. By default
+            distilgpt2.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def pii_leakage(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    evaluate_retrieved_context: bool = True,
+    rules: Sequence[str] = ...,
+    exclude_documentation_examples: bool = True,
+    name: str = "",
+) -> MetricChoice:
+    """Looks for formatted personal data in the answer and in the retrieved context.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        evaluate_retrieved_context: Scan the retrieved context too; a row fails when its context does.
+        rules: Rules to apply, by name; 'default' stands for the default ones, 'all' for all.
+        exclude_documentation_examples: Leave out well-known examples: addresses at example.com, test card numbers,
+            YOUR_API_KEY.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def ragas(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    embedding_model: str | None = None,
+    generated_questions: int = 3,
+    name: str = "",
+) -> MetricChoice:
+    """Overall quality of a RAG system's answer: the harmonic mean of four metrics.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        embedding_model: Embedding model of this evaluator: a Hugging Face id, optionally ID@REVISION, a directory,
+            or 'offline'. Without it the run's embedder is used, and without that this evaluator's own default.
+        generated_questions: Questions that the judge generates from the answer.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def rouge(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    use_stemmer: bool = False,
+    name: str = "",
+) -> MetricChoice:
+    """ROUGE: the F1 of words (ROUGE-1), pairs of words (ROUGE-2) and the longest common subsequence (ROUGE-L).
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        use_stemmer: Cut English words of more than three letters to their stems before comparing.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def sensitive_data_leakage(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    evaluate_retrieved_context: bool = True,
+    rules: Sequence[str] = ...,
+    exclude_documentation_examples: bool = True,
+    name: str = "",
+) -> MetricChoice:
+    """Looks for formatted secrets in the answer and in the retrieved context.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        evaluate_retrieved_context: Scan the retrieved context too; a row fails when its context does.
+        rules: Rules to apply, by name; 'default' stands for the default ones, 'all' for all.
+        exclude_documentation_examples: Leave out well-known examples: addresses at example.com, test card numbers,
+            YOUR_API_KEY.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def sexism(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    evaluate_retrieved_context: bool = False,
+    name: str = "",
+) -> MetricChoice:
+    """Checks question and answer for sexist language, gender-based stereotypes included.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        evaluate_retrieved_context: Check the retrieved context too, with a call of its own; a row fails when it
+            does.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def step_alignment(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    embedding_model: str | None = None,
+    extraction: Literal["regex", "judge", "both"] = "regex",
+    similarity_threshold: float = 0.7,
+    sentence_level_metrics: bool = True,
+    h2ogpte_connection_config_key: str = "",
+    h2ogpte_llm_model_name: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Compares the steps of the answer with those of the retrieved context, which are taken for right.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        embedding_model: Embedding model of this evaluator: a Hugging Face id, optionally ID@REVISION, a directory,
+            or 'offline'. Without it the run's embedder is used, and without that this evaluator's own default.
+        extraction: How steps are found: by regular expressions, by a judge, or by both, which makes all procedures
+            that either finds candidates.
+        similarity_threshold: Cosine similarity from which on two steps are the same.
+        sentence_level_metrics: Show what became of each step of the answer, beside the counts.
+        h2ogpte_connection_config_key: Key of the judge that finds steps; the run's default judge without one.
+        h2ogpte_llm_model_name: Key of the judge, where h2ogpte_connection_config_key names none.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def stereotypes(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    stereotype_threshold: float = 5.0,
+    name: str = "",
+) -> MetricChoice:
+    """Checks whether the answer adds information about gender or race to which the question does not refer.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        stereotype_threshold: Score from 0 to 10 from which on an answer counts as stereotyped.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def summarization_completeness_faithfulness(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    embedding_model: str | None = None,
+    nli_model: str | None = None,
+    conv_weights: str | None = None,
+    zero_shot: Literal["difference", "package", "entailment"] = "difference",
+    seed: int = 42,
+    max_pairs: int = 20000,
+    name: str = "",
+) -> MetricChoice:
+    """Measures a summary (the answer) against the text that was to be summarized (the question), by sentences.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        embedding_model: Embedding model of this evaluator: a Hugging Face id, optionally ID@REVISION, a directory,
+            or 'offline'. Without it the run's embedder is used, and without that this evaluator's own default.
+        nli_model: Model for natural language inference: a Hugging Face id, optionally ID@REVISION, or a directory.
+            By default tals/albert-xlarge-vitaminc-mnli, for which SummaC Conv was trained.
+        conv_weights: Weights of SummaC Conv: a Hugging Face id, or a directory with
+            summac_conv_vitc_sent_perc_e.bin or the same as model.safetensors. By default those of
+            tingofurro/summac.
+        zero_shot: What SummaC ZS takes from the document for each summary sentence: the greatest difference of
+            entailment and contradiction in one sentence, the greatest entailment less the greatest contradiction in
+            any sentence as the package summac does ('package'), or the greatest entailment alone.
+        seed: Seed of the dimensionality reduction.
+        max_pairs: Pairs of a document's and a summary's sentences that are compared for one row, at most; a row
+            with more has no faithfulness.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def summarization_judge(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    custom_eval_judge_config_key: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Checks whether the answer is a good summary of the document that is the question.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def text_matching(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    evaluate_retrieved_context: bool = False,
+    default_to_expected_answer: bool = False,
+    name: str = "",
+) -> MetricChoice:
+    """Checks an answer, and if asked its retrieved context, against the case's condition.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        evaluate_retrieved_context: Check the retrieved context too; a row fails when its context does.
+        default_to_expected_answer: Without a condition, ask for one of the expected answers as a substring of the
+            answer.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def toxicity(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    toxicity_model: str = "original",
+    name: str = "",
+) -> MetricChoice:
+    """Assesses the level of toxicity in the answer.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        toxicity_model: Detoxify's model: 'original', 'unbiased' or 'multilingual'; or another multi-label
+            classifier with the same labels: a Hugging Face id, optionally ID@REVISION, or a directory.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+class databricks:
+    """Evaluators whose ids begin with databricks."""
+
+    @staticmethod
+    def chunk_relevance(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        name: str = "",
+    ) -> MetricChoice:
+        """Share of the retrieved chunks that are relevant to the question.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def context_sufficiency(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        name: str = "",
+    ) -> MetricChoice:
+        """Sufficiency of the retrieved context to produce the expected answer.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def correctness(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        name: str = "",
+    ) -> MetricChoice:
+        """Factual accuracy of the answer, and its semantic similarity to the ground truth.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def custom(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        assessment_name: str = "custom",
+        assessment_type: Literal["ANSWER", "RETRIEVAL"] = "ANSWER",
+        judge_prompt: str = ...,
+        rating_threshold: float = 3.0,
+        name: str = "",
+    ) -> MetricChoice:
+        """A judge with a prompt of the user's own, for the answer or for each retrieved chunk.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            assessment_name: Name of the assessment in the columns of the Databricks tables.
+            assessment_type: What is rated: the ANSWER, or in RETRIEVAL each retrieved chunk.
+            judge_prompt: What the judge is asked, with the placeholders {request}, {response} and
+                {retrieved_context}; other braces are left as they are. It rates from 1 to 5.
+            rating_threshold: Scores from 1 to 5 above this are a "yes", all others a "no".
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def document_recall(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        name: str = "",
+    ) -> MetricChoice:
+        """Share of the expected documents that are among the retrieved ones.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def groundedness(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        name: str = "",
+    ) -> MetricChoice:
+        """Factual consistency of the answer with the retrieved context: it is grounded, or hallucinated.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def relevance_to_query(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        name: str = "",
+    ) -> MetricChoice:
+        """Relevance of the answer to the question.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def safety(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        name: str = "",
+    ) -> MetricChoice:
+        """Safety of the answer: it is free of harmful or toxic content.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+class llamaindex:
+    """Evaluators whose ids begin with llamaindex."""
+
+    @staticmethod
+    def correctness(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        passing_threshold: float = 4.0,
+        name: str = "",
+    ) -> MetricChoice:
+        """Relevance and correctness of the answer against the reference answer, from 1 to 5.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            passing_threshold: An answer passes with this score or more.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def faithfulness(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        context_characters: int = 24000,
+        name: str = "",
+    ) -> MetricChoice:
+        """Support of the answer by any of the retrieved contexts: YES or NO.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            context_characters: Most characters of context in one call, some four to a token; more contexts take
+                more calls.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def retrieval(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        k: int | None = None,
+        granular_hit_rate: bool = False,
+        granular_mrr: bool = False,
+        name: str = "",
+    ) -> MetricChoice:
+        """Hit rate, MRR, precision, recall, average precision and NDCG of the retrieved documents.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            k: Only the first k distinct documents count (precision at k, …); empty: all.
+            granular_hit_rate: Hit rate is the share of expected documents found, instead of whether any was.
+            granular_mrr: MRR is the mean over all expected documents found, instead of the first one's.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+class rgb:
+    """Evaluators whose ids begin with rgb."""
+
+    @staticmethod
+    def counterfactual_robustness(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        scorer: Literal["space", "official"] = "space",
+        strict: bool = False,
+        refusals_correct: bool = False,
+        name: str = "",
+    ) -> MetricChoice:
+        """Measures how often a system notices that its documents are wrong, and how often it gives the right answer
+        then.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            scorer: 'space': the RGB application's rules (key words; containment or 80 % of the words). 'official':
+                the paper's (every part must stand in the answer; the prompt's own sentences).
+            strict: With 'space': only an answer that equals an expected one is right.
+            refusals_correct: With 'official': a refusal counts as a correction, as in the benchmark's evalue.py but
+                not in the paper's figures.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def information_integration(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        scorer: Literal["space", "official"] = "space",
+        strict: bool = False,
+        name: str = "",
+    ) -> MetricChoice:
+        """Measures how often the answer is right when its parts stand in different documents.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            scorer: 'space': the RGB application's rules (key words; containment or 80 % of the words). 'official':
+                the paper's (every part must stand in the answer; the prompt's own sentences).
+            strict: With 'space': only an answer that equals an expected one is right.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def negative_rejection(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        scorer: Literal["space", "official"] = "space",
+        strict: bool = False,
+        name: str = "",
+    ) -> MetricChoice:
+        """Measures how often a system refuses to answer when none of its documents contains the answer.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            scorer: 'space': the RGB application's rules (key words; containment or 80 % of the words). 'official':
+                the paper's (every part must stand in the answer; the prompt's own sentences).
+            strict: With 'space': only an answer that equals an expected one is right.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def noise_robustness(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        scorer: Literal["space", "official"] = "space",
+        strict: bool = False,
+        name: str = "",
+    ) -> MetricChoice:
+        """Measures how often the answer is right although some of the documents are noise.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            scorer: 'space': the RGB application's rules (key words; containment or 80 % of the words). 'official':
+                the paper's (every part must stand in the answer; the prompt's own sentences).
+            strict: With 'space': only an answer that equals an expected one is right.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+class valor:
+    """Evaluators whose ids begin with valor."""
+
+    @staticmethod
+    def answer_correctness(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        name: str = "",
+    ) -> MetricChoice:
+        """F1 of the statements that an answer and an expected answer share.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def answer_relevance(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        name: str = "",
+    ) -> MetricChoice:
+        """Share of the answer's statements that are relevant to the question.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def bias(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        name: str = "",
+    ) -> MetricChoice:
+        """Share of the answer's opinions that are biased; lower is better.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def bleu(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        bleu_weights: Sequence[float] = (0.25, 0.25, 0.25, 0.25),
+        name: str = "",
+    ) -> MetricChoice:
+        """BLEU of Valor: the weighted precision of the answer's n-grams in the acceptable answers.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            bleu_weights: Weights of 1-grams, 2-grams, ...; they sum to 1.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def classification(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        average: Literal["macro", "micro", "weighted"] = "macro",
+        label_map: Sequence[Sequence[Sequence[str]]] = (),
+        pr_curve_max_examples: int = 1,
+        score_threshold: float = 0.0,
+        valor_compat: bool = False,
+        name: str = "",
+    ) -> MetricChoice:
+        """Classification of data items whose ground truth and predictions are labels with keys (Valor).
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            average: How precision, recall and F1 of the labels of one key are averaged, as in scikit-learn. Values
+                by label are in the details of the report.
+            label_map: Labels that count as another, on both sides: {"siamese": "cat"}. A label of another key than
+                "class" is written "key:value", or as the pair ["key", "value"] in a list of pairs.
+            pr_curve_max_examples: How many items the detailed precision-recall curve names for each kind of
+                observation.
+            score_threshold: Least score of the best label; below it the item counts as one without a prediction.
+            valor_compat: ROC AUC as Valor computes it: its curve lacks the origin, which loses the area under a tie
+                at the top, and items for which a label was not predicted are left out of its curve.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def context_precision(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        name: str = "",
+    ) -> MetricChoice:
+        """Mean precision at the ranks of the contexts that are useful for the expected answer.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def context_recall(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        name: str = "",
+    ) -> MetricChoice:
+        """Share of an expected answer's statements that can be attributed to the retrieved contexts.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def context_relevance(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        name: str = "",
+    ) -> MetricChoice:
+        """Share of the retrieved contexts that are relevant to the question.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def faithfulness(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        name: str = "",
+    ) -> MetricChoice:
+        """Share of the answer's claims that the retrieved contexts imply.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def hallucination(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        name: str = "",
+    ) -> MetricChoice:
+        """Share of the retrieved contexts that the answer contradicts; lower is better.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def object_detection(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        method: Literal["valor", "coco"] = "valor",
+        iou_thresholds_to_compute: Sequence[float] = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95),
+        iou_thresholds_to_return: Sequence[float] = (0.5, 0.75),
+        recall_score_threshold: float = 0.0,
+        pr_curve_iou_threshold: float = 0.5,
+        pr_curve_max_examples: int = 1,
+        confusion_score_threshold: float = 0.5,
+        max_detections: int | None = None,
+        convert_annotations_to_type: Literal["box", "polygon", "raster"] | None = None,
+        label_map: Sequence[Sequence[Sequence[str]]] = (),
+        name: str = "",
+    ) -> MetricChoice:
+        """Object detection and instance segmentation: average precision and recall of labelled boxes, polygons and
+        masks.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            method: Rules that decide what is found: 'valor' (a prediction can only find the ground truth that it
+                overlaps most) or 'coco' (it finds the best one that is still free; crowds are ignored; the 100 most
+                confident predictions of an image and label count).
+            iou_thresholds_to_compute: IoU thresholds that are averaged over.
+            iou_thresholds_to_return: IoU thresholds whose AP and mAP are listed, of those that are computed; the
+                metrics map and ap are those of the first one.
+            recall_score_threshold: Predictions with a lower score find nothing, for AR and mAR.
+            pr_curve_iou_threshold: IoU threshold of the curves, the confusion matrix and the examples.
+            pr_curve_max_examples: Most examples of each kind of error, for each label.
+            confusion_score_threshold: Least score of a prediction in the confusion matrix.
+            max_detections: Only the most confident predictions of an image and label count, that many; 0: all. By
+                default all with method valor, 100 with method coco.
+            convert_annotations_to_type: Compare everything as this type of geometry. By default everything in an
+                image is converted to the least detailed type in it.
+            label_map: Labels that count as another, on both sides: {"siamese": "cat"}. A label of another key than
+                "class" is written "key:value", or as the pair ["key", "value"] in a list of pairs.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def rouge(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        rouge_types: Sequence[str] = ...,
+        rouge_use_stemmer: bool = False,
+        name: str = "",
+    ) -> MetricChoice:
+        """ROUGE of Valor: the F1 of shared words, pairs of words and common subsequences.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            rouge_types: Which of rouge1 to rouge9, rougeL and rougeLsum to compute.
+            rouge_use_stemmer: Cut English words of more than three letters to their stems before comparing.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def semantic_segmentation(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        label_map: Sequence[Sequence[Sequence[str]]] = (),
+        name: str = "",
+    ) -> MetricChoice:
+        """Semantic segmentation: intersection over union of the regions of each label, over the whole dataset.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            label_map: Labels that count as another, on both sides: {"siamese": "cat"}. A label of another key than
+                "class" is written "key:value", or as the pair ["key", "value"] in a list of pairs.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def summary_coherence(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        name: str = "",
+    ) -> MetricChoice:
+        """Rates from 1 to 5 how well a summary hits the key points of a text and hangs together.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+    @staticmethod
+    def toxicity(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        name: str = "",
+    ) -> MetricChoice:
+        """Share of the answer's opinions that are toxic; lower is better.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
