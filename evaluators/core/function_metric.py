@@ -17,7 +17,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import fields
-from typing import Any, ClassVar, Final, NoReturn, TypeAlias, cast, overload
+from typing import Any, ClassVar, Final, NoReturn, TypeAlias, cast
 
 from leadline.evaluators.core.base import CUSTOM, Evaluator, RowEvaluator, Spec
 from leadline.evaluators.core.code_digest import code_digest
@@ -94,9 +94,6 @@ class FunctionMetric:
         return cast("type[Evaluator]", type(self.id, (_FunctionEvaluator,), members))
 
 
-@overload
-def metric(function: RowFunction, /) -> FunctionMetric: ...
-@overload
 def metric(
     *,
     name: str = "",
@@ -105,23 +102,33 @@ def metric(
     high: float | None = None,
     threshold: float | None = None,
     inputs: Iterable[str] = ("actual_answer",),
-) -> Callable[[RowFunction], FunctionMetric]: ...
-def metric(
-    function: RowFunction | None = None, /, **about: Any
-) -> FunctionMetric | Callable[[RowFunction], FunctionMetric]:
+) -> Callable[[RowFunction], FunctionMetric]:
     """Decorate a function of a row with what there is to know of the metric that it computes.
 
     Args:
-        function: The function, which returns a number, or whether the row is good.
-        **about: ``name``, ``higher_is_better``, ``low``, ``high``, ``threshold`` and ``inputs``, as
-            :class:`FunctionMetric` has them.
+        name: Id of the metric; the function's name by default.
+        higher_is_better: Direction.
+        low: Least value; a row's value outside of the range is no score.
+        high: Greatest value.
+        threshold: Value that separates good rows from bad.
+        inputs: Fields that a row must have; rows without them are not applicable.
 
     Raises:
-        UsageError: It is no function, or has no name that can be an id.
+        UsageError: The function has no name that can be an id, or there is no such input.
     """
-    if function is None:
-        return lambda decorated: FunctionMetric(decorated, **about)
-    return FunctionMetric(function, **about)
+
+    def decorated(function: RowFunction) -> FunctionMetric:
+        return FunctionMetric(
+            function,
+            name=name,
+            higher_is_better=higher_is_better,
+            low=low,
+            high=high,
+            threshold=threshold,
+            inputs=inputs,
+        )
+
+    return decorated
 
 
 class _FunctionEvaluator(RowEvaluator):
