@@ -16,7 +16,7 @@ PARALLEL := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 SMOKE    := tests/test_structure.py tests/golden tests/evaluators/core tests/tasks/plan \
             tests/tasks/analyse/test_statistics.py tests/tasks/test_plan_score_gather.py
 
-.PHONY: help demo service service-stop test-smoke test test-all fuzz soak lint lint-deployments format docs bench load audit dist constraints constraints-check image-digests clean
+.PHONY: help demo service service-stop test-smoke test test-all test-bridges fuzz soak lint lint-deployments format docs bench load audit dist constraints constraints-check image-digests clean
 
 help:
 	@echo "make demo       build the environment and evaluate the sample dataset"
@@ -24,6 +24,7 @@ help:
 	@echo "make test-smoke run the tests that a change breaks first, in half a minute"
 	@echo "make test       run the tests that every commit must pass"
 	@echo "make test-all   run the others: whole runs in processes, kills, browser, PostgreSQL, service"
+	@echo "make test-bridges run the tests with LangChain, LlamaIndex, MLflow and others, in an environment of their own"
 	@echo "make soak       kill a judged evaluation 50 times at random, and say what that cost"
 	@echo "make fuzz       load 50,000 broken datasets, of which none may get further than a refusal"
 	@echo "make lint       check style, types and the import rule"
@@ -52,6 +53,13 @@ $(VENV)/.tools: .ci/tools.txt | $(VENV)/bin/python
 	$(VENV)/tools/bin/python -m pip install --quiet --disable-pip-version-check --requirement .ci/tools.txt
 	@touch $@
 
+# Beside constraints.txt: with the tools that Leadline has bridges to, it has no solution.
+$(VENV)/.bridges: pyproject.toml .ci/bridges.txt $(VENV)/.tools
+	$(VENV)/tools/bin/uv venv --quiet --clear --python $(BIN)/python $(VENV)/bridges
+	$(VENV)/tools/bin/uv pip sync --quiet --python $(VENV)/bridges/bin/python .ci/bridges.txt
+	$(VENV)/tools/bin/uv pip install --quiet --python $(VENV)/bridges/bin/python --no-deps --editable .
+	@touch $@
+
 demo: $(VENV)/.demo
 	$(BIN)/leadline evaluate examples/harbour.json --name "Harbour demo" \
 	  --param 'classification.categories=["classification"]'
@@ -63,10 +71,10 @@ service-stop:
 	$(BIN)/python -m leadline.deployments.service stop
 
 test-smoke: $(VENV)/.dev
-	$(PARALLEL) $(SMOKE) -m "not slow and not e2e and not browser and not postgres and not service"
+	$(PARALLEL) $(SMOKE) -m "not slow and not e2e and not browser and not postgres and not service and not bridges"
 
 test: $(VENV)/.dev
-	$(PARALLEL) -m "not e2e and not browser and not postgres and not service"
+	$(PARALLEL) -m "not e2e and not browser and not postgres and not service and not bridges"
 
 # Evaluations that are killed at random, and what that costs: make soak KILLS=50 SEED=1
 KILLS ?= 50
@@ -77,6 +85,9 @@ soak: $(VENV)/.dev
 test-all: $(VENV)/.dev
 	$(PARALLEL) -m "(e2e or browser or postgres) and not service$(LEFT_OUT)"
 	$(if $(SERVICE),$(BIN)/pytest tests/service -m "service$(LEFT_OUT)")  # one service for all of them, so not in parallel
+
+test-bridges: $(VENV)/.bridges
+	$(VENV)/bridges/bin/pytest tests/bridges tests/docs/test_code_blocks.py -m bridges
 
 fuzz: $(VENV)/.dev
 	LEADLINE_FUZZ=50000 LEADLINE_FUZZ_FIRST=2000 $(BIN)/pytest tests/tasks/load/test_fuzz.py
@@ -126,6 +137,7 @@ dist: $(VENV)/.dev $(VENV)/.tools
 # differ between its own index and PyPI.
 constraints: $(VENV)/.tools
 	.ci/lock $(if $(UPGRADE),--upgrade)
+	.ci/lock-bridges $(if $(UPGRADE),--upgrade)
 
 constraints-check: $(VENV)/.tools
 	.ci/platforms

@@ -41,6 +41,7 @@ def test_images_find_the_version_of_pytorch() -> None:
     assert re.fullmatch(r"torch==[\d.]+", torch)
 
 
-def test_programs_that_check_are_locked_too() -> None:
-    lines = (ROOT / ".ci" / "tools.txt").read_text().splitlines()
-    assert all(re.fullmatch(r"[\w-]+==[\w.]+", line) for line in lines if not line.startswith("#"))
+def test_programs_that_check_and_tools_with_bridges_are_locked_too() -> None:
+    for name in ("tools.txt", "bridges.txt"):
+        lines = (ROOT / ".ci" / name).read_text().splitlines()
+        assert all(re.match(r"[\w.-]+==[\w.+]+( ; |$)", line) for line in lines if not line.startswith("#")), name

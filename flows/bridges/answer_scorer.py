@@ -1,0 +1,214 @@
+"""One metric over single answers, as scorers of other tools ask for them: no run is made and no report written.
+
+Judge calls are put on record in the store's ledger, so that the same question is never paid for twice, and embeddings
+are kept there too.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import lent
+from leadline.evaluators.core.row import ContextChunk, Row, RowField, Unscored
+from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
+from leadline.flows.api.checked_config import checked
+from leadline.flows.api.metric_choice import Metrics, chosen_metrics
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.evaluate.prepare import chosen
+from leadline.flows.shared.judges import limits_of
+from leadline.tasks.score.guard import score_rows
+from leadline.tasks.store.store import Store
+
+_ATTRIBUTES: Final = {RowField.EXPECTED_ANSWER: "expected_answers", RowField.RETRIEVED_DOCUMENTS: "retrieved_context"}
+"""Attributes of a row that are not called as their field."""
+
+_NOTHING: Final = Row("", "")
+_CONTENTS: Final = ("content", "page_content", "text")
+_ADDRESSES: Final = ("doc_uri", "source", "uri", "url", "id")
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerScore:
+    """The score of an answer.
+
+    Attributes:
+        value: The metric's value; ``None`` where there is none.
+        passes: Whether it satisfies the metric's threshold; ``None`` without a threshold or a value.
+        state: ``scored``, ``unscored`` (the instrument failed) or ``not_applicable`` (an input is missing).
+        reason: Why there is no value, ``""`` with one.
+        explanation: What the value rests on, in a sentence; ``""`` where it speaks for itself.
+        evidence: The evidence as JSON: ``message``, ``spans``, ``data``.
+        values: The values of all metrics of the evaluator that have one.
+    """
+
+    value: float | None
+    passes: bool | None
+    state: Literal["scored", "unscored", "not_applicable"]
+    reason: str = ""
+    explanation: str = ""
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AnswerScorer:
+    """A metric that scores answers one at a time; threads may share it.
+
+    Attributes:
+        evaluator: The evaluator.
+        metric: The one of its metrics that stands for it.
+        context: The tools it works with: judges, models, embeddings.
+    """
+
+    evaluator: Evaluator
+    metric: Metric
+    context: EvalContext
+
+    @property
+    def name(self) -> str:
+        """Id of the evaluator."""
+        return self.evaluator.spec.id
+
+    def score(self, row: Row) -> AnswerScore:
+        """Score an answer."""
+        missing = [_ATTRIBUTES.get(name, name.value) for name in self.evaluator.required if not _present(row, name)]
+        if missing:
+            return AnswerScore(None, None, "not_applicable", f"there is no {' and no '.join(missing)}")
+        context = replace(self.context, regex_budget=RegexTimeBudget())
+        [found] = score_rows(self.evaluator, [self._reading(row)], context)
+        evidence = json.loads(found.evidence) if found.evidence else {}
+        values = {key: value for key, value in found.values.items() if isinstance(value, float)}
+        value = found.values[self.metric.key]
+        if not isinstance(value, float):
+            state: Literal["unscored", "not_applicable"] = (
+                "unscored" if isinstance(value, Unscored) else "not_applicable"
+            )
+            reason = f"{value.reason}: {value.message}".rstrip(": ") if isinstance(value, Unscored) else value.message
+            return AnswerScore(None, None, state, reason, evidence=evidence, values=values)
+        limit = self.metric.threshold
+        passes = None if limit is None else self.metric.passes(value, limit)
+        return AnswerScore(value, passes, "scored", "", explained(evidence), evidence, values)
+
+    def _reading(self, row: Row) -> Row:
+        """Return a row with just the fields that the evaluator reads, as in a run."""
+        kept = {"case", "model", *(_ATTRIBUTES.get(name, name.value) for name in self.evaluator.reads)}
+        empty = {name: getattr(_NOTHING, name) for name in Row.__dataclass_fields__ if name not in kept}
+        return replace(row, **empty)
+
+
+def answer_scorer(metric: Metrics, *, judge: Any = None, store: Any = None, **settings: Any) -> AnswerScorer:
+    """Return a scorer of single answers.
+
+    Args:
+        metric: An id, an id with one of its metrics (``bleu:bleu_2``), ``leadline.metrics.…``, a class, or a function.
+        judge: The judge, as :func:`leadline.evaluate` takes it.
+        store: The store with the ledger of judge calls. Default: ``$LEADLINE_STORE`` or ``./.leadline``.
+        **settings: Further fields of :class:`~leadline.flows.evaluate.config.EvaluateConfig`.
+
+    Raises:
+        UsageError: There is no such metric, judge or setting, or the metric measures datasets only.
+    """
+    wanted = ""
+    if isinstance(metric, str):
+        metric, _, wanted = metric.partition(":")
+    picked = chosen_metrics(metric)
+    values = {**settings, "dataset": "-", "evaluators": picked.ids, "params": picked.params}
+    if judge is not None:
+        values["judges"] = {"model": judge} if isinstance(judge, str) else judge
+    config = checked(EvaluateConfig, values)
+    with lent(picked.own):
+        run_settings, choice = chosen(config, check_key=True)
+    [evaluator] = choice.evaluators
+    place = store if isinstance(store, Store) else Store.open(store)
+    context = EvalContext(run_settings, vectors=_vectors(place), ledger=_ledger(place, config, run_settings.judges))
+    return AnswerScorer(evaluator, _metric_of(evaluator, wanted), context)
+
+
+def _metric_of(evaluator: Evaluator, wanted: str) -> Metric:
+    rows = [metric for metric in evaluator.metrics if not metric.dataset_level]
+    if not rows:
+        raise UsageError(f"{evaluator.spec.id} measures datasets, not single answers.", code=ErrorCode.CONFIG_OPTION)
+    found = [metric for metric in rows if metric.key == wanted or (not wanted and metric.primary)]
+    if wanted and not found:
+        raise UsageError(
+            f"{evaluator.spec.id} has no metric {wanted!r}.",
+            hint=f"It has {', '.join(metric.key for metric in rows)}.",
+            code=ErrorCode.CONFIG_OPTION,
+        )
+    return (found or rows)[0]
+
+
+def _vectors(store: Store) -> Any:
+    from leadline.tasks.store.vectors.vectors import ParquetVectors
+
+    return ParquetVectors(store)
+
+
+def _ledger(store: Store, config: EvaluateConfig, judges: Sequence[object]) -> Any:
+    if not judges:
+        return None
+    from leadline.tasks.ledger.location import open_ledger
+
+    return open_ledger(store, f"scorer-{secrets.token_hex(4)}", limits_of(config.judges))
+
+
+def explained(evidence: Mapping[str, Any], most: int = 2_000) -> str:
+    """Return evidence in a sentence: its message, else what a judge said, else what was found where.
+
+    Args:
+        evidence: The evidence as JSON.
+        most: Characters at most.
+    """
+    data = evidence.get("data") if isinstance(evidence.get("data"), Mapping) else {}
+    said = next((data[name] for name in ("rationale", "reason", "explanation") if data.get(name)), "")  # type: ignore[index,union-attr]
+    notes = [str(span["note"]) for span in evidence.get("spans", ()) if span.get("note")]
+    text = str(evidence.get("message") or said or "; ".join(notes[:5]))
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def context_chunks(found: Any) -> tuple[ContextChunk, ...]:
+    """Return retrieved chunks of any tool: texts, objects or mappings with ``content``, ``page_content`` or ``text``.
+
+    LangChain's documents and LlamaIndex's nodes are such objects. What has no text is left out.
+    """
+    if found is None or isinstance(found, str):
+        return (ContextChunk(found),) if found else ()
+    if isinstance(found, Mapping) or not isinstance(found, Sequence):
+        found = [found]
+    return tuple(chunk for each in found if (chunk := _chunk(each)) is not None)
+
+
+def _chunk(found: Any) -> ContextChunk | None:
+    if isinstance(found, str):
+        return ContextChunk(found)
+    inner = _member(found, ("node",))  # LlamaIndex's node with a score
+    holder = found if inner is None else inner
+    text = _member(holder, _CONTENTS)
+    if callable(text):
+        text = text()
+    if not isinstance(text, str):
+        return None
+    address = _member(holder, _ADDRESSES) or _member(_member(holder, ("metadata",)), _ADDRESSES)
+    return ContextChunk(text, address if isinstance(address, str) and address else None)
+
+
+def _member(holder: Any, names: Sequence[str]) -> Any:
+    for name in names:
+        value = holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+        if value is not None:
+            return value
+    return None
+
+
+def _present(row: Row, name: RowField) -> bool:
+    value = getattr(row, _ATTRIBUTES.get(name, name.value))
+    return value is not None and value != ()
