@@ -39,11 +39,11 @@ def scorer(metric: Metrics, *, judge: Any = None, context: str = "retrieved_cont
         ) from None
     own = answer_scorer(metric, judge=judge, **settings)
 
-    @scorer(metrics=[mean(), stderr()], name=own.name)
     def leadline() -> Scorer:
         return _scoring(own, context)
 
-    return leadline()
+    made: Scorer = scorer(metrics=[mean(), stderr()], name=own.name)(leadline)()
+    return made
 
 
 def _scoring(own: AnswerScorer, context: str) -> Scorer:

@@ -32,8 +32,8 @@ def log(
     """Log a result as a run of MLflow, in the active run if there is one.
 
     Metrics are the means of every evaluator and model, as ``EVALUATOR.METRIC`` where there is one model and
-    ``MODEL/EVALUATOR.METRIC`` where there are several, each with ``.ci_low``, ``.ci_high`` and ``.coverage``; problems by
-    severity; counts and seconds. The gate is the tag ``leadline.gate``, with its reason beside it.
+    ``MODEL/EVALUATOR.METRIC`` where there are several, each with ``.ci_low``, ``.ci_high`` and ``.coverage``; problems
+    by severity; counts and seconds. The gate is the tag ``leadline.gate``, with its reason beside it.
 
     Args:
         result: What :func:`leadline.evaluate` returned, or a run by its name.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+import inspect_ai
 import pytest
-from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
@@ -32,15 +32,16 @@ def run(*scorers: object, answers: tuple[str, ...] = ANSWERS) -> EvalLog:
     for output in outputs:
         output.usage = ModelUsage(input_tokens=6, output_tokens=5, total_tokens=11)  # else counted with a file to fetch
     model = get_model("mockllm/model", custom_outputs=outputs)
-    task = Task(dataset=samples, solver=generate(), scorer=list(scorers))
-    [log] = eval(task, model=model, display="none", max_samples=1, log_dir="logs")
+    task = inspect_ai.Task(dataset=samples, solver=generate(), scorer=list(scorers))
+    [log] = inspect_ai.eval(task, model=model, display="none", max_samples=1, log_dir="logs")
     assert log.status == "success", log.error
     return log
 
 
 def test_an_evaluator_scores_samples_and_their_mean_is_the_tasks_metric() -> None:
     log = run(leadline.inspect.scorer("bleu"), leadline.inspect.scorer("rouge"))
-    assert log.samples and log.results
+    assert log.samples
+    assert log.results
     first, second = (sample.scores["bleu"] for sample in log.samples)
     assert first.value == pytest.approx(1.0)
     assert 0 <= second.value < 1
