@@ -166,7 +166,8 @@ def _alerts(service: LiveService, runs: Sequence[Mapping[str, Any]], records: Se
         records: What the store's runs say of themselves.
     """
     due = {str(run["id"]): run["state_type"].lower() for run in runs if run["state_type"] != "COMPLETED"}
-    due |= {str(record["id"]): record["gate"] for record in records if record.get("gate") in ("fail", "inconclusive")}
+    ended = (record for record in records if record.get("status") == "completed")  # of a killed run its flow run tells
+    due |= {str(record["id"]): record["gate"] for record in ended if record.get("gate") in ("fail", "inconclusive")}
     told: Counter[str] = Counter()
     wrong = []
     for alert in service.runs_of("alert/alert"):
