@@ -90,7 +90,7 @@ test-bridges: $(VENV)/.bridges
 	$(VENV)/bridges/bin/pytest tests/bridges tests/docs/test_code_blocks.py -m bridges
 
 fuzz: $(VENV)/.dev
-	LEADLINE_FUZZ=50000 LEADLINE_FUZZ_FIRST=2000 $(BIN)/pytest tests/tasks/load/test_fuzz.py
+	LEADLINE_FUZZ=50000 LEADLINE_FUZZ_FIRST=2000 $(BIN)/pytest --timeout=0 tests/tasks/load/test_fuzz.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
