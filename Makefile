@@ -11,7 +11,9 @@ POSTGRES := $(or $(shell command -v initdb),$(wildcard /usr/lib/postgresql/*/bin
 SERVICE  := $(and $(POSTGRES),$(shell command -v redis-server))
 LEFT_OUT := $(if $(shell command -v chromium),, and not browser)$(if $(POSTGRES),, and not postgres)
 # A file's tests stay together, since they share what is dear to start; tests/conftest.py puts the longest files first.
-PARALLEL := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Many tests wait for servers and processes: there is one worker more than this machine has cores, but no more than six.
+WORKERS  := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) < 5 ? $$(getconf _NPROCESSORS_ONLN) + 1 : 6 )))
+PARALLEL := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # What a change breaks first: digests, the core, texts, plans, statistics, one run from file to gate.
 SMOKE    := tests/test_structure.py tests/golden tests/evaluators/core tests/tasks/plan \
             tests/tasks/analyse/test_statistics.py tests/tasks/test_plan_score_gather.py
@@ -25,7 +27,7 @@ help:
 	@echo "make test       run the tests that every commit must pass"
 	@echo "make test-all   run the others: whole runs in processes, kills, browser, PostgreSQL, service"
 	@echo "make test-bridges run the tests with LangChain, LlamaIndex, MLflow and others, in an environment of their own"
-	@echo "make soak       kill a judged evaluation 50 times at random, and say what that cost"
+	@echo "make soak       kill a judged evaluation 50 times at random, say what that cost, and try each fault alone"
 	@echo "make fuzz       load 50,000 broken datasets, of which none may get further than a refusal"
 	@echo "make lint       check style, types and the import rule"
 	@echo "make docs       write the generated pages, and the documentation as a site in site/"
@@ -81,9 +83,10 @@ KILLS ?= 50
 SEED  ?= 1
 soak: $(VENV)/.dev
 	$(BIN)/python -m tests.support.processes.soak $(KILLS) $(SEED)
+	$(PARALLEL) -m soak
 
 test-all: $(VENV)/.dev
-	$(PARALLEL) -m "(e2e or browser or postgres) and not service$(LEFT_OUT)"
+	$(PARALLEL) -m "(e2e or browser or postgres) and not service and not soak$(LEFT_OUT)"
 	$(if $(SERVICE),$(BIN)/pytest tests/service -m "service$(LEFT_OUT)")  # one service for all of them, so not in parallel
 
 test-bridges: $(VENV)/.bridges

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -21,6 +22,9 @@ __all__ = ["place", "postgres_server", "postgres_url", "s3", "s3_server"]
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests and the processes that they start share few cores
 os.environ["CI"] = "true"  # commands start no server of their own accord, and none is left behind
+# Compiled modules are kept, also in a container that says otherwise: the tests start hundreds of processes.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background jobs so; commands that the tests interrupt would inherit it, and go on.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -44,6 +48,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files with long tests first: one that came last would keep one core busy while the others wait."""
     long: set[Path] = {item.path for item in items if any(item.get_closest_marker(name) for name in LONG)}
     items.sort(key=lambda item: item.path not in long)
+
+
+def pytest_collection_finish() -> None:
+    """Take all that collecting has made out of the garbage collector's sight: thousands of tests are not garbage."""
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let it go in the end: extensions complain of objects that they find then."""
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

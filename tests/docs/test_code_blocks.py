@@ -12,8 +12,8 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +42,20 @@ from leadline.tasks.maintenance.retention import load_retention
 from leadline.tasks.policy.policy_file import load_policy
 from leadline.tasks.store.store import Store
 from tests.support.docs.blocks import PROGRAMS, ROOT, SHELL, Block, blocks, pages
+from tests.support.processes.forked import Forked
 
 PLACEHOLDERS = {"answers.csv", "new-answers.csv", "suite.csv"}
 """Files of the reader, for which the examples stand in."""
+
+RUN = "tests.support.docs.run_page:run_page"
+IMPORTED = (
+    "leadline.flows.evaluate.flow",
+    "leadline.flows.compare.flow",
+    "leadline.tasks.publish",
+    "torch",
+    "sentence_transformers",
+)
+"""What the commands of most pages import, and take longest to."""
 
 NEEDS_AN_ENGINE = {"docs/containers.md"}
 """Pages whose commands are for a container engine or a cluster, of which a test machine has neither."""
@@ -260,23 +271,28 @@ def runnable() -> list[Any]:
     return found
 
 
+@pytest.fixture(scope="module")
+def quick_pages() -> Iterator[Forked]:
+    """Run pages without flows."""
+    with Forked(RUN, (), os.environ) as forked:
+        yield forked
+
+
+@pytest.fixture(scope="module")
+def pages_with_flows(api: dict[str, str]) -> Iterator[Forked]:
+    """Run pages whose evaluations take a model, and a Prefect server, which all of them share."""
+    with Forked(RUN, IMPORTED, os.environ | api) as forked:
+        yield forked
+
+
 @pytest.mark.parametrize("steps", runnable())
 def test_the_blocks_of_a_page_run_in_their_order(
     steps: list[dict[str, Any]], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    needs_server = request.node.get_closest_marker("e2e") is not None
-    environment = os.environ | (request.getfixturevalue("api") if needs_server else {})
+    flows = request.node.get_closest_marker("e2e") is not None
+    runner: Forked = request.getfixturevalue("pages_with_flows" if flows else "quick_pages")
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     for name in PLACEHOLDERS:
         shutil.copy(ROOT / "examples" / "cases.csv", tmp_path / name)
-    (tmp_path / "steps.json").write_text(json.dumps(steps), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "tests.support.docs.run_page", "steps.json"],
-        cwd=tmp_path,
-        env=environment | {"PYTHONPATH": str(ROOT), "LEADLINE_STORE": str(tmp_path / ".leadline")},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-5000:]}"
+    code, said = runner.call(steps, tmp_path, {"LEADLINE_STORE": str(tmp_path / ".leadline")})
+    assert code == 0, said[-8000:]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from tests.support.models.tiny_models import make_cross_encoder, make_embedder
 def one_thread() -> None:
     """Keep models of this size from waiting for other cores."""
     import torch
+    import transformers.models.auto  # noqa: F401
 
     torch.set_num_threads(1)
+    gc.freeze()  # a test of what runs out of memory collects garbage a dozen times
 
 
 @pytest.fixture(scope="session")

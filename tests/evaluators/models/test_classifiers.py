@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +42,22 @@ def ref(folder: Path) -> ModelRef:
     return ModelRef("classifier", str(folder))
 
 
-def alone(folder: Path, text: str) -> Any:
-    """Return the logits of one text by Transformers itself."""
-    import torch
+@cache
+def by_transformers(folder: Path) -> tuple[Any, Any]:
+    """Return a checkpoint's model and tokenizer as Transformers loads them."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     model = AutoModelForSequenceClassification.from_pretrained(str(folder)).eval()
-    inputs = AutoTokenizer.from_pretrained(str(folder))(text, return_tensors="pt")
+    return model, AutoTokenizer.from_pretrained(str(folder))
+
+
+def alone(folder: Path, text: str) -> Any:
+    """Return the logits of one text by Transformers itself."""
+    import torch
+
+    model, tokenizer = by_transformers(folder)
     with torch.no_grad():
-        return model(**inputs).logits[0].double().numpy()
+        return model(**tokenizer(text, return_tensors="pt")).logits[0].double().numpy()
 
 
 @pytest.fixture(params=["bert", "roberta", "bias"])
@@ -72,14 +80,12 @@ def test_logits_equal_those_of_each_text_alone_in_any_batch_and_order(
 
 def test_a_long_text_is_read_in_windows_that_leave_nothing_out(folder: Path) -> None:
     import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     (found,) = classifiers.classify(ref(folder), [LONG], settings=CPU)
     limit = classifiers.classify(ref(folder), ["It"], settings=CPU)[0].limit
     assert limit == {"bert": 40, "roberta": 38, "bias": 40}[folder.name]
     assert [found.places[0][0], *(end for _, end in found.places)] == [*(at for at, _ in found.places), len(LONG)]
-    tokenizer = AutoTokenizer.from_pretrained(str(folder))
-    model = AutoModelForSequenceClassification.from_pretrained(str(folder)).eval()
+    model, tokenizer = by_transformers(folder)
     first, *ids, last = tokenizer(LONG)["input_ids"]
     assert found.tokens == len(ids)
     count = len(found.places)

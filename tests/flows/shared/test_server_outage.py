@@ -28,6 +28,7 @@ from leadline.flows.prefect_server.server_settings import ServerOptions
 from leadline.flows.shared.server_outage import not_waiting, outlast_outages, waiting
 from leadline.tasks import outages
 from tests.support.judges.judge_endpoint import serving
+from tests.support.processes.cut_line import CutLine
 from tests.support.processes.rag_app import TARGET, RagApp
 from tests.tasks.compare.two_runs import completed
 
@@ -142,19 +143,20 @@ class RestartedServer:
     """A Prefect server that is started anew, on the same port and database, whenever it was killed.
 
     Attributes:
+        port: Its port.
         api: Its API.
         pid_file: Has its process while it answers.
         killed: How often it was killed.
     """
 
     def __init__(self, folder: Path) -> None:
-        port = free_port()
-        self.api = f"http://127.0.0.1:{port}/api"
+        self.port = free_port()
+        self.api = f"http://127.0.0.1:{self.port}/api"
         self.pid_file = folder / "server.pid"
         self.killed = 0
         self.environment = os.environ | {"PREFECT_HOME": str(folder / "prefect")}
         self._options = ServerOptions(
-            log=str(folder / "server.log"), services="runs", port=port, or_any_port=False,
+            log=str(folder / "server.log"), services="runs", port=self.port, or_any_port=False,
             record=str(folder / "server.json"), users=str(folder / "server.users"), idle_s=None, about={},
         )  # fmt: skip
         self._over = threading.Event()
@@ -206,37 +208,32 @@ def write_answers(path: Path) -> None:
 
 @pytest.mark.e2e
 @pytest.mark.timeout(300)
-def test_every_flow_outlives_its_server_which_is_killed_in_each_phase(tmp_path: Path) -> None:
+def test_every_flow_outlives_a_server_that_is_gone_for_a_while_in_each_phase(tmp_path: Path) -> None:
     write_answers(tmp_path / "answers.jsonl")
     runs = [completed(tmp_path, {"m": [value] * 30}).id for value in (0.8, 0.4)]
     app = RagApp(reply=lambda question: "a berth")
-    with serving(app), RestartedServer(tmp_path) as server:
+    with serving(app), RestartedServer(tmp_path) as server, CutLine(server.port, tmp_path) as line:
         target = {**TARGET, "url": app.url.removesuffix("/v1") + "/answer", "body": {"query": "{{ question }}"}}
         (tmp_path / "targets.yaml").write_text(json.dumps({"model": [target]}))
         done = subprocess.run(
             [sys.executable, "-m", "tests.support.processes.outage_flows", str(tmp_path), *runs],
             env=server.environment | {
-                "PREFECT_API_URL": server.api, "LEADLINE_STORE": str(tmp_path / "store"), "HARBOUR_TOKEN": "tok-1",
+                "PREFECT_API_URL": f"http://127.0.0.1:{line.port}/api", "HARBOUR_TOKEN": "tok-1",
+                "LEADLINE_STORE": str(tmp_path / "store"),
                 "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL", "LEADLINE_SERVER_WAIT": "120",
             },
             capture_output=True, text=True, timeout=280,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        killed = server.killed
+        assert (line.cuts, server.killed) == (8, 1)
         deadline = time.monotonic() + 30
         while "RUNNING" in flow_runs(tmp_path) and time.monotonic() < deadline:
             time.sleep(0.1)
         states = flow_runs(tmp_path)
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [line["flow"] for line in found] == [
-        "evaluate",
-        "compare",
-        "perturb",
-        "collect",
-        "generate",
-        "check-version",
-    ]
-    assert sum(line["kills"] for line in found) == killed == 9
+    found = [json.loads(text) for text in done.stdout.splitlines()]
+    flows = ["evaluate", "compare", "perturb", "collect", "generate", "check-version"]
+    assert [each["flow"] for each in found] == flows
+    assert [each["cuts"] for each in found] == [3, 1, 1, 1, 1, 1]
     assert found[0]["result"] == 80, "every score is there"
     assert set(states) == {"COMPLETED"}, "the history says how each flow ended"
 

@@ -1,9 +1,8 @@
-"""Runs the blocks of one page in order in this process, in the current folder: ``python -m … STEPS.json``."""
+"""Runs the blocks of one page in order in this process, which is its own, in the current folder."""
 
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -12,11 +11,11 @@ from typing import Any
 from leadline.flows.cli.main import run
 
 
-def main() -> None:
+def run_page(steps: list[dict[str, Any]]) -> None:
     """Run the steps, and leave with the first that fails."""
     page = ModuleType("page")
     sys.modules["page"] = page
-    for step in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")):
+    for step in steps:
         where = step["where"]
         print(f"--- {where}: {' '.join(step.get('command', ()))}", flush=True)
         if "file" in step:
@@ -40,7 +39,3 @@ def _import(file: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
     spec.loader.exec_module(module)
-
-
-if __name__ == "__main__":
-    main()

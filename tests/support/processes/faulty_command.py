@@ -1,17 +1,11 @@
-"""Runs commands in processes that are forked from one that has imported all, and makes the host fail in a phase.
-
-``python -m tests.support.processes.faulty_command`` reads a line of JSON per command: its arguments, the fault, the
-phase in which it begins, and a file for what is said. It prints the exit code.
-"""
+"""Runs a command, and makes the host fail in one of its phases."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import resource
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -117,34 +111,13 @@ def fail_in(phase: str, fault: Callable[[Path], None], store: Path) -> None:
 
 
 def run(asked: dict[str, Any]) -> int:
-    """Run a command in this process, which is its own, and return its exit code."""
+    """Run a command in this process, which is its own, and return its exit code.
+
+    Args:
+        asked: Its ``arguments``, the ``fault``, the ``phase`` in which that begins, and the ``store``.
+    """
     from leadline.flows.cli import main
 
-    with Path(asked["out"]).open("wb") as out:
-        os.dup2(out.fileno(), 1)
-        os.dup2(out.fileno(), 2)
     if asked["fault"]:
         fail_in(asked["phase"], FAULTS[asked["fault"]], Path(asked["store"]))
-    code = main.run(asked["arguments"])
-    sys.stdout.flush()
-    sys.stderr.flush()
-    return code
-
-
-def main() -> None:
-    import leadline.flows.evaluate.run
-    import leadline.tasks.publish  # noqa: F401 - what a command imports is imported once
-
-    for line in sys.stdin:
-        pid = os.fork()
-        if not pid:
-            code = 99
-            try:
-                code = run(json.loads(line))
-            finally:
-                os._exit(code)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    return main.run(asked["arguments"])

@@ -1,7 +1,8 @@
-"""Runs every flow in a process of its own, and kills the Prefect server in the middle of each phase.
+"""Runs every flow in a process of its own, and takes the Prefect server away in the middle of each phase.
 
 ``python -m tests.support.processes.outage_flows FOLDER RUN RUN``: the server's process stands in ``FOLDER/server.pid``
-while it answers; the runs are compared. Prints a line of JSON for each flow.
+while it answers, and the way to it is cut by ``FOLDER/cut``; the runs are compared. Prints a line of JSON for each
+flow.
 """
 
 from __future__ import annotations
@@ -26,55 +27,63 @@ from leadline.flows.shared import prefect_steps
 FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
 CHOSEN: dict[str, Any] = {"evaluators": ("bleu", "rouge"), "dispatch": "inline", "processes": 1}
 
-_kills = 0
+_cuts = 0
 
 
 def kill() -> None:
     """Kill the server as soon as it answers."""
-    global _kills
     pid_file = FOLDER / "server.pid"
     while not pid_file.exists() or not pid_file.read_text():
         time.sleep(0.02)
-    pid = int(pid_file.read_text())
-    os.kill(pid, signal.SIGKILL)
+    os.kill(int(pid_file.read_text()), signal.SIGKILL)
     while pid_file.exists():
         time.sleep(0.02)
-    _kills += 1
 
 
-def killing_in(*phases: str) -> None:
-    """Kill the server within each of these steps, once."""
+def cut() -> None:
+    """Cut the way to the server as soon as there is one."""
+    global _cuts
+    while not (FOLDER / "up").exists():
+        time.sleep(0.02)
+    (FOLDER / "cut").touch()
+    while (FOLDER / "up").exists():
+        time.sleep(0.02)
+    _cuts += 1
+
+
+def cutting_in(*phases: str) -> None:
+    """Cut the way to the server within each of these steps, once."""
     left = list(phases)
     step = prefect_steps.TaskSteps.step
 
-    def killed(
+    def without(
         self: prefect_steps.TaskSteps, name: str, function: Callable[..., Any], *args: Any, **options: Any
     ) -> Any:
         def work(*args: Any, **options: Any) -> Any:
             if name in left:
                 left.remove(name)
-                kill()
+                cut()
             return function(*args, **options)
 
         return step(self, name, work, *args, **options)
 
-    prefect_steps.TaskSteps.step = killed  # type: ignore[method-assign]
+    prefect_steps.TaskSteps.step = without  # type: ignore[method-assign]
 
 
-def then(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that kills the server before it does its work."""
+def after(gone: Callable[[], None], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that does its work when the server is gone."""
 
-    def killed(*args: Any, **options: Any) -> Any:
-        kill()
+    def work(*args: Any, **options: Any) -> Any:
+        gone()
         return function(*args, **options)
 
-    return killed
+    return work
 
 
 def say(flow: str, result: object) -> None:
-    global _kills
-    print(json.dumps({"flow": flow, "kills": _kills, "result": result}), flush=True)
-    _kills = 0
+    global _cuts
+    print(json.dumps({"flow": flow, "cuts": _cuts, "result": result}), flush=True)
+    _cuts = 0
 
 
 def main() -> None:
@@ -88,29 +97,29 @@ def main() -> None:
     answers, targets = str(FOLDER / "answers.jsonl"), str(FOLDER / "targets.yaml")
     plain = prefect_steps.TaskSteps.step
     score = evaluating.PrefectSteps.score
-    killing_in("load", "plan", "publish")  # and when chunks are to be scored
-    evaluating.PrefectSteps.score = then(score)  # type: ignore[method-assign]
+    cutting_in("load", "plan", "publish")
+    evaluating.PrefectSteps.score = after(kill, score)  # type: ignore[method-assign]
     first = evaluating.evaluate(EvaluateConfig(dataset=answers, **CHOSEN))
     evaluating.PrefectSteps.score = score  # type: ignore[method-assign]
     say("evaluate", first.computed)
 
-    comparing.run_comparison = then(comparing.run_comparison)
+    comparing.run_comparison = after(cut, comparing.run_comparison)
     say("compare", comparing.compare_runs(CompareConfig(baseline=sys.argv[2], candidate=sys.argv[3])).verdict)
 
-    perturbing.make_copies = then(perturbing.make_copies)
+    perturbing.make_copies = after(cut, perturbing.make_copies)
     perturbed = str(FOLDER / "perturbed.jsonl")
     say("perturb", perturbing.perturb(PerturbConfig(suite=answers, output=perturbed, recipes=("typo:medium",))))
 
     prefect_steps.TaskSteps.step = plain  # type: ignore[method-assign]
-    killing_in("collect")
+    cutting_in("collect")
     collected = collect(CollectConfig(suite=answers, output=str(FOLDER / "collected.jsonl"), targets=(targets,)))
     say("collect", collected.answered)
 
-    generating.run_generation = then(lambda *_: GenerateResult.model_construct())
+    generating.run_generation = after(cut, lambda *_: GenerateResult.model_construct())
     say("generate", type(generating.generate(GenerateConfig.model_construct())).__name__)
 
     prefect_steps.TaskSteps.step = plain  # type: ignore[method-assign]
-    killing_in("publish")
+    cutting_in("publish")
     config = ModelVersionConfig(model="m", version="1", suite=answers, answers=answers, **CHOSEN)
     say("check-version", on_model_version(config).decision)
 
