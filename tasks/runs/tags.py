@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
-from leadline.tasks.store.store import DROPPED, Run, Store
+from leadline.tasks.store.store import DROPPED, TAGS, Run, Store
 
 _NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}")
 
@@ -21,7 +21,7 @@ def tags_of(run: Run) -> dict[str, str]:
 
 def tags_in(record: Mapping[str, Any]) -> dict[str, str]:
     """Return the tags in a run's record, as :func:`tags_of` does."""
-    found = record.get("tags")
+    found = record.get(TAGS)
     return {str(name): str(when) for name, when in found.items()} if isinstance(found, dict) else {}
 
 
@@ -82,7 +82,7 @@ def set_tag(store: Store, run: Run, name: str) -> Run | None:
 def _tagged(run: Run, record: Mapping[str, Any], name: str, now: str) -> dict[str, Any]:
     if record.get(DROPPED):
         raise run.without_results()
-    return dict(record) | {"tags": tags_in(record) | {name: now}}
+    return dict(record) | {TAGS: tags_in(record) | {name: now}}
 
 
 def remove_tag(run: Run, name: str) -> None:
@@ -98,5 +98,5 @@ def remove_tag(run: Run, name: str) -> None:
     if name not in tags_of(run):
         raise UsageError(f"Run {run.id} has no tag {name!r}.", hint="List tags: leadline tag", code=ErrorCode.STORE_TAG)
     run.change(
-        lambda record: dict(record) | {"tags": {tag: when for tag, when in tags_in(record).items() if tag != name}}
+        lambda record: dict(record) | {TAGS: {tag: when for tag, when in tags_in(record).items() if tag != name}}
     )

@@ -1,7 +1,13 @@
-"""Identifying the process that made a call or a run, and finding out if it has ended."""
+"""Identifying the process that made a call or a run, and finding out if it has ended.
+
+A host's name does not say which processes can be seen from here: containers may share one. So a process is known by
+its host's name, by its *place* (the machine, or the container, and the start of its system), by its number there, and
+by its own start.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import subprocess
@@ -26,6 +32,9 @@ PS_S: Final = 5.0
 
 _UNKNOWN: Final = "?"
 """Start of a process that cannot be inspected."""
+
+_OUTERMOST: Final = 0xEFFFFFFC
+"""Number that Linux gives the process namespace of a machine, which is no container's."""
 
 
 def _started(pid: int) -> str | None:
@@ -71,30 +80,62 @@ def _signalled(pid: int) -> str | None:
     return _UNKNOWN
 
 
+@cache
+def this_place() -> str:
+    """Return which of the hosts of this name this is: ``m<machine>.<boot>``, ``c<boot>.<container>``, or ``""``.
+
+    It is empty where there is no ``/proc``: there a process starts at a time, which tells it from others.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()[:8]
+        namespace = Path("/proc/self/ns/pid").stat().st_ino
+        machine = Path("/etc/machine-id").read_text(encoding="utf-8").strip() if namespace == _OUTERMOST else ""
+    except OSError:
+        return ""
+    return f"m{hashlib.sha256(machine.encode()).hexdigest()[:8]}.{boot}" if machine else f"c{boot}.{namespace}"
+
+
 def this_process() -> str:
-    """Return what identifies this process in the ledger: its host, pid and start."""
+    """Return what identifies this process in the ledger: its host, the host's place, its pid and start."""
     return _identity(os.getpid())
 
 
 def process_record() -> dict[str, Any]:
     """Return the parts of :func:`this_process`, for the record of a run."""
-    host, pid, started = this_process().rsplit(":", 2)
-    return {"pid": int(pid), "host": host, "started": started}
+    _, pid, started = this_process().rsplit(":", 2)
+    return {"pid": int(pid), "host": socket.gethostname(), "place": this_place(), "started": started}
 
 
 def process_of(record: object) -> str:
     """Return the process of a :func:`process_record` as :func:`this_process` names it, ``""`` if there is none."""
-    return f"{record['host']}:{record['pid']}:{record['started']}" if isinstance(record, Mapping) else ""
+    if not isinstance(record, Mapping):
+        return ""
+    return f"{_host(record['host'], record.get('place', ''))}:{record['pid']}:{record['started']}"
 
 
 @cache
 def _identity(pid: int) -> str:
-    return f"{socket.gethostname()}:{pid}:{_started(pid)}"
+    return f"{this_host()}:{pid}:{_started(pid)}"
+
+
+def this_host() -> str:
+    """Return this host's name and place, as they stand in :func:`this_process`."""
+    return _host(socket.gethostname(), this_place())
+
+
+def _host(name: str, place: str) -> str:
+    return f"{name}+{place}" if place else name
 
 
 def same_host(process: str) -> bool:
     """Return whether a process, as :func:`this_process` names it, is or was one of this host."""
-    return process.rsplit(":", 2)[0] == socket.gethostname()
+    return process.rsplit(":", 2)[0] == this_host() or _before_this_boot(process)
+
+
+def _before_this_boot(process: str) -> bool:
+    """Return whether a process was one of this machine, no container's, before the machine was started anew."""
+    host, here = process.rsplit(":", 2)[0], this_host()
+    return host != here and this_place().startswith("m") and host.rpartition(".")[0] == here.rpartition(".")[0]
 
 
 def has_ended(process: str) -> bool:
@@ -102,14 +143,16 @@ def has_ended(process: str) -> bool:
     _, pid, started = process.rsplit(":", 2)
     if not same_host(process):
         return False
+    if _before_this_boot(process):
+        return True
     found = _started(int(pid))
     return found is None or (found != started and _UNKNOWN not in (found, started))
 
 
 def is_alive(process: str) -> bool:
     """Return whether a process of this host lives for certain: it can be looked at, and began when it is said to."""
-    _, pid, started = process.rsplit(":", 2)
-    return same_host(process) and started != _UNKNOWN and _started(int(pid)) == started
+    host, pid, started = process.rsplit(":", 2)
+    return host == this_host() and started != _UNKNOWN and _started(int(pid)) == started
 
 
 def is_gone(process: str, intended_at: float, now: float | None = None, *, seen_at: float | None = None) -> bool:

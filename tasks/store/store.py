@@ -75,6 +75,9 @@ ENDED: Final = ("completed", "failed", "lost")
 DROPPED: Final = "dropped"
 """Field of a run's record: when retention dropped its results; and the status of such a run."""
 
+TAGS: Final = "tags"
+"""Field of a run's record: the names that people gave it."""
+
 _CHANGES: Final = 20
 """Attempts to change a record in a bucket while other hosts change it."""
 
@@ -155,19 +158,15 @@ class Run:
         return record
 
     def update(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Merge changes into the run's record and return it.
+        """Merge changes into the run's record, while no other process changes it, and return it.
 
-        After a run has ended, its record is read from the bucket again.
+        Raises:
+            StoreError: Other hosts change it all the time.
         """
-        if self.remote and not self.own:
-            self.remote.fetch([self.path / "run.json"])
-        known = self.read() if (self.path / "run.json").exists() else {"id": self.id, "schema": SCHEMA}
-        record: dict[str, Any] = masked_value(known | dict(changes))
-        write_json(self.path / "run.json", record)
-        if self.remote:
-            self.remote.push([self.path / "run.json"])
-            if record.get("status") in ENDED:
-                (self.path / OWN).unlink(missing_ok=True)
+        new = {"id": self.id, "schema": SCHEMA}
+        record = self._alter(lambda known: masked_value((known or new) | dict(changes)))
+        if self.remote and record.get("status") in ENDED:
+            (self.path / OWN).unlink(missing_ok=True)
         return record
 
     def change(self, alter: Callable[[Mapping[str, Any]], Mapping[str, Any] | None]) -> bool:
@@ -178,20 +177,34 @@ class Run:
 
         Raises:
             StoreError: Other hosts change it all the time.
+            UsageError: There is no such run.
+        """
+        return bool(self._alter(lambda known: alter(known or self.read())))
+
+    def _alter(self, alter: Callable[[dict[str, Any]], Mapping[str, Any] | None]) -> dict[str, Any]:
+        """Write what is made of the record, which is empty for a new run; return it, or ``{}`` if it is left as it is.
+
+        A record that cannot be compared with the bucket's, which is away, is still written here by the run's maker.
         """
         path = self.path / "run.json"
         with locked_if_possible(self.path / ".lock"):
             for _ in range(_CHANGES):
-                shared = self.remote if self.remote and not self.own else None
-                version = shared.fetch_version(path) if shared else None
-                record = alter(self.read())
+                here = self.read() if path.exists() else {}
+                try:
+                    version = self.remote.fetch_version(path) if self.remote else None
+                except StoreError:
+                    if self.own:
+                        write_json(path, alter(here) or here)
+                    raise
+                known = self.read() if path.exists() else {}
+                if self.own:  # others give and take tags; all else is newer here
+                    known |= {field: value for field, value in here.items() if field != TAGS}
+                record = alter(known)
                 if record is None:
-                    return False
+                    return {}
                 write_json(path, record)
-                if shared is None or shared.push_if(path, version):
-                    if self.remote and shared is None:
-                        self.remote.push([path])
-                    return True
+                if self.remote is None or self.remote.push_if(path, version):
+                    return dict(record)
         raise StoreError(
             f"The record of run {self.id} is changed by other hosts all the time.",
             hint="Try again.",

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from leadline.tasks.store.processes import has_ended, this_process
+from leadline.tasks.store.processes import has_ended, this_host, this_process
 
 log = logging.getLogger("leadline.store")
 
@@ -95,7 +95,7 @@ def _is_stale(path: Path) -> bool:
     if found is None or found[1] != host_tag():
         known = found or _MARK.fullmatch(path.name)
         return known is not None and _untouched(path, MONTH)
-    return has_ended(f"{socket.gethostname()}:{found[2]}:{found[3]}") and _untouched(path, DAY)
+    return has_ended(f"{this_host()}:{found[2]}:{found[3]}") and _untouched(path, DAY)
 
 
 def _untouched(path: Path, seconds: float) -> bool:

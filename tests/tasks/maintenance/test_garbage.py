@@ -23,6 +23,7 @@ from leadline.tasks.runs.lookup import find_run, summary
 from leadline.tasks.runs.tags import find_tagged, set_tag
 from leadline.tasks.store.files import digest, write_json
 from leadline.tasks.store.locks import locked
+from leadline.tasks.store.processes import process_record
 from leadline.tasks.store.store import Run, Store
 from leadline.tasks.store.vectors.vectors import used_mark
 from tests.support.stores.runs import ANSWERS, make_run
@@ -174,9 +175,7 @@ def test_runs_in_work_keep_everything(store: Store) -> None:
 
 def test_a_run_whose_process_was_killed_is_no_run_in_work(store: Store) -> None:
     ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
-    import socket
-
-    process = {"pid": int(ended.stdout), "host": socket.gethostname(), "started": "1"}
+    process = process_record() | {"pid": int(ended.stdout), "started": "1"}
     run = old_run(store, status="running", process=process)
     write_json(store.root / "alive" / f"{run.id}.json", {"process": process, "beat": 0})
     assert named(drop_garbage(store, OLD), "run") == [run.id]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 from pathlib import Path
 
@@ -82,7 +81,7 @@ def test_a_process_that_cannot_be_looked_at_counts_as_running(monkeypatch: pytes
         raise PermissionError
 
     monkeypatch.setattr(os, "kill", not_yours)
-    hidden = {"pid": 2**22 + 1, "host": socket.gethostname(), "started": "1"}  # a pid that /proc cannot show
+    hidden = process_record() | {"pid": 2**22 + 1, "started": "1"}  # a pid that /proc cannot show
     assert status({"status": "running", "process": hidden}) == "running"
 
 

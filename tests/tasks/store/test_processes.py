@@ -1,4 +1,4 @@
-"""Processes are told apart where there is no ``/proc``, and nothing is asked by a signal where that would end one."""
+"""Processes are told apart by their host, its place and their start, and none is ended by asking for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ def macos(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def identity(pid: int) -> str:
-    return f"{processes.socket.gethostname()}:{pid}:{processes._started(pid)}"
+    return f"{processes.this_host()}:{pid}:{processes._started(pid)}"
+
+
+def at(monkeypatch: pytest.MonkeyPatch, place: str) -> str:
+    """Return this process as it would be known at a place."""
+    monkeypatch.setattr(processes, "this_place", lambda: place)
+    return identity(os.getpid())
 
 
 @pytest.mark.usefixtures("macos")
@@ -59,3 +65,30 @@ def test_windows_is_asked_nothing_by_a_signal(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(processes.os, "kill", kill)
     monkeypatch.setattr(processes.os, "name", "nt")
     assert processes._signalled(os.getpid()) == processes._UNKNOWN
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS has no containers")
+def test_a_container_of_the_same_name_is_another_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    neighbour = at(monkeypatch, "c09a98a9e.4026532201").replace(f":{os.getpid()}:", ":4194304:")  # is not here
+    own = at(monkeypatch, "c09a98a9e.4026532377")
+    assert not same_host(neighbour)
+    assert not has_ended(neighbour), "it cannot be seen from here"
+    assert not is_alive(own.replace("4026532377", "4026532201"))
+    assert is_alive(own)
+    assert has_ended(own.replace(f":{os.getpid()}:", ":4194304:"))
+    assert not same_host(f"{processes.socket.gethostname()}:1:2"), "a record without a place may be anybody's"
+
+
+@pytest.mark.parametrize(("before", "ended"), [("m3f9a12c0.11111111", True), ("m77777777.11111111", False)])
+def test_what_ran_before_a_machine_was_started_anew_has_ended(
+    before: str, ended: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = at(monkeypatch, before)
+    at(monkeypatch, "m3f9a12c0.22222222")
+    assert (same_host(earlier), has_ended(earlier), is_alive(earlier)) == (ended, ended, False)
+
+
+def test_the_parts_of_a_process_in_a_record_are_put_together_again() -> None:
+    assert processes.process_of(processes.process_record()) == processes.this_process()
+    assert processes.process_of({"host": "h", "pid": 3, "started": "s"}) == "h:3:s"
+    assert processes.process_of(None) == ""
