@@ -287,6 +287,22 @@ def context_relevancy_soft(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def cost(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    name: str = "",
+) -> MetricChoice:
+    """Price of an answer, in US dollars: the mean, the median, and the 95th and 99th percentile.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def encoding_guardrail(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -511,6 +527,26 @@ def hallucination(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def language(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    expected: Sequence[str] = (),
+    certainty: float = 0.9,
+    name: str = "",
+) -> MetricChoice:
+    """Is an answer in the language of its question, or in one of the languages that were asked for?
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        expected: Codes (ISO 639-1) of the languages that answers may be in; empty: the question's.
+        certainty: Probability from which a language counts as found.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def language_mismatch(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -526,6 +562,50 @@ def language_mismatch(
         save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
         min_test_cases: Report a problem when fewer rows were scored.
         custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def latency(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    name: str = "",
+) -> MetricChoice:
+    """Duration of an answer, in seconds: the mean, the median, and the 95th and 99th percentile.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def length(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    min_words: int | None = None,
+    max_words: int | None = None,
+    min_characters: int | None = None,
+    max_characters: int | None = None,
+    min_sentences: int | None = None,
+    max_sentences: int | None = None,
+    name: str = "",
+) -> MetricChoice:
+    """Numbers of words, characters and sentences of an answer, and whether they are within limits.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        min_words: Limit of an answer's length; empty: none.
+        max_words: Limit of an answer's length; empty: none.
+        min_characters: Limit of an answer's length; empty: none.
+        max_characters: Limit of an answer's length; empty: none.
+        min_sentences: Limit of an answer's length; empty: none.
+        max_sentences: Limit of an answer's length; empty: none.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -607,6 +687,41 @@ def ragas(
         embedding_model: Embedding model of this evaluator: a Hugging Face id, optionally ID@REVISION, a directory,
             or 'offline'. Without it the run's embedder is used, and without that this evaluator's own default.
         generated_questions: Questions that the judge generates from the answer.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def readability(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    name: str = "",
+) -> MetricChoice:
+    """Readability of an English answer: Flesch's reading ease, Flesch and Kincaid's grade, words per sentence.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def refusal(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    refuse_categories: Sequence[str] = (),
+    name: str = "",
+) -> MetricChoice:
+    """Share of answers that decline to do what they were asked, by the phrases that refusals begin with.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        refuse_categories: Categories of the cases that ought to be refused, while all others ought to be answered;
+            empty: refusals are counted, and none is right or wrong.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -793,6 +908,25 @@ def text_matching(
         evaluate_retrieved_context: Check the retrieved context too; a row fails when its context does.
         default_to_expected_answer: Without a condition, ask for one of the expected answers as a substring of the
             answer.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def tokens(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    tokenizer: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Tokens sent and received per answer: the means, the medians, and the 95th and 99th percentiles.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        tokenizer: A tokenizer that counts the tokens of answers without a count of their own: a Hugging Face id or
+            a directory; empty: such answers are not applicable.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 

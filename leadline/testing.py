@@ -47,6 +47,11 @@ PLAIN: Final = Row(
         {"labels": [{"key": "class", "value": "pump", "score": 0.7}], "box": [12, 20, 60, 84]},
         {"labels": [{"key": "class", "value": "floor", "score": 1.0}], "raster": {"size": [4, 5], "counts": [8, 8, 4]}},
     ),
+    duration_s=1.25,
+    cost_usd=0.002,
+    input_tokens=120,
+    output_tokens=18,
+    original_answer="It starts at seven. Call 555-0199.",
 )
 """A row that has everything."""
 

@@ -290,6 +290,22 @@ class Evaluator(ABC):
         """Return how many resamples the intervals of the dataset-level metrics are worth: 1,000, fewer if costly."""
         return RESAMPLES
 
+    def intervals(
+        self, prepared: Any, weights: npt.NDArray[np.float64], size: float
+    ) -> Mapping[str, tuple[float, float] | None]:
+        """Return the 95 % intervals that have a formula, by dataset-level metric; the others are found by resampling.
+
+        Args:
+            prepared: What :meth:`prepare` made of the model's ``n`` distinct payloads.
+            weights: Array of shape ``(n,)``: how often each payload occurs.
+            size: How many independent rows they are worth, at most their number.
+
+        Returns:
+            For each such metric the two ends, one of which may be infinite where the metric's range allows it; ``None``
+            where there is no interval.
+        """
+        return {}
+
     def details(self, prepared: Any, weights: npt.NDArray[np.float64], cases: Sequence[str]) -> Details | None:
         """Return what there is to say of one model beyond its metrics: curves, confusion matrices, examples.
 

@@ -41,6 +41,8 @@ FAMILIES: Final = (
     "robustness",
     "agent",
     "vision",
+    "performance",
+    "style",
     CUSTOM,
 )
 ENTRY_POINTS: Final = "leadline.evaluators"

@@ -30,10 +30,15 @@ class RowField(StrEnum):
     METADATA = "metadata"
     EXPECTED_ANNOTATIONS = "expected_annotations"
     PREDICTED_ANNOTATIONS = "predicted_annotations"
+    DURATION_S = "duration_s"
+    COST_USD = "cost_usd"
+    INPUT_TOKENS = "input_tokens"
+    OUTPUT_TOKENS = "output_tokens"
+    ORIGINAL_ANSWER = "original_answer"
 
 
-OUTPUTS: Final = frozenset({RowField.ACTUAL_ANSWER, RowField.PREDICTED_ANNOTATIONS})
-"""What a model made: absent where its host returned an error instead."""
+OUTPUTS: Final = frozenset({RowField.ACTUAL_ANSWER, RowField.PREDICTED_ANNOTATIONS, RowField.DURATION_S})
+"""What a model made, and how long that took: absent where its host returned an error instead, however soon."""
 
 
 class Reason(StrEnum):
@@ -92,6 +97,11 @@ class Row:
         expected_annotations: Ground truth of a data item, see :mod:`.core.annotations`; ``None`` when absent.
         predicted_annotations: What the model found in the item, ``None`` when there is nothing of it (``()`` or ``[]``
             says that it found nothing).
+        duration_s: How long the answer took, in seconds; ``None`` when it was not recorded, as with the next three.
+        cost_usd: What the answer cost, in US dollars.
+        input_tokens: Tokens sent.
+        output_tokens: Tokens received.
+        original_answer: Where the case is a copy of another, perturbed or asked again, the model's answer to that one.
     """
 
     case: str
@@ -106,6 +116,11 @@ class Row:
     metadata: Mapping[str, Json] = field(default_factory=dict)
     expected_annotations: Annotations | None = None
     predicted_annotations: Annotations | None = None
+    duration_s: float | None = None
+    cost_usd: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    original_answer: str | None = None
 
 
 class Source(StrEnum):

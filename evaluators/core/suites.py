@@ -42,6 +42,7 @@ _ANSWERS: Final = (
     "rouge",
     "bleu",
 )
+_SPENT: Final = ("latency", "cost", "tokens")
 _HARM: Final = ("toxicity", "databricks.safety", "fairness_bias", "valor.bias", "sexism", "stereotypes")
 
 PURPOSES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
@@ -58,9 +59,10 @@ PURPOSES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
             "context_precision",
             "llamaindex.retrieval",
             *_LEAKS,
+            *_SPENT,
         ),
     ),
-    "chatbot": ("an assistant without retrieval: answers, harm and leaks", (*_ANSWERS, *_HARM, *_LEAKS)),
+    "chatbot": ("an assistant without retrieval: answers, harm and leaks", (*_ANSWERS, *_HARM, *_LEAKS, *_SPENT)),
     "summarization": (
         "summaries: the question is the document",
         (
@@ -69,6 +71,7 @@ PURPOSES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
             "valor.summary_coherence",
             "rouge",
             "bleu",
+            *_SPENT,
         ),
     ),
     "classification": ("labels: of texts, and of annotated data items", ("classification", "valor.classification")),

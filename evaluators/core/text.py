@@ -36,9 +36,11 @@ def nouns(n: int, what: str, plural: str = "") -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a value for a sentence: four digits after the point at most."""
+    """Return a value for a sentence: four digits after the point at most, two of a value below 0.001."""
     if value is None:
         return "no value"
+    if 1e-7 <= abs(value) < 1e-3:
+        return f"{value:.2g}"
     return f"{value:.4f}".rstrip("0").rstrip(".") if abs(value) < 1e6 else f"{value:.4g}"
 
 

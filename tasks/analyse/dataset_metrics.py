@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -100,6 +101,8 @@ def _guarded(
     effect: float,
 ) -> tuple[dict[int, DatasetValue], Details | None]:
     """Compute the metrics of one evaluator; if it crashes, only its own metrics are unscored."""
+    import numpy as np
+
     n = round(float(payloads.weights.sum()))
     name, params = connection.execute(
         "SELECT evaluator, params FROM evaluators WHERE evaluator_id = ?", [evaluator_id]
@@ -108,8 +111,18 @@ def _guarded(
         kind = get(name)
         evaluator = kind(kind.parameters.build(name, json.loads(params)))
         prepared = evaluator.prepare(payloads.values)
-        resampled = resample(evaluator, prepared, payloads.weights, max(1, round(n / max(effect, 1.0))))
-        values = {metric["metric_id"]: _value(resampled[metric["metric"]], n, metric) for metric in metrics}
+        size = max(1, round(n / max(effect, 1.0)))
+        exact = evaluator.intervals(prepared, payloads.weights, size)
+        if all(metric["metric"] in exact for metric in metrics):
+            found = evaluator.aggregate(prepared, payloads.weights[np.newaxis, :])
+        else:
+            found = resample(evaluator, prepared, payloads.weights, size)
+        values = {
+            metric["metric_id"]: _exact_value(found[key], n, exact[key])
+            if (key := metric["metric"]) in exact
+            else _value(found[key], n, metric)
+            for metric in metrics
+        }
         return values, evaluator.details(prepared, payloads.weights, payloads.cases)
     except Exception:
         log.exception("%s failed to compute its dataset-level metrics", name)
@@ -138,6 +151,14 @@ def resample(
         drawn = random.multinomial(size, weights / weights.sum(), size=number).astype(np.float64)
         blocks.append(evaluator.aggregate(prepared, drawn))
     return {metric: np.concatenate([block[metric] for block in blocks]) for metric in blocks[0]}
+
+
+def _exact_value(values: npt.NDArray[np.float64], n: int, ends: tuple[float, float] | None) -> DatasetValue:
+    """Take the value of the true weights and the interval that the evaluator has a formula for."""
+    true = float(values[0])
+    if math.isnan(true):
+        return DatasetValue(n=n)
+    return DatasetValue(true, Interval(*ends, "ranks") if ends else None, n)
 
 
 def _value(values: npt.NDArray[np.float64], n: int, metric: Mapping[str, Any]) -> DatasetValue:

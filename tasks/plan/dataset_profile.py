@@ -55,6 +55,11 @@ _ABSENT: Final[Mapping[RowField, str]] = {
     RowField.METADATA: "no row has metadata",
     RowField.EXPECTED_ANNOTATIONS: "no case has expected annotations",
     RowField.PREDICTED_ANNOTATIONS: "no row has predicted annotations",
+    RowField.DURATION_S: "no row says how long its answer took",
+    RowField.COST_USD: "no row says what its answer cost",
+    RowField.INPUT_TOKENS: "no row has a number of input tokens",
+    RowField.OUTPUT_TOKENS: "no row has a number of output tokens",
+    RowField.ORIGINAL_ANSWER: "no case is a copy of another",
 }
 
 

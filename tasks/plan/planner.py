@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from leadline.evaluators.core.row import OUTPUTS, RowField
 from leadline.tasks.db.connection import literal
+from leadline.tasks.db.field_digests import digests_of
 from leadline.tasks.db.statements import sql
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.store.parquet_files import intact_parquet_files
@@ -74,7 +75,7 @@ def reads_ids(jobs: Sequence[EvaluatorJob]) -> dict[int, int]:
 
 def _make_keys(connection: DuckDBPyConnection, reads_id: int, reads: Sequence[RowField]) -> None:
     parts = ", ".join(f"coalesce(hex({field.value}), '-')" for field in reads)
-    connection.execute(sql("plan/keys").format(reads_id=reads_id, parts=parts))
+    connection.execute(sql("plan/keys").format(reads_id=reads_id, parts=parts, digests=digests_of(reads)))
 
 
 def _need(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, reads_id: int) -> Need:
@@ -84,9 +85,8 @@ def _need(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, reads
     present = " AND ".join(f"{field.value} IS NOT NULL" for field in required if field not in OUTPUTS) or "true"
     answered = " AND ".join(f"{field.value} IS NOT NULL" for field in outputs) or "true"
     failed = "error IS NOT NULL" if outputs else "false"
-    connection.execute(
-        sql("plan/states").format(evaluator_id=job.evaluator_id, present=present, answered=answered, failed=failed)
-    )
+    states = {"present": present, "answered": answered, "failed": failed, "digests": digests_of(required)}
+    connection.execute(sql("plan/states").format(evaluator_id=job.evaluator_id, **states))
     if evaluator.max_rows is not None:
         connection.execute(sql("plan/limit"), {"evaluator_id": job.evaluator_id, "most": evaluator.max_rows})
     counts = dict(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -26,6 +26,11 @@ _COLUMNS: Final[dict[RowField, str]] = {
     RowField.METADATA: "cases.metadata AS case_metadata, rows.metadata AS row_metadata",
     RowField.EXPECTED_ANNOTATIONS: "cases.expected_annotations",
     RowField.PREDICTED_ANNOTATIONS: "rows.predicted_annotations",
+    RowField.DURATION_S: "rows.duration_s",
+    RowField.COST_USD: "rows.cost_usd",
+    RowField.INPUT_TOKENS: "rows.input_tokens",
+    RowField.OUTPUT_TOKENS: "rows.output_tokens",
+    RowField.ORIGINAL_ANSWER: "original.actual_answer AS original_answer",
 }
 
 
@@ -50,7 +55,9 @@ def read_chunk(
         batch: Most rows per batch.
     """
     columns = dict.fromkeys(_COLUMNS[field] for field in fields)
-    statement = sql("rows/chunk").format(columns=", ".join(columns) or "NULL AS nothing", pairs=literal(pairs))
+    statement = sql("rows/chunk").format(
+        columns=", ".join(columns) or "NULL AS nothing", pairs=literal(pairs), joins=_joins(fields)
+    )
     with connect(threads=1) as connection:
         attach_dataset(connection, dataset)
         reader = connection.sql(statement, params=[first, last, first, last]).to_arrow_reader(batch)
@@ -63,8 +70,15 @@ def read_rows(dataset: Path) -> list[Row]:
     columns = ", ".join(dict.fromkeys(_COLUMNS.values()))
     with connect(threads=1) as connection:
         attach_dataset(connection, dataset)
-        reader = connection.sql(sql("rows/all").format(columns=columns)).to_arrow_reader(1_000)
+        reader = connection.sql(sql("rows/all").format(columns=columns, joins=_joins(_COLUMNS))).to_arrow_reader(1_000)
         return [_needed(line | {"jobs": []}).row for batch in reader for line in batch.to_pylist()]
+
+
+def _joins(fields: Collection[RowField]) -> str:
+    """Return the joins that bring the answers to originals, where they are read."""
+    if RowField.ORIGINAL_ANSWER not in fields:
+        return ""
+    return sql("rows/original").format(originals=sql("rows/originals"))
 
 
 def needed_evaluators(pairs: Path, first: int, last: int) -> set[int]:
@@ -100,6 +114,11 @@ def _needed(line: dict[str, Any]) -> NeededRow:
             metadata=_metadata(line),
             expected_annotations=_parsed(line.get("expected_annotations")),
             predicted_annotations=_parsed(line.get("predicted_annotations")),
+            duration_s=line.get("duration_s"),
+            cost_usd=line.get("cost_usd"),
+            input_tokens=line.get("input_tokens"),
+            output_tokens=line.get("output_tokens"),
+            original_answer=line.get("original_answer"),
         ),
         {(job["evaluator_id"], job["trial"]): job["key"] for job in line["jobs"]},
     )

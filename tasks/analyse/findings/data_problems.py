@@ -10,6 +10,7 @@ from leadline.evaluators.core.text import count, listing, nouns, number, quoted
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding
 from leadline.tasks.analyse.findings.instrument_problems import by_coverage
 from leadline.tasks.analyse.findings.run_view import RunView
+from leadline.tasks.db.field_digests import digests_of
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 
@@ -180,10 +181,9 @@ def _lacks_one(view: RunView, required: Sequence[RowField]) -> bool:
 
 def _some_row_has(view: RunView, fields: Sequence[RowField]) -> bool:
     """Return whether there is a row with all of some inputs."""
-    present = " AND ".join(f"digests.{field.value} IS NOT NULL" for field in fields) or "true"
-    statement = (
-        f"SELECT count(*) FROM digests JOIN rows USING (row_id) WHERE {present} AND model_id IN (SELECT unnest(?))"
-    )
+    present = " AND ".join(f"{field.value} IS NOT NULL" for field in fields) or "true"
+    found = f"(FROM {digests_of(fields)} WHERE {present})"
+    statement = f"SELECT count(*) FROM rows SEMI JOIN {found} USING (row_id) WHERE model_id IN (SELECT unnest(?))"
     return bool(view.connection.execute(statement, [list(view.models)]).fetchall()[0][0])
 
 

@@ -45,6 +45,17 @@ WITH kinds AS (
     FROM rows
     JOIN cases USING (case_id)
 ),
+-- Whether some case is a copy of another, perturbed or asked again.
+copied AS MATERIALIZED (
+    SELECT EXISTS (FROM relationships) OR EXISTS (
+        SELECT 1
+        FROM digests
+        JOIN (SELECT row_id, model_id FROM rows) USING (row_id)
+        WHERE question IS NOT NULL
+        GROUP BY model_id, question, expected_answer, condition, expected_documents
+        HAVING count(*) > 1
+    )
+),
 fields AS (
     SELECT list(DISTINCT list_filter([
         CASE WHEN question IS NOT NULL THEN 'question' END,
@@ -57,10 +68,15 @@ fields AS (
         CASE WHEN retrieved_documents IS NOT NULL THEN 'retrieved_documents' END,
         CASE WHEN metadata IS NOT NULL THEN 'metadata' END,
         CASE WHEN expected_annotations IS NOT NULL THEN 'expected_annotations' END,
-        CASE WHEN predicted_annotations IS NOT NULL OR error IS NOT NULL THEN 'predicted_annotations' END
+        CASE WHEN predicted_annotations IS NOT NULL OR error IS NOT NULL THEN 'predicted_annotations' END,
+        CASE WHEN duration_s IS NOT NULL THEN 'duration_s' END,
+        CASE WHEN cost_usd IS NOT NULL THEN 'cost_usd' END,
+        CASE WHEN input_tokens IS NOT NULL THEN 'input_tokens' END,
+        CASE WHEN output_tokens IS NOT NULL THEN 'output_tokens' END,
+        CASE WHEN (FROM copied) THEN 'original_answer' END
     ], lambda name: name IS NOT NULL)) AS fields
     FROM digests
-    JOIN (SELECT row_id, error FROM rows) USING (row_id)
+    JOIN (SELECT row_id, error, duration_s, cost_usd, input_tokens, output_tokens FROM rows) USING (row_id)
 ),
 -- Lengths of some 100,000 rows are enough.
 measured AS MATERIALIZED (
@@ -179,7 +195,7 @@ SELECT row_id FROM rows JOIN models USING (model_id) WHERE len($models) = 0 OR l
 -- statement: keys
 INSERT INTO keys
 SELECT {reads_id}, row_id, unhex(substr(sha256(concat_ws('|', {parts})), 1, 32))
-FROM digests SEMI JOIN chosen USING (row_id)
+FROM {digests} SEMI JOIN chosen USING (row_id)
 
 -- statement: states
 INSERT INTO plan
@@ -188,7 +204,7 @@ SELECT {evaluator_id}, row_id,
             WHEN {failed} THEN 'host_error'
             WHEN NOT ({answered}) THEN 'not_applicable'
             ELSE 'score' END
-FROM digests SEMI JOIN chosen USING (row_id) JOIN (SELECT row_id, error FROM rows) USING (row_id)
+FROM {digests} SEMI JOIN chosen USING (row_id) JOIN (SELECT row_id, error FROM rows) USING (row_id)
 
 -- statement: limit
 -- Keeps the first rows, case by case, so that all models are measured on the same cases.

@@ -17,6 +17,7 @@ FROM (
 JOIN rows USING (row_id)
 JOIN cases USING (case_id)
 JOIN models USING (model_id)
+{joins}
 WHERE rows.row_id BETWEEN ? AND ?
 ORDER BY needed.row_id
 
@@ -26,4 +27,51 @@ SELECT cases.case_key, models.model_key, {columns}
 FROM rows
 JOIN cases USING (case_id)
 JOIN models USING (model_id)
+{joins}
 ORDER BY rows.row_id
+
+-- statement: original
+-- Joins to each row the row of the original that its case is a copy of.
+LEFT JOIN ({originals}) AS copies ON copies.row_id = rows.row_id
+LEFT JOIN rows AS original ON original.row_id = copies.original_row_id
+
+-- statement: originals
+-- For each answer to a copy of a case the same model's answer to the original. A copy is a case that is linked to its
+-- original, or one that asks and expects the same as a case before it.
+SELECT row_id, coalesce(linked.original_row_id, repeated.original_row_id) AS original_row_id
+FROM (
+    SELECT copy.row_id, min(original.row_id) AS original_row_id
+    FROM relationships
+    JOIN (SELECT row_id, case_id, model_id FROM rows) AS copy USING (case_id)
+    JOIN (SELECT row_id, case_id, model_id FROM rows) AS original
+        ON original.case_id = relationships.original_case_id AND original.model_id = copy.model_id
+    GROUP BY copy.row_id
+) AS linked
+FULL JOIN (
+    SELECT row_id, first_row_id AS original_row_id
+    FROM (
+        SELECT
+            row_id,
+            min(row_id) OVER (PARTITION BY model_id, question, expected_answer, condition, expected_documents)
+                AS first_row_id
+        FROM digests
+        JOIN (SELECT row_id, model_id FROM rows) USING (row_id)
+        WHERE question IS NOT NULL
+    )
+    WHERE row_id > first_row_id
+) AS repeated USING (row_id)
+
+-- statement: original_digests
+SELECT copies.row_id, digests.actual_answer AS original_answer
+FROM ({originals}) AS copies
+JOIN digests ON digests.row_id = copies.original_row_id
+
+-- statement: measured_digests
+-- Digests of the numbers that come with an answer, in the dataset's form of one.
+SELECT
+    row_id,
+    unhex(left(sha256(duration_s::VARCHAR), 32)) AS duration_s,
+    unhex(left(sha256(cost_usd::VARCHAR), 32)) AS cost_usd,
+    unhex(left(sha256(input_tokens::VARCHAR), 32)) AS input_tokens,
+    unhex(left(sha256(output_tokens::VARCHAR), 32)) AS output_tokens
+FROM rows

@@ -11,6 +11,7 @@ import duckdb
 
 from leadline.evaluators.core.row import RowField
 from leadline.tasks.db.connection import DATASET_TABLES, literal
+from leadline.tasks.db.field_digests import STORED
 from leadline.tasks.db.statements import sql
 from leadline.tasks.store.files import publish_folder
 from leadline.tasks.store.store import Store
@@ -84,10 +85,10 @@ def _write(folder: Path, answers: list[dict[str, Any]]) -> None:
             }
             digests = [
                 None if values[field] is None else hashlib.sha256(json.dumps(values[field]).encode()).digest()[:16]
-                for field in RowField
+                for field in STORED
             ]
-            columns = ", ".join(field.value for field in RowField)
-            marks = ", ".join("?" for _ in RowField)
+            columns = ", ".join(field.value for field in STORED)
+            marks = ", ".join("?" for _ in STORED)
             connection.execute(f"INSERT INTO digests (row_id, {columns}) VALUES (?, {marks})", [row_id, *digests])
         for table in DATASET_TABLES:
             connection.execute(f"COPY {table} TO {literal(folder / f'{table}.parquet')} (FORMAT parquet)")

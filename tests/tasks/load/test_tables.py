@@ -12,7 +12,7 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.row import RowField
+from leadline.tasks.db.field_digests import STORED
 from leadline.tasks.load import load_dataset
 from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import as_csv, as_jsonl, as_parquet, load, rows, tables
@@ -73,7 +73,7 @@ def test_repeated_questions_without_a_key_stay_separate_cases(tmp_path: Path) ->
 
 def test_the_digest_columns_are_the_fields(tmp_path: Path) -> None:
     found = digests(tmp_path, BASE)
-    assert set(found) == set(RowField)
+    assert set(found) == set(STORED)
     assert all(isinstance(value, bytes) and len(value) == 16 for value in found.values())
 
 

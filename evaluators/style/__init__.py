@@ -1,0 +1,1 @@
+"""Evaluators of the style family: length, readability, language, refusals."""

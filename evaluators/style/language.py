@@ -1,0 +1,126 @@
+"""Language: is the answer in the language of the question, or in one that is asked for?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from leadline.evaluators.core.base import RowEvaluator, Spec
+from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore
+from leadline.evaluators.style._detector import CERTAIN, LEAST_BYTES, detect, probabilities, prose
+from leadline.evaluators.text.sentences import LANGUAGES
+
+
+def _codes(codes: tuple[str, ...]) -> tuple[str, ...]:
+    for code in codes:
+        if code not in LANGUAGES:
+            raise ValueError(f"{code!r} is no language code of ISO 639-1, such as en")
+    return codes
+
+
+class LanguageParams(Params):
+    """Parameters of the language check."""
+
+    expected: Annotated[
+        tuple[str, ...],
+        Field(description="Codes (ISO 639-1) of the languages that answers may be in; empty: the question's."),
+        AfterValidator(_codes),
+    ] = ()
+    certainty: Annotated[
+        float, Field(gt=0.5, lt=1, description="Probability from which a language counts as found.")
+    ] = CERTAIN
+
+
+@register
+class LanguageCheck(RowEvaluator):
+    """Is an answer in the language of its question, or in one of the languages that were asked for?
+
+    **Method.** py3langid, a classifier of byte n-grams for some hundred languages that comes with its model, says how
+    probable each language is for a text, whose code, tables, tags and addresses are left out. The answer passes (1)
+    where the language expected has a probability of ``certainty`` or more, and fails (0) where it has at most
+    ``1 - certainty``. Expected is the most probable language of the question, if it is sure, or one of those that
+    ``expected`` names.
+
+    **Edge cases.**
+
+    * A text of fewer than 20 bytes of letters ("Yes, 30 days", ten Cyrillic letters, six Chinese characters) is in no
+      language that could be told: the row is unscored as unsure, never 0. So is one between the two limits, as in close
+      relatives such as Danish and Norwegian, or a text in two languages.
+    * A blank answer or question, or one of code alone, is not applicable.
+
+    **Source.** Lui and Baldwin 2012, "langid.py: An Off-the-shelf Language Identification Tool",
+    https://aclanthology.org/P12-3005; py3langid, https://github.com/adbar/py3langid.
+    """
+
+    spec = Spec(
+        id="language",
+        name="Language",
+        family="style",
+        origin="leadline",
+        inputs=(RowField.QUESTION, RowField.ACTUAL_ANSWER),
+        metrics=(
+            Metric(
+                "language_as_expected",
+                "Language as expected",
+                True,
+                threshold=0.95,
+                share=True,
+                description="Share of answers in the language of the question, or in one that was asked for.",
+            ),
+        ),
+        packages=("py3langid",),
+        insight_type="style",
+        problem_type="style",
+        keywords=("language identification", "wrong language", "translation", "locale"),
+        source="Lui and Baldwin 2012, https://aclanthology.org/P12-3005",
+    )
+    parameters = LanguageParams
+    params: LanguageParams
+
+    @property
+    def required(self) -> tuple[RowField, ...]:
+        """The answer, and the question where its language is the expected one."""
+        return (RowField.ACTUAL_ANSWER,) if self.params.expected else super().required
+
+    @property
+    def reads(self) -> tuple[RowField, ...]:
+        """The fields that are required."""
+        return self.required
+
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
+        """Compare the answer's language with the one that is expected."""
+        answer = prose(row.actual_answer or "")
+        if not answer.strip():
+            return RowScore.not_applicable(self.row_metrics, "The answer has no text, and so is in no language.")
+        expected = self.params.expected
+        if not expected:
+            question = prose(row.question or "")
+            if not question.strip():
+                return RowScore.not_applicable(self.row_metrics, "The question has no text, and so is in no language.")
+            asked = detect(question, self.params.certainty)
+            if asked is None:
+                return self._unsure("question", probabilities(question))
+            expected = (asked.code,)
+        found = probabilities(answer)
+        chance = sum(found.get(code, 0.0) for code in expected)
+        if not found or 1 - self.params.certainty < chance < self.params.certainty:
+            return self._unsure("answer", found)
+        best = next(iter(found))
+        message = f"The answer is in {best!r}; expected was {' or '.join(map(repr, expected))}."
+        return RowScore(
+            {"language_as_expected": float(chance >= self.params.certainty)},
+            evidence=Evidence("" if chance >= self.params.certainty else message, data={"language": best}),
+        )
+
+    def _unsure(self, what: str, found: dict[str, float]) -> RowScore:
+        if not found:
+            message = f"The {what} is too short to tell its language: fewer than {LEAST_BYTES} bytes of letters."
+        else:
+            likely = " or ".join(map(repr, list(found)[:2]))
+            message = f"The language of the {what} is unsure: {likely}."
+        return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, message)

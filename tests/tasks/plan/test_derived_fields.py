@@ -1,0 +1,61 @@
+"""Fields that no text of a row holds: what its answer took, and the answer to the case that its case is a copy of."""
+
+from pathlib import Path
+
+import pytest
+
+from leadline.evaluators.core.row import RowField
+from leadline.tasks.db.connection import attach_dataset, connect
+from leadline.tasks.db.field_digests import digests_of
+from leadline.tasks.plan.dataset_profile import profile
+from leadline.tasks.score.rows import read_rows
+from tests.support.datasets.loading import as_jsonl, load
+
+RECORDS = [
+    {"case": "a", "model": "m", "question": "Q", "answer": "one", "latency_s": 1.5, "cost": 0.1, "output_tokens": 3},
+    {"case": "b", "model": "m", "question": "Q?", "answer": "two", "latency_s": 1.5},
+    {"case": "c", "model": "m", "question": "Q", "answer": "three"},
+    {"case": "a", "model": "n", "question": "Q", "answer": "four", "error": None},
+    {"case": "c", "model": "n", "question": "Q", "error": "timeout", "latency_s": 60},
+]
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Path:
+    return load(tmp_path, "d.jsonl", as_jsonl(RECORDS)).path
+
+
+def test_rows_hold_what_their_answers_took_and_the_answer_to_the_original(dataset):
+    rows = {(row.case, row.model): row for row in read_rows(dataset)}
+    first = rows["a", "m"]
+    assert (first.duration_s, first.cost_usd, first.input_tokens, first.output_tokens) == (1.5, 0.1, None, 3)
+    assert {key: row.original_answer for key, row in rows.items() if row.original_answer} == {
+        ("c", "m"): "one",
+        ("c", "n"): "four",
+    }
+
+
+def test_digests_are_equal_where_the_fields_are(dataset):
+    fields = (
+        RowField.QUESTION,
+        RowField.DURATION_S,
+        RowField.COST_USD,
+        RowField.ORIGINAL_ANSWER,
+        RowField.ACTUAL_ANSWER,
+    )
+    columns = ", ".join(field.value for field in fields)
+    with connect() as connection:
+        attach_dataset(connection, dataset)
+        found = connection.sql(f"SELECT {columns} FROM {digests_of(fields)} ORDER BY row_id").fetchall()
+    _, durations, costs, originals, answers = zip(*found, strict=True)
+    assert durations[0] == durations[1] != durations[4]
+    assert [cost is not None for cost in costs] == [True, False, False, False, False]
+    assert originals == (None, None, answers[0], None, answers[3])
+
+
+def test_a_profile_knows_them(dataset, tmp_path):
+    known = frozenset().union(*profile(dataset).fields)
+    assert {RowField.DURATION_S, RowField.COST_USD, RowField.OUTPUT_TOKENS, RowField.ORIGINAL_ANSWER} <= known
+    assert RowField.INPUT_TOKENS not in known
+    plain = load(tmp_path, "plain.jsonl", as_jsonl(RECORDS[:1])).path
+    assert RowField.ORIGINAL_ANSWER not in frozenset().union(*profile(plain).fields)
