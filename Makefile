@@ -102,7 +102,7 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 lint-deployments: $(VENV)/.dev $(VENV)/.tools
-	$(VENV)/tools/bin/yamllint --strict --config-file .ci/yamllint.yaml deployments .github
+	$(VENV)/tools/bin/yamllint --strict --config-file .ci/yamllint.yaml deployments .github action.yml .pre-commit-hooks.yaml
 	$(BIN)/pytest tests/deployments/test_containers.py tests/deployments/test_kubernetes.py
 
 format: $(VENV)/.dev
@@ -122,7 +122,7 @@ load: $(VENV)/.dev
 # Known vulnerabilities of what the lock names (asks PyPI, and fails where it cannot ask), licences, and the workflows.
 audit: $(VENV)/.dev $(VENV)/.tools
 	$(BIN)/pytest tests/test_licences.py tests/test_lock.py tests/test_workflows.py tests/test_core_dependencies.py
-	$(VENV)/tools/bin/zizmor --offline --quiet .github/workflows
+	$(VENV)/tools/bin/zizmor --offline --quiet .github/workflows action.yml
 	$(VENV)/tools/bin/pip-audit --strict --disable-pip --no-deps --requirement constraints.txt
 
 # What is published: the package as source and wheel, and the list of all that an installation with every extra brings.

@@ -16,6 +16,7 @@ from leadline.evaluators.core.base import Evaluator, describe
 from leadline.evaluators.core.error_codes import AREAS, ErrorCode
 from leadline.evaluators.core.registry import ENTRY_POINTS, all_evaluators
 from leadline.evaluators.core.suites import PURPOSES
+from leadline.flows.ci.config import CiConfig
 from leadline.flows.cli.check_version import OPTIONS
 from leadline.flows.collect.config import CollectConfig
 from leadline.flows.compare.config import CompareConfig
@@ -41,6 +42,7 @@ FORMS: dict[str, type[FormModel]] = {
     "collect": CollectConfig,
     "check-version": ModelVersionConfig,
     "compare": CompareConfig,
+    "ci": CiConfig,
     "generate": GenerateConfig,
     "perturb": PerturbConfig,
 }

@@ -46,16 +46,17 @@ def show(name: str | None, as_toml: bool, as_json: bool) -> None:
 
 
 @policy.command()
-@click.argument("file", metavar="FILE", type=click.Path())
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @session_options
-def check(file: str) -> None:
-    """Check a policy file, and print what differs from the default policy."""
+def check(files: tuple[str, ...]) -> None:
+    """Check policy files, and print what differs from the default policy."""
     from leadline.tasks.policy import policy_text
     from leadline.tasks.policy.policy_file import DEFAULT, load_policy
 
-    chosen = load_policy(file)
-    lines = list(policy_text.differences(chosen, load_policy(DEFAULT)))
-    end = f"What differs from {DEFAULT}:" if lines else f"It asks the same as {DEFAULT}."
-    click.echo(f"{clean(chosen.name)} ({chosen.digest}) is a valid policy. {end}")
-    for line in lines:
-        click.echo(clean(line))
+    for file in files:
+        chosen = load_policy(file)
+        lines = list(policy_text.differences(chosen, load_policy(DEFAULT)))
+        end = f"What differs from {DEFAULT}:" if lines else f"It asks the same as {DEFAULT}."
+        click.echo(f"{clean(chosen.name)} ({chosen.digest}) is a valid policy. {end}")
+        for line in lines:
+            click.echo(clean(line))

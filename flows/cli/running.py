@@ -21,7 +21,7 @@ from leadline.flows.prefect_server.choice import ServerUse, chosen_server, idle_
 INTERRUPTED: Final = 130
 STOPPED: Final = 143
 
-ON_AN_API: Final = frozenset({"evaluate", "reparse", "collect", "generate", "check-version"})
+ON_AN_API: Final = frozenset({"evaluate", "ci", "reparse", "collect", "generate", "check-version"})
 """Commands that run on a Prefect API."""
 
 NO_RUN: Final = frozenset({"-h", "--help", "--dry-run"})
