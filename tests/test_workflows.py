@@ -11,6 +11,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+ACTION = ROOT / "action.yml"
 
 
 def read(file: Path) -> dict[str, Any]:
@@ -18,7 +19,7 @@ def read(file: Path) -> dict[str, Any]:
     return dict(yaml.safe_load(file.read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", [*WORKFLOWS, ACTION], ids=lambda file: file.name)
 def test_actions_are_named_by_commits_and_say_their_version(file: Path) -> None:
     used = re.findall(r"uses: (.*)", file.read_text(encoding="utf-8"))
     assert used
@@ -27,7 +28,9 @@ def test_actions_are_named_by_commits_and_say_their_version(file: Path) -> None:
 
 
 def test_an_action_has_one_version() -> None:
-    used = {line for file in WORKFLOWS for line in re.findall(r"uses: (.*)", file.read_text(encoding="utf-8"))}
+    used = {
+        line for file in (*WORKFLOWS, ACTION) for line in re.findall(r"uses: (.*)", file.read_text(encoding="utf-8"))
+    }
     names = [line.partition("@")[0] for line in used]
     assert len(names) == len(set(names)), sorted(used)
 
@@ -76,3 +79,14 @@ def test_a_release_is_audited_and_signed_with_an_sbom_and_a_provenance() -> None
     assert 'cosign sign --yes --recursive "$IMAGE@$digest"' in text
     assert "cosign verify" in text
     assert "cyclonedx-py" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_the_action_takes_its_inputs_by_the_environment_and_says_what_they_are() -> None:
+    action = read(ACTION)
+    for described in (*action["inputs"].values(), *action["outputs"].values()):
+        assert described["description"].endswith(".")
+    for step in action["runs"]["steps"]:
+        assert "${{" not in step.get("run", ""), "an expression in a script is code; use env"
+        assert ("run" in step) == (step.get("shell") == "bash"), step
+    used = set(re.findall(r"inputs\.([\w-]+)", ACTION.read_text(encoding="utf-8")))
+    assert used == set(action["inputs"])

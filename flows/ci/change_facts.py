@@ -90,7 +90,7 @@ class StandingProblem:
 
 @dataclass(frozen=True, slots=True)
 class ChangeFacts:
-    """What a run found, for a summary of a change.
+    """Findings of a run, for a summary of a change.
 
     Attributes:
         n_cases: Cases.

@@ -33,7 +33,7 @@ _TOO_LONG: Final = "\n\nThe summary is longer than a comment may be, and was cut
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How much a summary says: characters of a text, and how many there may be of each thing.
+    """Size of a summary: characters of a text, and how many there may be of each thing.
 
     Attributes:
         text: Characters of a question, an answer or a reason; 0 for no examples.

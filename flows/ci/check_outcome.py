@@ -19,7 +19,7 @@ FAILED: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """What became of one check.
+    """Outcome of one check.
 
     Attributes:
         name: The check; "" if it is the only one.

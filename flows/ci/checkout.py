@@ -27,7 +27,7 @@ _NO_COMMIT: Final = re.compile("0+")
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """What was checked out, and why.
+    """Branch, commit and pull request of a checkout.
 
     Attributes:
         forge: The forge whose CI this is; "" elsewhere.
@@ -53,7 +53,7 @@ class Checkout:
 
     @property
     def is_change(self) -> bool:
-        """Whether this is a change to a branch (a pull request, a merge queue, a branch on a desk), not the branch."""
+        """True for a change to a branch (a pull request, a merge queue, a branch on a desk), not the branch."""
         return self.number is not None or self.branch != self.base_branch
 
 

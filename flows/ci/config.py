@@ -43,7 +43,7 @@ class CheckConfig(EvaluateConfig):
 
 
 class CiConfig(FormModel):
-    """What a check in CI tells, and whom. Other settings of ``[ci]`` are those of its evaluations."""
+    """Telling what a check in CI found. Other settings of ``[ci]`` are those of its evaluations."""
 
     title: str = Field(
         "Leadline", max_length=60, description="Heading of the comment; checks with different titles have one each."

@@ -24,7 +24,7 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
 @dataclass(frozen=True, slots=True)
 class CheckRequest:
-    """What is to be checked.
+    """Request of a check, of one evaluation or several.
 
     Attributes:
         ci: What is told, and whom.

@@ -26,6 +26,7 @@ import yaml
 from leadline.evaluators.judge.engine.choice import find_evaluator_files, find_judges
 from leadline.evaluators.judge.engine.team_budgets import team_budgets
 from leadline.evaluators.judge.yaml_evaluators import evaluator_from
+from leadline.flows.ci.prepare import read_request
 from leadline.flows.cli.main import cli
 from leadline.flows.deploy.file import Schedule
 from leadline.flows.evaluate.config import EvaluateConfig
@@ -169,6 +170,10 @@ def test_toml_blocks_are_read(block: Block, tmp_path: Path, monkeypatch: pytest.
         assert map_columns(names, document["dataset"]["map"]).asked
     elif "evaluate" in document:
         assert EvaluateConfig.model_validate({"dataset": "d.json"} | document["evaluate"])
+    elif "ci" in document:
+        monkeypatch.chdir(tmp_path)
+        file.rename("leadline.toml")
+        assert len(read_request({}).checks) == len(document["ci"].get("checks", ["the only one"]))
     elif "notify" in document:
         assert [one.name for one in read_tables(file)] == [one["name"] for one in document["notify"]]
     elif "projects" in document:
@@ -202,6 +207,16 @@ def test_yaml_blocks_are_read(block: Block, tmp_path: Path) -> None:
     file.write_text(block.text, encoding="utf-8")
     if "prompt" in document:
         assert evaluator_from(file).spec.id == document["id"]
+    elif "jobs" in document:
+        action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+        [used] = [step["with"] for step in document["jobs"]["leadline"]["steps"] if "OWNER/" in step.get("uses", "")]
+        assert used.keys() <= action["inputs"].keys()
+    elif "include" in document:
+        template = yaml.safe_load((ROOT / "deployments" / "ci" / "gitlab.yml").read_text(encoding="utf-8"))
+        assert document["leadline"]["variables"].keys() <= template[document["leadline"]["extends"]]["variables"].keys()
+    elif "repos" in document:
+        hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+        assert [hook["id"] for hook in document["repos"][0]["hooks"]] == [hook["id"] for hook in hooks]
     elif "schedules" in document:
         assert [Schedule.model_validate(schedule) for schedule in document["schedules"]]
     else:

@@ -24,7 +24,7 @@ Done: TypeAlias = Literal["created", "updated", "unchanged", "refused", "not ask
 
 @dataclass(frozen=True, slots=True)
 class Posting:
-    """What became of a comment.
+    """Outcome of keeping a comment.
 
     Attributes:
         done: What was done.
