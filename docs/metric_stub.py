@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
+from pydantic import BaseModel
+
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.registry import all_evaluators
 
@@ -52,8 +54,10 @@ def _docstring(kind: type[Evaluator], descriptions: Mapping[str, str], width: in
 
 
 def type_text(annotation: Any) -> str:
-    """Return a type as a stub writes it; where a tuple is wanted a list may be given."""
+    """Return a type as a stub writes it; a list may be given for a tuple, and a text or an object for a model."""
     origin, args = get_origin(annotation), get_args(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "str | dict[str, Any]"
     if origin is Annotated:
         return type_text(args[0])
     if origin in (Union, types.UnionType):
@@ -64,4 +68,4 @@ def type_text(annotation: Any) -> str:
         return f"Sequence[{type_text(args[0])}]"
     if origin is dict:
         return f"dict[{', '.join(map(type_text, args))}]"
-    return "None" if annotation is type(None) else str(annotation.__name__)
+    return "None" if annotation is type(None) else str(getattr(annotation, "__name__", annotation))

@@ -1,7 +1,7 @@
 """Every evaluator by its name, with its parameters. Written by make docs."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from leadline.flows.api.metric_choice import MetricChoice
 
@@ -157,6 +157,33 @@ def byop(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def citations(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    embedding_model: str | None = None,
+    similarity: float = 0.6,
+    nli_model: str | None = None,
+    uncited: bool = True,
+    name: str = "",
+) -> MetricChoice:
+    """Checks that an answer's citations support what it says: citation recall and precision.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        embedding_model: Embedding model of this evaluator: a Hugging Face id, optionally ID@REVISION, a directory,
+            or 'offline'. Without it the run's embedder is used, and without that this evaluator's own default.
+        similarity: Least cosine of a statement and a sentence of a context that is support. It depends on the
+            embedder: about 0.6 for MiniLM, more for models whose texts are all near each other.
+        nli_model: Model for natural language inference that decides instead of similarity: a Hugging Face id,
+            optionally ID@REVISION, or a directory.
+        uncited: Count answers that cite nothing (0, as in ALCE); else they are not applicable.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def classification(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -209,6 +236,30 @@ def contact_information(
         custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
         evaluate_retrieved_context: Check the retrieved context too, with a call of its own; a row fails when it
             does.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def contains(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    texts: Sequence[str] = (),
+    which: Literal["any", "all", "none"] = "any",
+    ignore_case: bool = True,
+    whole_words: bool = False,
+    name: str = "",
+) -> MetricChoice:
+    """Looks for texts in the answer: one of the expected answers, or texts that are given once for all answers.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        texts: Texts to look for in every answer; without them the expected answers.
+        which: How many of them must stand in the answer.
+        ignore_case: Upper and lower case are the same.
+        whole_words: No letter or digit may stand next to what is found: cat is not in catalogue.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -328,6 +379,32 @@ def encoding_guardrail(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def exact_match(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    ignore_case: bool = True,
+    ignore_punctuation: bool = True,
+    ignore_articles: bool = True,
+    ignore_white_space: bool = True,
+    unicode_form: Literal["as_is", "NFC", "NFKC"] = "as_is",
+    name: str = "",
+) -> MetricChoice:
+    """Compares a short answer with the expected ones: equal or not, and the words that they share.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        ignore_case: Upper and lower case are the same.
+        ignore_punctuation: Leave out the punctuation of ASCII.
+        ignore_articles: Leave out the words a, an and the.
+        ignore_white_space: Any white space is one space, and none at the beginning and the end.
+        unicode_form: Unicode's normal form to bring texts into first: NFC, NFKC, or as_is for none.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def fact_check(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -398,6 +475,56 @@ def faithfulness(
         save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
         min_test_cases: Report a problem when fewer rows were scored.
         custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def format(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    characters: str | None = None,
+    words: str | None = None,
+    sentences: str | None = None,
+    lines: str | None = None,
+    paragraphs: str | None = None,
+    bullets: str | None = None,
+    numbered_items: str | None = None,
+    headings: str | None = None,
+    code_blocks: str | None = None,
+    tables: str | None = None,
+    links: str | None = None,
+    markdown: Literal["any", "none", "some"] = "any",
+    closed_fences: bool = False,
+    code_languages: Sequence[str] = (),
+    required_headings: Sequence[str] = (),
+    starts_with: str = "",
+    ends_with: str = "",
+    name: str = "",
+) -> MetricChoice:
+    """Checks the form of an answer against conditions: how long, which Markdown, which headings, which beginning.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        characters: Characters: "-500" is at most 500.
+        words: Words set apart by white space.
+        sentences: Sentences.
+        lines: Lines that are not blank.
+        paragraphs: Paragraphs: no headings, lists, tables or code.
+        bullets: Items of lists with -, * or +.
+        numbered_items: Items of numbered lists.
+        headings: Headings with #.
+        code_blocks: Fenced blocks of code.
+        tables: Tables.
+        links: Links of Markdown, [text](address).
+        markdown: none: no Markdown at all; some: not only plain paragraphs.
+        closed_fences: No block of code may be left open.
+        code_languages: Languages that blocks of code may name.
+        required_headings: Headings that must be there in this order, in any case and level.
+        starts_with: How the answer must begin.
+        ends_with: How the answer must end, white space apart.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -527,6 +654,79 @@ def hallucination(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def json_fields(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    rules: dict[str, str | dict[str, Any]] = {},
+    default_rule: str | dict[str, Any] = ...,
+    null_is_missing: bool = False,
+    extra_fields: Literal["count", "ignore"] = "count",
+    where: Literal["whole", "fenced", "anywhere"] = "fenced",
+    name: str = "",
+) -> MetricChoice:
+    """Compares the JSON of the answer with the expected JSON, field by field.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        rules: How fields are compared, by path: exact, number, date, set, text or ignore, or an object with
+            settings: {"price": {"rule": "number", "relative": 0.01}, "items[*].name": "text", "tags": "set"}.
+        default_rule: The rule of all other fields.
+        null_is_missing: A field that is null counts as one that is not there.
+        extra_fields: Whether fields that nobody expects count against an answer (in F1 and in all_fields).
+        where: Where JSON may stand: whole (nothing else is there), fenced (in a fence of Markdown too), anywhere
+            (in the midst of prose too).
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def json_schema(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    json_schema: dict[str, Any] | None = None,
+    where: Literal["whole", "fenced", "anywhere"] = "fenced",
+    timeout_s: float = 2.0,
+    name: str = "",
+) -> MetricChoice:
+    """Checks the answer's JSON against a JSON Schema, and says at which paths it is wrong.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        json_schema: The schema of all answers, as JSON. A row's own, in its metadata under the key json_schema,
+            goes before it.
+        where: Where JSON may stand: whole (nothing else is there), fenced (in a fence of Markdown too), anywhere
+            (in the midst of prose too).
+        timeout_s: Seconds that an answer may be checked.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def json_valid(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    where: Literal["whole", "fenced", "anywhere"] = "whole",
+    kind: Literal["any", "object", "array", "object_or_array"] = "object_or_array",
+    name: str = "",
+) -> MetricChoice:
+    """Reads the answer as JSON.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        where: Where JSON may stand: whole (nothing else is there), fenced (in a fence of Markdown too), anywhere
+            (in the midst of prose too).
+        kind: What the JSON value must be.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def language(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -609,6 +809,32 @@ def length(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def levenshtein(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    ignore_case: bool = False,
+    ignore_punctuation: bool = False,
+    ignore_articles: bool = False,
+    ignore_white_space: bool = False,
+    unicode_form: Literal["as_is", "NFC", "NFKC"] = "as_is",
+    name: str = "",
+) -> MetricChoice:
+    """Compares the answer with the expected one by characters.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        ignore_case: Upper and lower case are the same.
+        ignore_punctuation: Leave out the punctuation of ASCII.
+        ignore_articles: Leave out the words a, an and the.
+        ignore_white_space: Any white space is one space, and none at the beginning and the end.
+        unicode_form: Unicode's normal form to bring texts into first: NFC, NFKC, or as_is for none.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def looping_detection(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -622,6 +848,33 @@ def looping_detection(
         metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
         save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
         min_test_cases: Report a problem when fewer rows were scored.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def number_match(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    relative_tolerance: float = 1e-06,
+    absolute_tolerance: float = 0.0,
+    which: Literal["any", "last", "only"] = "any",
+    decimal: Literal["point", "comma"] = "point",
+    units: bool = True,
+    name: str = "",
+) -> MetricChoice:
+    """Reads the numbers of answer and expected answer, and compares them within a tolerance.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        relative_tolerance: Allowed difference as a share of the expected number: 0.01 is 1 %.
+        absolute_tolerance: Allowed difference as a number; the larger of the two tolerances counts.
+        which: Which numbers of the answer count: any of them, the last one (as after a calculation), or only one
+            may be there.
+        decimal: What stands before the decimals: a point (1,234.5) or a comma (1.234,5).
+        units: Known units of both numbers count: 5 km is 5000 m and is not 5 miles.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -664,6 +917,26 @@ def pii_leakage(
         rules: Rules to apply, by name; 'default' stands for the default ones, 'all' for all.
         exclude_documentation_examples: Leave out well-known examples: addresses at example.com, test card numbers,
             YOUR_API_KEY.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def quoted_spans(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    min_words: int = 3,
+    similarity: float = 1.0,
+    name: str = "",
+) -> MetricChoice:
+    """Looks up the answer's quotations in the retrieved contexts: a quotation that stands nowhere is made up.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        min_words: Words that a quotation has at least; shorter ones are left out.
+        similarity: Least similarity (RapidFuzz partial ratio) to a stretch of a context; 1 asks for equal words.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -722,6 +995,27 @@ def refusal(
         min_test_cases: Report a problem when fewer rows were scored.
         refuse_categories: Categories of the cases that ought to be refused, while all others ought to be answered;
             empty: refusals are counted, and none is right or wrong.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def regex(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    pattern: str = "",
+    match: Literal["search", "whole", "absent"] = "search",
+    name: str = "",
+) -> MetricChoice:
+    """Matches the answer against a regular expression: one for all answers, or one of each row.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        pattern: The pattern, in the syntax of Python's re; flags stand in it, as in (?i). A row's own, in its
+            metadata under the key regex, goes before it.
+        match: Where it must match: somewhere (search), the whole answer (whole), or nowhere (absent).
         name: A name of its own, so that one run can have the evaluator several times.
     """
 

@@ -76,8 +76,8 @@ class Spec:
         source: Where its method is published.
         suits: Kinds of dataset that it is for, of those that have its inputs; all when empty. Matters only where a run
             chooses its evaluators by the data.
-        metadata: Keys of a row's metadata that it works by. A run that chooses its evaluators by the data takes one
-            that has some only where one of them occurs.
+        metadata: Keys of a row's metadata that it works by. A run that chooses its evaluators by the data takes it only
+            where one of them occurs; everywhere when empty.
         packages: Optional packages that it needs, as they are imported; those of Leadline's own come with the extra
             ``checks``.
         annotations: Which annotations of data items it is about: ``whole`` (labels of the item itself), ``box``,

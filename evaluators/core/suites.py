@@ -32,6 +32,9 @@ _RULES: Final[dict[str, tuple[str, _Rule]]] = {
 _LEAKS: Final = ("pii_leakage", "sensitive_data_leakage", "encoding_guardrail")
 _ANSWERS: Final = (
     "text_matching",
+    "regex",
+    "exact_match",
+    "number_match",
     "answer_correctness",
     "llamaindex.correctness",
     "answer_semantic_similarity",
@@ -53,6 +56,8 @@ PURPOSES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
             "faithfulness",
             "hallucination",
             "groundedness",
+            "citations",
+            "quoted_spans",
             "context_relevancy",
             "context_relevancy_soft",
             "context_recall",
@@ -73,6 +78,10 @@ PURPOSES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
             "bleu",
             *_SPENT,
         ),
+    ),
+    "extraction": (
+        "structured answers: JSON, its schema and its fields, numbers and forms that were asked for",
+        ("json_valid", "json_schema", "json_fields", "exact_match", "number_match", "regex", "format"),
     ),
     "classification": ("labels: of texts, and of annotated data items", ("classification", "valor.classification")),
     "safety": ("harm: toxic, biased, sexist or stereotyped answers", _HARM),

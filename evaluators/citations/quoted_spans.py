@@ -1,0 +1,112 @@
+"""Quoted spans: do the words that the answer puts in quotation marks stand in the retrieved contexts?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from leadline.evaluators.citations._quotations import SearchedText, folded_parts, quotations
+from leadline.evaluators.core.base import RowEvaluator, Spec
+from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.data_kinds import DataKind
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.core.text import count, listing, quoted
+
+
+class QuotedSpansParams(Params):
+    """Parameters of quoted_spans."""
+
+    min_words: Annotated[
+        int, Field(ge=1, description="Words that a quotation has at least; shorter ones are left out.")
+    ] = 3
+    similarity: Annotated[
+        float,
+        Field(
+            gt=0,
+            le=1,
+            description="Least similarity (RapidFuzz partial ratio) to a stretch of a context; 1 asks for equal words.",
+        ),
+    ] = 1.0
+
+
+@register
+class QuotedSpans(RowEvaluator):
+    """Looks up the answer's quotations in the retrieved contexts: a quotation that stands nowhere is made up.
+
+    **Method.** A quotation is what stands between a pair of quotation marks (straight, curly, German, French,
+    Chinese) on one line, if it has at least ``min_words`` words. It is found if its characters stand in one context
+    in a row, but for case, white space, the kinds of quotation marks, apostrophes and dashes, and punctuation at its
+    ends. An ellipsis, or a word in square brackets, stands for words left out: the parts must then follow one another
+    in one context. The metric is the share of an answer's quotations that are found; the evidence points at each in
+    the answer, and at its place in the context. ``similarity`` below 1 accepts a stretch of a context that is nearly
+    the same.
+
+    **Edge cases.**
+
+    * An answer without a quotation is not applicable, as is a row without contexts.
+    * Titles and words in marks for distance are mostly shorter than three words; raise ``min_words`` if yours are
+      longer.
+    * A quotation from the question counts as made up where no context has it.
+    * Single quotation marks are apostrophes too often, and are not read. At most 500 quotations of an answer count.
+
+    **Source.** Verbatim quotation as evidence: Menick et al., Teaching language models to support answers with verified
+    quotes (2022).
+    """
+
+    spec = Spec(
+        id="quoted_spans",
+        name="Quoted Spans",
+        family="citations",
+        origin="leadline",
+        inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
+        metrics=(
+            Metric(
+                "quoted_spans",
+                "Quotations found",
+                True,
+                threshold=0.9,
+                primary=True,
+                description="Share of an answer's quotations that stand in a retrieved context.",
+            ),
+        ),
+        llm=False,
+        suits=(DataKind.QUOTING,),
+        keywords=("rule-based", "quote", "verbatim", "grounding", "hallucination"),
+        source="Menick et al. 2022, https://arxiv.org/abs/2203.11147",
+    )
+    parameters = QuotedSpansParams
+    params: QuotedSpansParams
+
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
+        """Look up the quotations of one answer."""
+        there = list(quotations(row.actual_answer or "", self.params.min_words))
+        if not there:
+            return RowScore.not_applicable(self.row_metrics, "The answer quotes nothing.")
+        contexts = [SearchedText(chunk.content) for chunk in row.retrieved_context]
+        spans: list[Span] = []
+        made_up: list[str] = []
+        for quotation in there:
+            parts = folded_parts(quotation.text)
+            place = next(
+                ((number, *found) for number, each in enumerate(contexts) if (found := each.find(parts)) is not None),
+                None,
+            )
+            good = place is not None or (self.params.similarity < 1 and self._is_near(parts, contexts))
+            spans.append(Span(Source.ACTUAL_ANSWER, quotation.start, quotation.end, value=float(good)))
+            if place is not None:
+                spans.append(Span(Source.RETRIEVED_CONTEXT, place[1], place[2], place[0], note="quoted"))
+            if not good:
+                made_up.append(quoted(quotation.text, most=80))
+        message = (
+            f"No context has {listing(made_up, most=4)}." if made_up else f"All of {count(len(there), 'quotation')}."
+        )
+        return RowScore(
+            {"quoted_spans": 1 - len(made_up) / len(there)}, Evidence(message if made_up else "", tuple(spans))
+        )
+
+    def _is_near(self, parts: tuple[str, ...], contexts: list[SearchedText]) -> bool:
+        return any(each.similarity(parts) >= self.params.similarity for each in contexts)

@@ -1,0 +1,129 @@
+"""Contains: does the answer hold the texts that it should, or none that it should not?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from leadline.evaluators.core.base import RowEvaluator, Spec
+from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.core.text import listing, quoted
+from leadline.evaluators.text.conditions.patterns import PatternError, search
+
+PLACES: Final = 100
+"""Texts that the evidence points at, at most."""
+
+
+class ContainsParams(Params):
+    """Parameters of contains."""
+
+    texts: Annotated[
+        tuple[str, ...], Field(description="Texts to look for in every answer; without them the expected answers.")
+    ] = ()
+    which: Annotated[Literal["any", "all", "none"], Field(description="How many of them must stand in the answer.")] = (
+        "any"
+    )
+    ignore_case: Annotated[bool, Field(description="Upper and lower case are the same.")] = True
+    whole_words: Annotated[
+        bool, Field(description="No letter or digit may stand next to what is found: cat is not in catalogue.")
+    ] = False
+
+
+@register
+class Contains(RowEvaluator):
+    """Looks for texts in the answer: one of the expected answers, or texts that are given once for all answers.
+
+    **Method.** A text is contained if its characters stand in the answer in a row; by default case does not count, and
+    any white space in either equals one space. ``which`` says how many of the texts must be there: ``any`` (the
+    default, as expected answers are alternatives), ``all``, or ``none``. With ``whole_words`` what is found must not
+    continue as a word to either side. The metric is the share of answers that hold what they should; the evidence
+    points at the places, and names what is missing or unwanted.
+
+    **Edge cases.**
+
+    * Blank texts are left out, since every answer holds them; a row without others is not applicable.
+    * A negation is not understood: "It is not Paris" contains "Paris". A condition (``text_matching``) can say more.
+    * An empty answer contains nothing, which satisfies ``none``.
+
+    **Source.** Substring match, as in promptfoo's ``icontains`` and ``contains-any``; for expected answers the lenient
+    accuracy of open-domain question answering (Mallen et al. 2023).
+    """
+
+    spec = Spec(
+        id="contains",
+        name="Contains",
+        family="matching",
+        origin="leadline",
+        inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
+        metrics=(
+            Metric(
+                "contains",
+                "Contains",
+                True,
+                primary=True,
+                share=True,
+                description="Share of answers that hold the texts that they should hold.",
+            ),
+        ),
+        keywords=("rule-based", "substring", "icontains", "accuracy"),
+        source="Mallen et al. 2023, https://arxiv.org/abs/2212.10511",
+    )
+    parameters = ContainsParams
+    params: ContainsParams
+
+    @property
+    def required(self) -> tuple[RowField, ...]:
+        """The answer, and an expected one unless the texts are given."""
+        return (RowField.ACTUAL_ANSWER,) if self.params.texts else self.spec.required
+
+    @property
+    def reads(self) -> tuple[RowField, ...]:
+        """The required fields."""
+        return self.required
+
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
+        """Look into one answer."""
+        texts = list(dict.fromkeys(text for text in self.params.texts or row.expected_answers if text.strip()))
+        if not texts:
+            return RowScore.not_applicable(self.row_metrics, "There is no text to look for.")
+        answer = row.actual_answer or ""
+        folded = self._folded(answer)
+        try:
+            found = [text for text in texts if self._is_in(self._folded(text), folded, ctx)]
+        except PatternError as error:
+            return RowScore.unscored(
+                self.row_metrics, Reason.UNSCORABLE, f"A text is too long for whole words: {error}."
+            )
+        lacking = [text for text in texts if text not in set(found)]
+        good = {"any": bool(found), "all": not lacking, "none": not found}[self.params.which]
+        wrong = found if self.params.which == "none" else lacking
+        verb = "contains" if self.params.which == "none" else "does not contain"
+        message = "" if good else f"The answer {verb} {listing(map(quoted, wrong))}."
+        return RowScore({"contains": float(good)}, Evidence(message, tuple(self._places(found[:PLACES], answer))))
+
+    def _folded(self, text: str) -> str:
+        line = " ".join(text.split())
+        return line.casefold() if self.params.ignore_case else line
+
+    def _is_in(self, text: str, answer: str, ctx: EvalContext) -> bool:
+        if not self.params.whole_words or text not in answer:
+            return text in answer
+        pattern = rf"(?<!\w){re.escape(text)}(?!\w)"
+        with ctx.regex_budget.waiting(pattern) as seconds:
+            return search(pattern, answer, seconds) is not None
+
+    def _places(self, texts: Iterable[str], answer: str) -> Iterator[Span]:
+        """Yield the first place of each text that stands in the answer with the same white space."""
+        low = answer.lower()
+        ignoring = self.params.ignore_case and len(low) == len(answer)  # a few letters become two in lower case
+        for text in texts:
+            at = low.find(text.lower()) if ignoring else answer.find(text)
+            if at >= 0:
+                yield Span(Source.ACTUAL_ANSWER, at, at + len(text), note=quoted(text, most=60))

@@ -1,0 +1,82 @@
+"""Exact match: is the answer the expected one, but for case, punctuation, articles and white space?"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from leadline.evaluators.core.base import RowEvaluator, Spec
+from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.data_kinds import DataKind
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import NO_EVIDENCE, Evidence, Row, RowField, RowScore
+from leadline.evaluators.core.text import quoted
+from leadline.evaluators.matching._folding import FoldingParams
+
+
+@register
+class ExactMatch(RowEvaluator):
+    """Compares a short answer with the expected ones: equal or not, and the words that they share.
+
+    **Method.** SQuAD's. Both texts are put into small letters, lose ASCII punctuation and the articles *a*, *an*,
+    *the*, and any white space becomes one space; each of these steps can be switched off. ``exact_match`` is 1 if
+    the answer then equals one of the expected answers. ``token_f1`` is ``2PR / (P + R)``, where ``P`` is the share
+    of the answer's words that stand in the expected answer, each as often as it stands there, and ``R`` the share of
+    the expected answer's words that stand in the answer. Of several expected answers the best counts, for each metric.
+
+    **Edge cases.**
+
+    * A text of nothing but articles and punctuation is empty. Two empty texts are equal and share all; an empty text
+      and another share nothing.
+    * Only ASCII punctuation is left out, as in SQuAD: «word» is not word. ``unicode_form=NFKC`` makes full-width and
+      composed letters equal first.
+    * Right answers in whole sentences are no exact matches; use ``contains``, ``number_match`` or a similarity there.
+
+    **Source.** Rajpurkar et al., SQuAD: 100,000+ Questions for Machine Comprehension of Text (2016), evaluation script.
+    """
+
+    spec = Spec(
+        id="exact_match",
+        name="Exact Match",
+        family="matching",
+        origin="leadline",
+        inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
+        metrics=(
+            Metric(
+                "exact_match",
+                "Exact match",
+                True,
+                primary=True,
+                share=True,
+                description="Share of answers that equal an expected answer, but for what does not count.",
+            ),
+            Metric(
+                "token_f1",
+                "Token F1",
+                True,
+                description="Words shared with the nearest expected answer: harmonic mean of precision and recall.",
+            ),
+        ),
+        suits=(DataKind.SHORT_ANSWERS,),
+        keywords=("rule-based", "em", "squad", "token f1", "equal"),
+        source="Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250",
+    )
+    parameters = FoldingParams
+    params: FoldingParams
+
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
+        """Compare one answer."""
+        answer = self.params.folded(row.actual_answer or "")
+        expected = [self.params.folded(text) for text in row.expected_answers]
+        equal = answer in expected
+        shared = 1.0 if equal else max(_token_f1(answer, text) for text in expected)
+        note = "" if equal else f"The answer reads {quoted(answer)}; expected was {quoted(expected[0])}."
+        return RowScore({"exact_match": float(equal), "token_f1": shared}, Evidence(note) if note else NO_EVIDENCE)
+
+
+def _token_f1(answer: str, expected: str) -> float:
+    ours, theirs = answer.split(), expected.split()
+    if not ours or not theirs:
+        return float(ours == theirs)
+    same = sum((Counter(ours) & Counter(theirs)).values())
+    return 2 * same / (len(ours) + len(theirs))

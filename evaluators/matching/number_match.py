@@ -1,0 +1,142 @@
+"""Number match: does the answer give the expected number, within a tolerance, however it is written?"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from leadline.evaluators.core.base import RowEvaluator, Spec
+from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.data_kinds import DataKind
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.core.text import listing, quoted
+from leadline.evaluators.text.quantities import Decimal, Quantity, quantities
+
+MOST_GIVEN: Final = 10_000
+"""Numbers of an answer that are compared."""
+
+MOST_WANTED: Final = 100
+"""Numbers of an expected answer that are compared."""
+
+
+class NumberMatchParams(Params):
+    """Parameters of number_match."""
+
+    relative_tolerance: Annotated[
+        float, Field(ge=0, lt=1, description="Allowed difference as a share of the expected number: 0.01 is 1 %.")
+    ] = 1e-6
+    absolute_tolerance: Annotated[
+        float, Field(ge=0, description="Allowed difference as a number; the larger of the two tolerances counts.")
+    ] = 0.0
+    which: Annotated[
+        Literal["any", "last", "only"],
+        Field(
+            description="Which numbers of the answer count: any of them, the last one (as after a calculation), or "
+            "only one may be there."
+        ),
+    ] = "any"
+    decimal: Annotated[
+        Decimal, Field(description="What stands before the decimals: a point (1,234.5) or a comma (1.234,5).")
+    ] = "point"
+    units: Annotated[
+        bool, Field(description="Known units of both numbers count: 5 km is 5000 m and is not 5 miles.")
+    ] = True
+
+
+@register
+class NumberMatch(RowEvaluator):
+    """Reads the numbers of answer and expected answer, and compares them within a tolerance.
+
+    **Method.** Numbers are read as people write them: sign, currency, thousands separators (``1,234`` ``1 234``
+    ``1'234``), decimals, exponents, *thousand*, *million*, *billion* and their short forms, percent, and units of
+    length, mass, time, volume and data. ``a`` is the expected ``e`` if ``|a - e| <= max(relative_tolerance * |e|,
+    absolute_tolerance)``. Every number of the expected answer must stand in the answer; of several expected answers one
+    suffices. With ``which=last`` the answer's last number must be the expected answer's last, with ``which=only`` it
+    must be the answer's only one.
+
+    **Edge cases.**
+
+    * Units count where both numbers have one that is known: ``5 km`` is ``5000 m``, not ``5 miles``. A unit that
+      only one of them has, or that is unknown, is not compared.
+    * ``12 %`` is ``12 %``, ``0.12`` and ``12``, as expected answers often leave the sign out.
+    * Where a comma is the decimal sign, set ``decimal=comma``: else ``1,5`` is read as the two numbers 1 and 5.
+    * Numbers in words ("twelve") are not read. An expected answer without a number is passed over; a row without
+      another one is not applicable. An answer without a number is wrong: 0.
+    * A date is read as three numbers; compare dates with ``json_fields`` or as texts.
+
+    **Source.** Answer extraction of GSM8K (Cobbe et al. 2021), with the tolerance of Python's ``math.isclose``.
+    """
+
+    spec = Spec(
+        id="number_match",
+        name="Number Match",
+        family="matching",
+        origin="leadline",
+        inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
+        metrics=(
+            Metric(
+                "number_match",
+                "Number match",
+                True,
+                primary=True,
+                share=True,
+                description="Share of answers that give the expected number, within the tolerance.",
+            ),
+        ),
+        suits=(DataKind.NUMBERS,),
+        keywords=("rule-based", "numeric", "tolerance", "math", "gsm8k", "units"),
+        source="Cobbe et al. 2021, https://arxiv.org/abs/2110.14168",
+    )
+    parameters = NumberMatchParams
+    params: NumberMatchParams
+
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
+        """Compare the numbers of one row."""
+        decimal = self.params.decimal
+        wanted = [
+            found
+            for text in row.expected_answers
+            if (found := list(islice(quantities(text, decimal), MOST_WANTED + 1)))
+        ]
+        if not wanted:
+            return RowScore.not_applicable(self.row_metrics, "No expected answer holds a number.")
+        given = list(islice(quantities(row.actual_answer or "", decimal), MOST_GIVEN + 1))
+        if len(given) > MOST_GIVEN or max(map(len, wanted)) > MOST_WANTED:
+            message = (
+                f"More than {MOST_GIVEN:,} numbers in an answer, or {MOST_WANTED} in an expected one, are not compared."
+            )
+            return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, message)
+        for expected in wanted:
+            matched = self._matched(expected, given)
+            if matched:
+                spans = tuple(Span(Source.ACTUAL_ANSWER, one.start, one.end) for one in matched)
+                return RowScore({"number_match": 1.0}, Evidence(spans=spans))
+        text = row.actual_answer or ""
+        shown = listing([quoted(text[one.start : one.end], most=40) for one in given]) if given else "no number"
+        values = " or ".join(" and ".join(f"{one.value:.10g}" for one in expected[:8]) for expected in wanted[:4])
+        return RowScore({"number_match": 0.0}, Evidence(f"Expected was {values}; the answer gives {shown}."))
+
+    def _matched(self, expected: list[Quantity], given: list[Quantity]) -> list[Quantity]:
+        """Return the answer's numbers that are the expected ones; none unless all are there."""
+        if self.params.which == "only" and len(given) != 1:
+            return []
+        if self.params.which == "last":
+            expected, given = expected[-1:], given[-1:]
+        matched = []
+        for one in expected:
+            match = next((other for other in given if self._equal(other, one)), None)
+            if match is None:
+                return []
+            matched.append(match)
+        return matched
+
+    def _equal(self, given: Quantity, expected: Quantity) -> bool:
+        params = self.params
+        return given.within(
+            expected, relative=params.relative_tolerance, absolute=params.absolute_tolerance, units=params.units
+        )

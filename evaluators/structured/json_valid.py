@@ -1,0 +1,88 @@
+"""JSON validity: can a program read the answer?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from leadline.evaluators.core.base import RowEvaluator, Spec
+from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.data_kinds import DataKind
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.structured._json_answers import Where, kind_of, parse_answer
+
+
+class JsonValidParams(Params):
+    """Parameters of json_valid."""
+
+    where: Annotated[
+        Where,
+        Field(
+            description="Where JSON may stand: whole (nothing else is there), fenced (in a fence of Markdown too), "
+            "anywhere (in the midst of prose too)."
+        ),
+    ] = "whole"
+    kind: Annotated[
+        Literal["any", "object", "array", "object_or_array"], Field(description="What the JSON value must be.")
+    ] = "object_or_array"
+
+
+@register
+class JsonValid(RowEvaluator):
+    r"""Reads the answer as JSON.
+
+    **Method.** The answer is parsed strictly by RFC 8259, and must be an object or an array (``kind`` can ask for
+    something else). By default nothing but JSON may be there: a program that reads the answer would trip over prose
+    or a fence of Markdown too. Where yours takes fences away, say ``where=fenced``; where it looks for the JSON in
+    prose, ``where=anywhere``. The metric is the share of answers that are valid; the message says in which line and
+    column reading stopped.
+
+    **Edge cases.**
+
+    * ``NaN``, trailing commas, comments and single quotes are no JSON; nor are numbers that no double can hold
+      (``1e400``), half surrogates (``"\ud800"``), a byte order mark, and more than 1,024 levels: parsers differ there.
+    * An object that has a key twice is valid, as in RFC 8259.
+    * An empty answer is not valid.
+
+    **Source.** RFC 8259, The JavaScript Object Notation (JSON) Data Interchange Format; parsed by orjson.
+    """
+
+    spec = Spec(
+        id="json_valid",
+        name="JSON Validity",
+        family="structured",
+        origin="leadline",
+        inputs=(RowField.ACTUAL_ANSWER,),
+        metrics=(
+            Metric(
+                "json_valid",
+                "Valid JSON",
+                True,
+                primary=True,
+                share=True,
+                description="Share of answers that a strict parser of JSON reads.",
+            ),
+        ),
+        suits=(DataKind.JSON,),
+        keywords=("rule-based", "json", "parse", "is-json", "structured output"),
+        source="https://www.rfc-editor.org/rfc/rfc8259",
+    )
+    parameters = JsonValidParams
+    params: JsonValidParams
+
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
+        """Parse one answer."""
+        answer = row.actual_answer or ""
+        parsed = parse_answer(answer, self.params.where)
+        if parsed.fault:
+            at = min(parsed.at, len(answer))
+            place = Span(Source.ACTUAL_ANSWER, at, min(at + 1, len(answer)), note="not JSON from here")
+            return RowScore({"json_valid": 0.0}, Evidence(f"The answer is no JSON: {parsed.fault}.", (place,)))
+        kind = kind_of(parsed.value)
+        good = self.params.kind == "any" or kind in self.params.kind.split("_or_")
+        message = "" if good else f"The answer is valid JSON, but of kind {kind}."
+        return RowScore({"json_valid": float(good)}, Evidence(message))
