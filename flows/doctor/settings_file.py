@@ -52,6 +52,7 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
     from leadline.flows.evaluate.config import EvaluateConfig
     from leadline.flows.notify.recipients import read_tables
     from leadline.flows.prefect_server.choice import chosen_server, idle_minutes
+    from leadline.flows.pytest_plugin.session_settings import session_settings
     from leadline.flows.shared.projects import projects
     from leadline.flows.triggers.outside_requests import allowed
     from leadline.tasks.db.csv_files import is_guarded
@@ -79,6 +80,7 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
         "notify": read_tables,
         "policy": load_policy,
         "projects": projects,
+        "pytest": session_settings,
         "retention": load_retention,
         "server": lambda: (chosen_server(), idle_minutes()),
         "service": allowed,

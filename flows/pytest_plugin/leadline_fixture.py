@@ -49,7 +49,7 @@ class LeadlineFixture:
         __tracebackhide__ = True
         from leadline.flows.assertions.answer_check import AnswerFailed, check
 
-        given = {**self._session.defaults(), **self._settings, **settings}
+        given = {**self._session.settings.defaults(), **self._settings, **settings}
         self._session.count_check(given.get("store"))
         try:
             values = check(
@@ -77,7 +77,7 @@ class LeadlineFixture:
         from leadline.flows.api.evaluation import evaluate
 
         given = {name: value for name, value in self._settings.items() if name != "limits"}
-        result = evaluate(data, **{**self._session.defaults(), **given, **settings})
+        result = evaluate(data, **{**self._session.settings.defaults(), **given, **settings})
         self._session.tell_run(result.outcome, result.store.location, self._node.nodeid)
         return result
 

@@ -6,6 +6,7 @@ decided is inconclusive. Against an earlier run, what failed there too is known.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -147,7 +148,7 @@ class RunOutcomes:
         found = self._shown(check)
         texts = _texts(found)
         failures = [_failure(each, found) for each in failed]
-        more = [*reasons, ("see", f"leadline show {self._outcome.run} --case {check.case}")]
+        more = [*reasons, ("see", f"leadline show {self._outcome.run} --case {shlex.quote(check.case)}")]
         properties: list[tuple[str, object]] = [
             (f"leadline.{failure.key}.evidence", "; ".join(lines))
             for failure in failures

@@ -63,19 +63,15 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
         name: Name of the object in it.
         obj: The object.
     """
-    marks = getattr(obj, "pytestmark", None) if callable(obj) and not isinstance(obj, type) else None
-    own = [mark for mark in marks if mark.name == MARK] if isinstance(marks, list) else []
-    if not own and (not callable(obj) or isinstance(obj, type) or not any(collector.iter_markers(MARK))):
+    if not isinstance(collector, pytest.Module | pytest.Class) or not collector.funcnamefilter(name):
         return
-    if not _is_test(collector, name) or "dataset" not in _merged([*own, *collector.iter_markers(MARK)]):
+    marks = getattr(obj, "pytestmark", [])
+    if isinstance(obj, type) or not callable(obj) or not isinstance(marks, list):
         return
-    used = [mark for mark in marks or () if mark.name == "usefixtures" and CHECK in mark.args]
-    if not used:
+    own = [mark for mark in marks if mark.name == MARK]
+    used = any(mark.name == "usefixtures" and CHECK in mark.args for mark in marks)
+    if not used and "dataset" in _merged([*own, *collector.iter_markers(MARK)]):
         pytest.mark.usefixtures(CHECK)(obj)
-
-
-def _is_test(collector: pytest.Collector, name: str) -> bool:
-    return not isinstance(collector, pytest.Class | pytest.Module) or collector.funcnamefilter(name)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -123,9 +119,11 @@ def leadline_check(request: pytest.FixtureRequest) -> Outcome:
     session = _session_of(request.config)
     outcome = session.outcome(request.param)
     request.node.user_properties.extend(outcome.properties)
-    if outcome.status == "skip" or (outcome.status in ("error", "inconclusive") and session.inconclusive == "skip"):
+    if outcome.status == "skip" or (
+        outcome.status in ("error", "inconclusive") and session.settings.inconclusive == "skip"
+    ):
         pytest.skip(outcome.message)
-    if outcome.status in ("error", "inconclusive") and session.inconclusive == "xfail":
+    if outcome.status in ("error", "inconclusive") and session.settings.inconclusive == "xfail":
         pytest.xfail(outcome.message)
     if outcome.status == "error":  # an error of the set-up, as pytest counts them: no answer failed
         pytest.fail(outcome.message, pytrace=False)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.settings_file import settings_table
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.pytest_plugin.outcomes import Outcome, RunOutcomes
+from leadline.flows.pytest_plugin.session_settings import SessionSettings, session_settings
 from leadline.flows.pytest_plugin.shared_run import EvaluationFailed, evaluate_once
 from leadline.flows.pytest_plugin.suite import Check, Suite, collect_suite, located
 from leadline.flows.shared.report_links import run_link
@@ -21,14 +19,18 @@ from leadline.tasks.publish.spending import price
 from leadline.tasks.runs.baseline import NONE
 from leadline.tasks.store.store import Store
 
-TABLE: Final = "pytest"
-"""Table of ``leadline.toml`` with the session's settings."""
-SETTINGS: Final = ("against", "inconclusive", "fail_cases", "store", "judge")
-_CHOICES: Final = {"inconclusive": ("fail", "skip", "xfail"), "fail_cases": ("should", "must", "never")}
+
+def _given(config: pytest.Config, name: str) -> str:
+    """Return an option of the command line, else of pytest's configuration file, else ``""``."""
+    return str(config.getoption(name) or config.getini(name) or "")
 
 
 class PluginSession:
     """The settings and results of a session.
+
+    Attributes:
+        settings: The settings.
+        name: Name under which its judge calls are put on record.
 
     Args:
         config: pytest's configuration.
@@ -44,30 +46,9 @@ class PluginSession:
         self._failed: dict[str, str] = {}
         self._told: dict[str, dict[str, Any]] = {}
         self._checks: dict[str, int] = {}
-        self._settings = {name: self._setting(name) for name in SETTINGS}
+        given = {name: _given(config, f"leadline_{name}") for name in SessionSettings.model_fields}
+        self.settings = session_settings({name: value for name, value in given.items() if value})
         self.name = f"pytest-{self._folder.name.removeprefix('leadline-pytest-')}"
-
-    def _setting(self, name: str) -> str:
-        """Return a setting: of the command line, else of pytest's configuration file, else of ``leadline.toml``."""
-        key = f"leadline_{name}"
-        value = self._config.getoption(key) or self._config.getini(key) or settings_table(TABLE, SETTINGS).get(name)
-        value = str(value or _CHOICES.get(name, ("",))[0])
-        if name in _CHOICES and value not in _CHOICES[name]:
-            raise UsageError(
-                f"{key} is {value[:40]!r}.",
-                hint=f"There are {', '.join(_CHOICES[name])}.",
-                code=ErrorCode.CONFIG_OPTION,
-            )
-        return value
-
-    @property
-    def inconclusive(self) -> str:
-        """The fate of tests that cannot be decided: ``fail``, ``skip`` or ``xfail``."""
-        return self._settings["inconclusive"]
-
-    def defaults(self) -> dict[str, Any]:
-        """Return the settings of evaluations that name none."""
-        return {name: self._settings[name] for name in ("store", "judge") if self._settings[name]}
 
     def suite(self, settings: Mapping[str, Any], folder: Path) -> Suite:
         """Return the tests of a function.
@@ -79,9 +60,9 @@ class PluginSession:
         Raises:
             LeadlineError: The request makes no sense, or the dataset was refused.
         """
-        given = {**self.defaults(), **settings}
-        if self._settings["against"]:
-            given["against"] = self._settings["against"]
+        given = {**self.settings.defaults(), **settings}
+        if self.settings.against:
+            given["against"] = self.settings.against
         data = located(given.pop("dataset"), folder, self._config.rootpath)
         suite = collect_suite(data, given, self._folder)
         return self._suites.setdefault(suite.key, suite)
@@ -106,7 +87,7 @@ class PluginSession:
         found = evaluate_once(suite, self._folder)
         against = suite.settings.get("against") not in (None, "", NONE)
         outcomes = RunOutcomes(
-            Store.open(found.store), found.outcome, fail_cases=self._settings["fail_cases"], against=against
+            Store.open(found.store), found.outcome, fail_cases=self.settings.fail_cases, against=against
         )
         self.tell_run(found.outcome, found.store, outcomes.note)
         return outcomes

@@ -32,6 +32,7 @@ from leadline.flows.deploy.file import Schedule
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.notify.recipients import read_tables
 from leadline.flows.prefect_server.choice import chosen_server, idle_minutes
+from leadline.flows.pytest_plugin.session_settings import session_settings
 from leadline.flows.shared.projects import projects
 from leadline.flows.triggers.outside_requests import allowed
 from leadline.flows.triggers.webhook_payloads import read_choice
@@ -178,6 +179,10 @@ def test_toml_blocks_are_read(block: Block, tmp_path: Path, monkeypatch: pytest.
         assert [one.name for one in read_tables(file)] == [one["name"] for one in document["notify"]]
     elif "projects" in document:
         assert projects(file).keys() == document["projects"].keys()
+    elif "pytest" in document:
+        monkeypatch.chdir(tmp_path)
+        file.rename("leadline.toml")
+        assert session_settings().model_dump(exclude_defaults=True) == document["pytest"]
     elif "budgets" in document:
         assert team_budgets(file).keys() == document["budgets"].keys()
     elif "server" in document:
