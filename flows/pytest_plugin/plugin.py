@@ -113,6 +113,16 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return None if outcome.calls_function else True
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Shorten what lists of failures and JUnit's attributes show of a failing case to its first line."""
+    report = yield
+    crash = getattr(report.longrepr, "reprcrash", None) if CHECK in getattr(item, "fixturenames", ()) else None
+    if crash is not None and crash.message.startswith("Failed: "):
+        crash.message = crash.message.partition("\n")[0]
+    return report
+
+
 @pytest.fixture
 def leadline_check(request: pytest.FixtureRequest) -> Outcome:
     """The outcome of a case, of a line of the policy, or of the gate; the first test that asks for one evaluates."""

@@ -45,6 +45,8 @@ def test_each_case_line_of_the_policy_and_gate_is_a_test_and_says_what_is_wrong(
             "run *: FAIL. 2 problems of high severity*",
             "  12 scores computed, 0 reused; no judge calls",
             "  report: file:///*report.html",
+            "FAILED *[[]refund[]] - Failed: pii_leakage.pii_generation_leakages is 1, at most 0 is good  [[]must[]]",
+            "FAILED *[[]pump[]] - Failed: text_matching.model_passes is 0, at least 1 is good  [[]must[]]",
         ]
     )
     text = result.stdout.str()
