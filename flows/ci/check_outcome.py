@@ -74,8 +74,8 @@ def _of_changes(config: CheckConfig, result: EvaluateResult, facts: ChangeFacts)
     severities = failing_severities(str(config.fail_on))
     bad = [severity for severity in facts.regressions if severity in severities]
     if bad:
-        models = listing(facts.worse) if facts.worse else count(len(bad), "model")
-        return "fail", f"{models}: newly broken answers are a problem of {bad[0]} severity."
+        whose = listing(facts.worse) if facts.worse else count(len(bad), "model")
+        return "fail", f"Newly broken answers of {whose} are a problem of {bad[0]} severity."
     if not result.scored:
         return "inconclusive", "Nothing was scored."
     if facts.note:
