@@ -70,6 +70,7 @@ class Processes:
         self._folder, self._say, self._rotation = folder, say, rotation or Rotation()
         self._running: list[_Running] = []
         folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)  # questions and answers of people stand in logs
 
     def start(self, *parts: ServicePart) -> None:
         """Start parts side by side and wait until all of them are ready.
@@ -103,8 +104,11 @@ class Processes:
             )
 
     def log(self, name: str) -> Path:
-        """Return the log of a part."""
-        return self._folder / f"{name}.log"
+        """Return the log of a part, which is for its owner alone."""
+        log = self._folder / f"{name}.log"
+        log.touch(mode=0o600)
+        log.chmod(0o600)
+        return log
 
     def _hint(self, part: ServicePart) -> str:
         return f"Its log: {self.log(part.name)}"

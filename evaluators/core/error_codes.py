@@ -600,6 +600,11 @@ class ErrorCode(Enum):
         "The port is taken or not allowed.",
         "Choose another with `--port`, or leave it away.",
     )
+    SERVER_CERTIFICATE = (
+        "LL-SERVER-05",
+        "The certificate of Prefect's server is not trusted: its authority is not known, or it is for another host.",
+        "Name the authority's file in `PREFECT_API_SSL_CERT_FILE`, and the certificate's host in `PREFECT_API_URL`.",
+    )
 
     DEPLOY_FILE = (
         "LL-DEPLOY-01",

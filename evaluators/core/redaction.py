@@ -8,8 +8,19 @@ from typing import Final
 from leadline.evaluators.core.secret_values import MASK, masked
 
 _LOOKS_SECRET: Final = re.compile(
-    r"\b(?:sk|pk|rk|key|Bearer|AIza|gsk|hf)[-_ :=][A-Za-z0-9_\-./+*]{6,}|//[^/\s:@]+:[^/\s@]+@", re.IGNORECASE
+    r"""
+      \b (?:sk|rk|gsk) [-_] (?=[\w\-./+]*[\d*]) [\w\-./+*]{8,}
+    | \b (?:pk|key) [-_] [\w\-./+*]*? (?=[A-Za-z*]*[\d*]) [A-Za-z0-9*]{12,} [\w\-./+*]*
+    | \b hf_ [A-Za-z0-9*]{20,}
+    | \b AIza [\w\-*]{20,}
+    | (?<![a-z]) key \s (?=[\w\-./+]*[\d*]) [\w\-./+*]{12,}              # not: key findings
+    | (?<![a-z]) (?:key\s?[:=]|bearer) \s? (?: (?=[\w\-./+]*[\d*]) [\w\-./+*]{6,} | [\w\-./+*]{20,} )
+    | // [^/\s:@]+ : [^/\s@]+ @                                           # a password in an address
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
+"""What may be a key by its prefix or by the word before it: words alone are none, keys are long or have digits."""
+
 LONGEST: Final = 300
 
 

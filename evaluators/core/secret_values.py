@@ -22,7 +22,7 @@ MASK: Final = "[key]"
 
 _NAMED_LIKE_SECRETS: Final = re.compile(
     r"(?<!MON)(?<!TUR)(?<!DON)KEY(?!BOARD|MAP|WORD)|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH(?!OR(?!IZ))|WEBHOOK|NOTIF|APPRISE"
-    r"|CONNECTION_STRING",
+    r"|CONNECTION_STRING|HEADERS",
     re.IGNORECASE,
 )
 _NAMED_LIKE_SETTINGS: Final = re.compile(
@@ -149,12 +149,28 @@ def _named_secrets() -> Iterator[tuple[str, str]]:
         if _is_named_for_secret(name):
             secret = value.strip()  # a key is sent without a line's end
             if secret and not _is_path(secret):
-                yield name, secret
-                kind, _, rest = secret.partition(" ")
-                if rest and kind.lower() in ("bearer", "basic", "token"):
-                    yield name, rest.strip()
+                for part in (secret, *_header_values(name, secret)):
+                    yield name, part
+                    kind, _, rest = part.partition(" ")
+                    if rest and kind.lower() in ("bearer", "basic", "token"):
+                        yield name, rest.strip()
         for password in (*_PASSWORD.findall(value), *_FIELD.findall(value)):
             yield name, unquote(password)
+
+
+def _header_values(name: str, value: str) -> list[str]:
+    """Return the values of headers that a variable holds, as JSON or as ``name=value,…`` with escapes.
+
+    They are what is sent, and so what a server repeats.
+    """
+    if not name.upper().endswith("HEADERS"):
+        return []
+    try:
+        found = json.loads(value)
+    except ValueError:
+        pairs = [part.partition("=") for part in value.split(",")]
+        return [unquote(held).strip() for _, _, held in pairs if held.strip()]
+    return [held for held in found.values() if isinstance(held, str)] if isinstance(found, Mapping) else []
 
 
 def _is_named_for_secret(name: str) -> bool:

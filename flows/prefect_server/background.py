@@ -71,10 +71,13 @@ class BackgroundServer:
 def answers(api: str, timeout: float = 3.0) -> bool:
     """Return whether a Prefect API responds at this URL; 401 and 403 count as a response.
 
+    So does a certificate that is not trusted here: Prefect's client may know its authority, and says if it does not.
+
     Args:
         api: URL of the API.
         timeout: Longest wait in seconds.
     """
+    import ssl
     import urllib.error
     import urllib.request
 
@@ -85,6 +88,8 @@ def answers(api: str, timeout: float = 3.0) -> bool:
             return int(reply.status) < 500
     except urllib.error.HTTPError as error:
         return error.code in (401, 403)
+    except urllib.error.URLError as error:
+        return isinstance(error.reason, ssl.SSLCertVerificationError)
     except (OSError, ValueError):
         return False
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,8 @@ from prefect.client import base
 from prefect.client.base import PrefectHttpxAsyncClient, PrefectHttpxSyncClient
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.outages import next_pause_s, server_wait_s
 
 log = logging.getLogger("leadline.server")
@@ -112,6 +115,7 @@ class _Outage:
 
     def pause(self, error: Exception) -> float:
         """Return how long to wait before the next try; raise the error where there is to be none."""
+        _refuse_untrusted(error)
         away = time.monotonic() - self._began
         if self.quickly or not self._patient or not is_away(error) or away >= self._limit.seconds or _is_ending():
             raise error
@@ -130,6 +134,20 @@ def is_away(error: BaseException) -> bool:
     if isinstance(error, httpx.HTTPStatusError):
         return error.response.status_code in _AWAY
     return isinstance(error, httpx.TransportError) and not isinstance(error, httpx.UnsupportedProtocol)
+
+
+def _refuse_untrusted(error: BaseException | None) -> None:
+    """Raise an error that says what to do where the server is there, and its certificate is not to be trusted."""
+    cause = error
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    if cause is not None:
+        raise UsageError(
+            f"The certificate of Prefect's server is not trusted here: {cause.verify_message}.",
+            hint="Name the file of the authority that signed it in PREFECT_API_SSL_CERT_FILE, and the host for which it"
+            " was made in PREFECT_API_URL.",
+            code=ErrorCode.SERVER_CERTIFICATE,
+        ) from error
 
 
 def interruption(error: BaseException | None) -> BaseException | None:

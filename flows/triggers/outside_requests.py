@@ -21,7 +21,7 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.core.settings_file import FILE, settings_table
-from leadline.evaluators.judge.engine.choice import BASE_VARIABLE, LOCAL, configured_judges
+from leadline.evaluators.judge.engine.choice import BASE_VARIABLE, LOCAL, configured_judges, find_evaluator_files
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.models.refs import OFFLINE
 from leadline.evaluators.models.weights import PINNED
@@ -195,6 +195,9 @@ def check_judges(rules: Allowed, access: Judges) -> None:
     for what, file in (("file of judges", access.config), ("file of canaries", access.canaries)):
         if file:
             rules.check_file(what, file)
+    if access.config and Path(access.config).resolve() != FILE.resolve():
+        for file in find_evaluator_files(Path(access.config)):
+            rules.check_file("evaluators file", file, code=True)
     own = configured_judges(Path(access.config) if access.config else None, os.environ)
     places = (*(each.api_base for each in own), os.environ.get(BASE_VARIABLE))
     rules = replace(rules, hosts=(*rules.hosts, *(urlsplit(place).netloc for place in places if place)))

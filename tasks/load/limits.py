@@ -9,6 +9,9 @@ MIB: Final = 1024 * 1024
 MAX_RECORD: Final = 64 * MIB
 """Bytes of one record: a line, a row of a Parquet table, an element of a JSON array."""
 
+MAX_VALUES: Final = 2**22
+"""Values in the lists and objects of one JSON record: each takes some 60 bytes, however short it is."""
+
 MAX_CSV_ROW: Final = 16 * MIB
 """Bytes of one row of CSV; several blocks of this size are in memory while it is parsed."""
 

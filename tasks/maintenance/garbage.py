@@ -14,6 +14,7 @@ Killed at any moment, it leaves what the next one finishes.
 from __future__ import annotations
 
 import shutil
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -30,6 +31,7 @@ from leadline.tasks.maintenance.retention import Retention, is_kept_by_tag, runs
 from leadline.tasks.runs.signs_of_life import record_lost
 from leadline.tasks.runs.versions import runs_in_use
 from leadline.tasks.store.files import digest
+from leadline.tasks.store.remote import Remote
 from leadline.tasks.store.scratch import stale_folders
 from leadline.tasks.store.store import DROPPED, MANIFEST, Store
 from leadline.tasks.store.tmpfiles import remove, stale_files, temporary_beside
@@ -266,13 +268,34 @@ def _drop_dataset(search: _Search, name: str) -> bool:
     if not search.dataset_is_unused(name) or _is_in_new_run(search, name):
         return False
     if search.store.remote:
-        search.store.discard(folder / MANIFEST)  # first: without it the dataset is not complete
-        return _drop_files(search, f"datasets/{name}")
+        return _drop_shared_dataset(search, search.store.remote, name)
     aside = _put_aside(folder)
     if search.is_fresh(aside / MANIFEST) or _is_in_new_run(search, name):
         _put_back(aside, folder)
         return False
     remove(aside)
+    return True
+
+
+def _drop_shared_dataset(search: _Search, remote: Remote, name: str) -> bool:
+    """Drop a dataset of a bucket: its manifest first, without which no host takes it, and the rest after a last look.
+
+    A host that begins to use it after that gives the bucket its own copy, or loads it anew.
+    """
+    folder = f"datasets/{name}"
+    manifest, files = f"{folder}/{MANIFEST}", set(search.contents.files(folder))
+    with tempfile.TemporaryDirectory(prefix="leadline-") as room:
+        kept = Path(room) / MANIFEST
+        was_whole = remote.bucket.get(manifest, kept) is not None
+        remote.bucket.delete(manifest)
+        if _is_in_new_run(search, name):
+            if was_whole:
+                remote.bucket.put_if(kept, manifest, None)
+            return False
+    if remote.bucket.version(manifest) is not None:
+        return False
+    remove(_put_aside(search.store.dataset(name)))
+    search.contents.delete(files - {manifest})
     return True
 
 
@@ -296,7 +319,11 @@ def _drop_scores(search: _Search, folder: str) -> bool:
     if not search.is_older(folder, search.retention.scores_older_than):
         return False
     if search.store.remote:  # a run that has them here brings them back when it gathers its scores
-        return not _is_in_use(search, folder) and _drop_files(search, folder)
+        files = {*search.contents.files(folder), *search.contents.local_files(folder)}
+        if _is_in_use(search, folder):
+            return False
+        search.contents.delete(files)  # and none that came since
+        return True
     aside = _put_aside(path)
     if _is_in_use(search, folder):
         _put_back(aside, path)

@@ -50,7 +50,7 @@ def settle_format(root: Path, remote: Remote | None) -> None:
     else:
         is_new = remote is None and not any(os.scandir(root))
     if is_new:
-        with suppress(OSError):  # it cannot be written; whoever writes more will say so
+        with suppress(OSError, StoreError):  # it cannot be written; whoever writes more will say so
             write_format(root, remote)
     refuse_later(format_of(root), str(root))
 

@@ -102,9 +102,11 @@ def test_a_secret_is_known_to_those_alone_who_need_it() -> None:
     assert holders("LEDGER_PASSWORD") == {"postgres", "metrics"} | workers
     assert holders("REDIS_PASSWORD") == {"redis", "server"}
     assert holders("STORAGE_ROOT_PASSWORD") == {"storage", "bucket"}
-    assert holders("STORAGE_PASSWORD") == {"bucket", "reports", "notify", "metrics"} | workers
+    assert holders("STORAGE_PASSWORD") == {"bucket"} | workers
+    assert holders("STORAGE_READER_PASSWORD") == {"bucket", "reports", "notify", "metrics"}
+    assert holders("LEADLINE_UI_TOKEN") == {"reports"}
     assert holders("LEADLINE_WEBHOOK_SECRET") == {"webhook"}
-    assert holders("PREFECT_AUTH") == {"server", "deploy", "reports", "notify", "webhook", "metrics"} | workers
+    assert holders("PREFECT_AUTH") == {"server", "deploy", "notify", "webhook", "metrics"} | workers
 
 
 def test_keys_of_judges_are_for_those_who_ask_judges_and_env_is_for_no_container() -> None:
@@ -177,7 +179,8 @@ def programs(folder: Path, **scripts: str) -> dict[str, str]:
     for name, script in scripts.items():
         (folder / name).write_text(f"#!/bin/sh\n{script}\n")
         (folder / name).chmod(0o755)
-    return {"PATH": f"{folder}:/usr/bin:/bin", "STORAGE_USER": "worker", "STORAGE_PASSWORD": "secret"}
+    users = {"STORAGE_USER": "worker", "STORAGE_PASSWORD": "secret"}
+    return {"PATH": f"{folder}:/usr/bin:/bin", **users, "STORAGE_READER": "page", "STORAGE_READER_PASSWORD": "other"}
 
 
 def test_digests_are_asked_for_each_image_and_a_missing_one_is_an_error(tmp_path: Path) -> None:
@@ -208,12 +211,16 @@ def test_the_bucket_is_made_again_without_an_error(attached: str, code: int, tmp
     )
     assert done.returncode == code, done.stderr
     assert ("denied" in done.stderr) == (code == 1)
-    assert (tmp_path / "asked").read_text().splitlines() == [
+    asked = [
         "mb --ignore-existing storage/leadline",
         "admin policy create storage leadline /bucket-policy.json",
+        "admin policy create storage leadline-reader /reader-policy.json",
         "admin user add storage worker secret",
         "admin policy attach storage leadline --user worker",
+        "admin user add storage page other",
+        "admin policy attach storage leadline-reader --user page",
     ]
+    assert (tmp_path / "asked").read_text().splitlines() == asked[: 5 if code else None]
 
 
 def test_the_user_of_the_storage_may_use_one_bucket_and_administer_nothing() -> None:
@@ -222,6 +229,14 @@ def test_the_user_of_the_storage_may_use_one_bucket_and_administer_nothing() -> 
     resources = {resource for statement in policy["Statement"] for resource in statement["Resource"]}
     assert {"s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"} <= actions
     assert not [action for action in actions if "*" in action or "Policy" in action or "DeleteBucket" in action]
+    assert resources == {"arn:aws:s3:::leadline", "arn:aws:s3:::leadline/*"}
+
+
+def test_who_only_reads_the_storage_may_change_nothing() -> None:
+    policy = json.loads((FOLDER / "reader-policy.json").read_text())
+    actions = {action for statement in policy["Statement"] for action in statement["Action"]}
+    assert actions == {"s3:GetBucketLocation", "s3:ListBucket", "s3:GetObject"}
+    resources = {resource for statement in policy["Statement"] for resource in statement["Resource"]}
     assert resources == {"arn:aws:s3:::leadline", "arn:aws:s3:::leadline/*"}
 
 

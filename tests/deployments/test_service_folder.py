@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,6 +58,20 @@ def test_ports_outlive_a_restart_and_only_a_taken_one_changes(
     assert (again._lasting_port("postgres"), again._lasting_port("redis")) == (first["postgres"], other)
     (tmp_path / "ports.json").write_text('{"postgres": "x", "redis')
     assert again._lasting_port("postgres") > 0
+
+
+def test_logs_are_for_their_owner_alone(tmp_path: Path) -> None:
+    (tmp_path / "old" / "logs").mkdir(parents=True)
+    (tmp_path / "old" / "logs" / "server.log").write_text("said", encoding="utf-8")
+    for name in ("new", "old"):
+        before = os.umask(0o022)
+        try:
+            service = Service(tmp_path / name)
+            log = service._processes.log("server")
+        finally:
+            os.umask(before)
+        assert [stat.S_IMODE(path.stat().st_mode) for path in (log.parent, log)] == [0o700, 0o600]
+    assert log.read_text(encoding="utf-8") == "said"
 
 
 def test_the_token_of_the_reading_page_is_drawn_once_for_its_owner_alone(

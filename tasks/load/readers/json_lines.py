@@ -12,7 +12,7 @@ import orjson
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import BLOCK_BYTES, MAX_RECORD, MIB
 from leadline.tasks.load.readers.item import Block, Item
-from leadline.tasks.load.readers.json_values import Broken, decode, repeat_no_names, repeated_names
+from leadline.tasks.load.readers.json_values import Broken, decode, has_too_many_values, repeat_no_names, repeated_names
 
 if TYPE_CHECKING:
     from leadline.tasks.load.source import Source
@@ -98,6 +98,8 @@ def _records(lines: bytes, row: int) -> JsonRecords | None:
     split = lines.split(b"\n")
     if not split[-1]:
         split.pop()
+    if any(map(has_too_many_values, split)):
+        return None
     try:
         values = list(map(orjson.loads, split))
     except orjson.JSONDecodeError:

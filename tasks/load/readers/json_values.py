@@ -13,6 +13,9 @@ from typing import Any, Final
 
 import orjson
 
+from leadline.tasks.load.limits import MAX_VALUES
+
+_TEXT: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _INT64: Final = 2**63
 REPLACED: Final = "\ufffd"
@@ -41,12 +44,26 @@ def decode(data: bytes) -> Any:
     surrogate pair (an emoji cut in two by a host that counts UTF-16 units) becomes U+FFFD.
 
     Raises:
-        Broken: It is not JSON.
+        Broken: It is not JSON, or it has too many values.
     """
+    if has_too_many_values(data):
+        raise Broken(f"the record has more than {MAX_VALUES:,} values", 0)
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
         return _decode_sloppy(data, error)
+
+
+def has_too_many_values(data: bytes) -> bool:
+    """Return whether a JSON value has more values in it than are decoded; a short one is not looked at."""
+    if len(data) <= 2 * MAX_VALUES or _marks(data) <= MAX_VALUES:
+        return False
+    return _marks(_TEXT.sub(b"", data)) > MAX_VALUES
+
+
+def _marks(data: bytes) -> int:
+    """Return how many values there are at most, by what stands before each of them."""
+    return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
 def _decode_sloppy(data: bytes, cause: orjson.JSONDecodeError) -> Any:

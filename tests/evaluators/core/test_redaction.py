@@ -43,3 +43,31 @@ def test_a_named_key_that_is_not_set_is_said(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("MY_KEY", raising=False)
     with pytest.raises(UsageError, match="MY_KEY"):
         JudgeConfig(model="m", api_key_env="MY_KEY").api_key()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The key findings are listed.", "key: findings", "the bearer bonds", "a model hf-mistral-7b-instruct-v0.2",
+        "hf_llama3_instruct", "pk-dataset-of-2024", "key performance indicators", "keyword abcdef123456",
+    ],
+)  # fmt: skip
+def test_words_and_names_are_no_keys(text: str) -> None:
+    assert without_secrets(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("key sk-ant-api03-Abcdefghijklmno", "Abcdefghijklmno"),
+        ("Incorrect API key provided: sk-abcd****************wxyz", "wxyz"),
+        ("hf_aBcDeFgHiJkLmNoPqRsTuVwXyZ", "aBcDeFg"),
+        ("AIzaSyA-abcdefghijklmnopqrstuvwxyz", "abcdefghijk"),
+        ("Bearer eyJhbGciOiJIUzI1NiJ9.e30.x", "eyJhb"),
+        ("Authorization: Bearer abcdefghijklmnopqrstuvwx", "abcdefghijk"),
+        ("api_key=abc123", "abc123"),
+        ("key: 0123456789abcdef", "0123456789abcdef"),
+    ],
+)
+def test_what_looks_like_a_key_is_taken_out(text: str, secret: str) -> None:
+    assert secret not in without_secrets(text)

@@ -38,6 +38,9 @@ PLAIN = "plain-looking-canary"
         ("STORAGE", "DefaultEndpointsProtocol=https;AccountKey=canary77==;x=y", "canary77=="),
         ("MY_TOKEN", "Bearer canary-token-77", "canary-token-77"),
         ("MY_SECRET", f" {CANARY}\n", CANARY),
+        ("OTEL_EXPORTER_OTLP_HEADERS", f"x-team=harbour,authorization=Bearer%20{CANARY}", CANARY),
+        ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", f"api-key={CANARY}", CANARY),
+        ("PREFECT_CLIENT_CUSTOM_HEADERS", json.dumps({"X-Gate": CANARY}), CANARY),
     ],
 )
 def test_secrets_are_known_by_their_names_and_in_addresses(

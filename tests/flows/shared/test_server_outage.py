@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import http.server
 import json
 import os
 import signal
 import socket
 import sqlite3
+import ssl
 import subprocess
 import sys
 import threading
@@ -22,6 +24,7 @@ import pytest
 from prefect.client.base import PrefectHttpxAsyncClient, PrefectHttpxSyncClient
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.flows.prefect_server.background import answers
 from leadline.flows.prefect_server.server_settings import ServerOptions
@@ -130,6 +133,57 @@ def test_who_stops_a_run_does_not_wait_for_its_server() -> None:
     except KeyboardInterrupt:
         with pytest.raises(httpx.ConnectError):
             ask(f"http://127.0.0.1:{free_port()}/")
+
+
+def certificate(folder: Path) -> Path:
+    """Write a key with a certificate for localhost that nobody else has signed."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key, day = ec.generate_private_key(ec.SECP256R1()), datetime.timedelta(days=1)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, now - day, now + day)
+    made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+    kind = serialization.Encoding.PEM
+    text = key.private_bytes(kind, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "server.pem").write_bytes(text + made.sign(key, hashes.SHA256()).public_bytes(kind))
+    return folder / "server.pem"
+
+
+@pytest.fixture
+def untrusted(tmp_path: Path) -> Iterator[str]:
+    """The address of a server whose certificate this machine does not trust."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate(tmp_path))
+    handler = type("Handler", (Recovering,), {"statuses": []})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"https://localhost:{server.server_port}/"
+        server.shutdown()
+
+
+def test_a_certificate_that_is_not_trusted_is_no_outage(untrusted: str, tmp_path: Path) -> None:
+    assert answers(untrusted)
+    with pytest.raises(UsageError, match="certificate of Prefect's server is not trusted") as refused:
+        ask(untrusted)
+    assert refused.value.code is ErrorCode.SERVER_CERTIFICATE
+
+    async def main() -> None:
+        async with PrefectHttpxAsyncClient(trust_env=False) as client:
+            await client.get(untrusted)
+
+    with pytest.raises(UsageError, match="PREFECT_API_SSL_CERT_FILE"):
+        asyncio.run(main())
+    trusting = ssl.create_default_context(cafile=str(tmp_path / "server.pem"))
+    with PrefectHttpxSyncClient(trust_env=False, verify=trusting) as client:
+        assert client.get(untrusted).status_code == 200
+        elsewhere = untrusted.replace("localhost", "127.0.0.1")
+        with pytest.raises(UsageError, match="IP address mismatch"):
+            client.get(elsewhere)
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf"])

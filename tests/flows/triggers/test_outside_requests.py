@@ -202,3 +202,20 @@ def test_a_broken_list_is_said(line: str, said: str) -> None:
 
 def test_what_a_person_runs_is_not_from_outside() -> None:
     assert not is_from_outside()
+
+
+def test_a_file_of_judges_from_outside_loads_no_code_that_the_worker_s_own_file_does_not_load() -> None:
+    Path("listed.py").write_text("", encoding="utf-8")
+    check_evaluation(evaluation(judges={"config": "leadline.toml"}))
+    Path("other").mkdir()
+    Path("other/judges.toml").write_text(OWN, encoding="utf-8")
+    for config in ("other/judges.toml", "./other/../other/judges.toml"):
+        with pytest.raises(UsageError, match=r"the evaluators file other/.*listed\.py"):
+            check_evaluation(evaluation(judges={"config": config}))
+        with pytest.raises(UsageError, match="the evaluators file"):
+            check_version(version(judges={"config": config}))
+    allow(allowed_files=["other"])
+    check_evaluation(evaluation(judges={"config": "other/judges.toml"}))
+    Path("other/judges.toml").write_text('[judges.own]\nmodel = "openai/own"\n', encoding="utf-8")
+    allow()
+    check_evaluation(evaluation(judges={"config": "other/judges.toml"}))

@@ -1,22 +1,32 @@
 """No file, however broken, gets further than a refusal: see :mod:`tests.support.datasets.mutations`.
 
 Four rules hold for each: it is loaded or refused with a documented exit code, without an exception of another kind, in
-less than 2 GiB, and nothing is written beside the store.
+less than 2 GiB, and nothing is written beside the store. One in eight goes through ``leadline plan``, as those of
+people do.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import multiprocessing
 import os
 import re
 import shutil
 import sys
+import tempfile
 from collections import Counter
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from leadline.evaluators.core.errors import LeadlineError
+from leadline.flows.cli.main import run
 from leadline.tasks.load import load_dataset
 from leadline.tasks.store.store import Store
 from tests.support.datasets.mutations import MAKERS, hostile
@@ -26,6 +36,7 @@ INPUTS = int(os.environ.get("LEADLINE_FUZZ", "2000"))
 
 FIRST = int(os.environ.get("LEADLINE_FUZZ_FIRST", "0"))
 PROCESSES = 2
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 GIB = 1024**3
 NEVER_LOADED = {"coco.json", "gz", "zip"}
 LEAST_SHARE = 0.05
@@ -38,6 +49,30 @@ def peak() -> int:
     return int(found[1]) * 1024 if found else 0
 
 
+def load(room: Path, path: Path) -> str:
+    """Load a file; return the exit code that this would have, or what went wrong."""
+    try:
+        load_dataset(Store.open(room / "store"), path)
+    except LeadlineError as error:
+        return f"control characters in {str(error)!r}" if CONTROL.search(str(error)) else str(error.exit_code)
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"
+    return "0"
+
+
+def plan(room: Path, path: Path) -> str:
+    """Plan an evaluation of a file by the command; return its exit code, or what went wrong."""
+    said = io.StringIO()
+    with redirect_stdout(said), redirect_stderr(said):
+        try:
+            code = run(["--store", str(room / "store"), "plan", "-e", "bleu", "--", str(path)])
+        except BaseException as error:
+            return f"{type(error).__name__}: {error}"
+    if "Traceback" in said.getvalue() or CONTROL.search(said.getvalue()):
+        return said.getvalue()
+    return str(code)
+
+
 def attempt(folder: Path, number: int) -> tuple[str, str]:
     """Load the hostile file of a number; return its kind and what became of it: its exit code, or what went wrong."""
     kind, name, content = hostile(number)
@@ -45,15 +80,7 @@ def attempt(folder: Path, number: int) -> tuple[str, str]:
     room.mkdir()
     path = room / name
     path.write_bytes(content)
-    said = "0"
-    try:
-        load_dataset(Store.open(room / "store"), path)
-    except LeadlineError as error:
-        said = str(error.exit_code)
-        if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", str(error)):
-            said = f"control characters in {str(error)!r}"
-    except BaseException as error:
-        said = f"{type(error).__name__}: {error}"
+    said = (plan if number % 8 == 7 else load)(room, path)
     others = sorted(each.name for each in room.iterdir() if each.name not in ("store", name))
     if others or path.read_bytes() != content:
         said = f"wrote {others or name}"
@@ -65,6 +92,52 @@ def tried(folder: Path, numbers: range) -> tuple[list[tuple[int, str, str]], int
     """Return what became of some files, and the peak of the memory."""
     found = [(number, *attempt(folder, number)) for number in numbers]
     return found, peak()
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
+)
+FIELDS = ("case", "model", "question", "expected_answer", "actual_answer", "retrieved_context", "condition",
+          "categories", "relationships", "metadata", "duration_s")  # fmt: skip
+names = st.sampled_from(FIELDS) | st.text(max_size=8)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.dictionaries(names, values, max_size=6), max_size=4), st.sampled_from(("jsonl", "json")))
+def test_any_json_is_loaded_or_refused(made: list[dict[str, Any]], kind: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"d.{kind}")
+        path.write_text(json.dumps(made) if kind == "json" else "".join(json.dumps(each) + "\n" for each in made))
+        assert load(Path(folder), path) in ("0", "2")
+
+
+cells = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.lists(cells, min_size=1, max_size=4), min_size=1, max_size=5),
+    st.sampled_from(",;\t|:^"),
+    st.sampled_from("\"'`"),
+    st.sampled_from(("\n", "\r\n", "\r")),
+    st.sampled_from((csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC)),
+    st.booleans(),
+)
+def test_any_dialect_of_csv_is_loaded_or_refused(
+    table: list[list[str]], delimiter: str, quote: str, end: str, quoting: Literal[0, 1, 2], doubled: bool
+) -> None:
+    out = io.StringIO(newline="")
+    writer = csv.writer(
+        out, delimiter=delimiter, quotechar=quote, lineterminator=end, quoting=quoting, doublequote=doubled,
+        escapechar="\\",
+    )  # fmt: skip
+    writer.writerows([["question", "actual_answer"], *table])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "d.csv")
+        path.write_bytes(out.getvalue().encode())
+        assert load(Path(folder), path) in ("0", "2")
 
 
 @pytest.mark.e2e

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from leadline.evaluators.core.errors import StoreError
+from leadline.evaluators.core.errors import DatasetError, StoreError
 from leadline.tasks.load import limits, load_dataset
+from leadline.tasks.load.readers import json_values
 from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import as_jsonl, faults, load, rows
 
@@ -103,6 +104,22 @@ def test_a_list_that_is_too_long_is_refused(tmp_path: Path) -> None:
     record = {"question": "Q", "actual_answer": "A", "retrieved_context": ["x"] * (limits.MAX_ITEMS + 1)}
     (fault,) = faults(tmp_path, "d.jsonl", as_jsonl([record]))
     assert fault.startswith("row 1, retrieved_context: the list has 100,001 elements")
+
+
+@pytest.mark.parametrize("name", ["d.jsonl", "d.json"])
+@pytest.mark.parametrize("value", [b"[]", b"{}", b"0", b'"a"'])
+def test_a_record_of_too_many_values_is_refused_before_it_is_decoded(
+    tmp_path: Path, name: str, value: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_values, "MAX_VALUES", 1_000)
+    record = b'{"question": "q", "actual_answer": "%s", "own": [%s]}'
+    many = record % (b"a", b",".join([value] * 1_100))
+    texts = record % (b'[{,\\"' * 2_000, b"")
+    (tmp_path / name).write_bytes(b"[" + many + b"]" if name == "d.json" else many)
+    with pytest.raises(DatasetError, match="the record has more than 1,000 values"):
+        load_dataset(Store.open(tmp_path / "store"), tmp_path / name)
+    (tmp_path / name).write_bytes(b"[" + texts + b"]" if name == "d.json" else texts)
+    assert load_dataset(Store.open(tmp_path / "store"), tmp_path / name).rows == 1
 
 
 def test_too_many_models_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

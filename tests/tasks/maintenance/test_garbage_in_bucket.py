@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.tasks.maintenance import garbage
 from leadline.tasks.maintenance.garbage import drop_garbage
 from leadline.tasks.maintenance.migration import migrate
 from leadline.tasks.maintenance.retention import Retention
@@ -74,6 +75,46 @@ def test_datasets_and_scores_that_nothing_uses_go(host: Host, s3: S3) -> None:
     assert [item.kind for item in found] == ["run", "dataset", "scores"]
     assert s3.names() == ["runs/20260101-100000-aaaaaa/run.json", "store.json"]
     assert not folder.exists()
+
+
+def test_a_dataset_that_a_run_of_another_host_takes_at_the_last_moment_stays_whole(
+    host: Host, s3: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = host("one")
+    run = make_run(store, "20260101-100000-aaaaaa")
+    share_dataset(store, run)
+    folder = f"datasets/{run.read()['dataset']}"
+    whole = s3.names(folder)
+    other, delete = host("two"), Bucket.delete
+
+    def begin_first(bucket: Bucket, name: str) -> None:
+        if name == f"{folder}/manifest.json":
+            other.new_run().update({"status": "running", "dataset": run.read()["dataset"]})
+        delete(bucket, name)
+
+    monkeypatch.setattr(Bucket, "delete", begin_first)
+    assert "dataset" not in {item.kind for item in drop_garbage(store, Retention(older_than=60), NOW)}
+    assert s3.names(folder) == whole
+
+
+def test_scores_that_come_while_older_ones_go_stay(host: Host, s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = host("one")
+    folder = store.scores("bleu", "0" * 32)
+    folder.mkdir(parents=True)
+
+    def push(name: str) -> None:
+        (folder / name).write_bytes(bytes(100))
+        store.push([folder / name])
+
+    def not_yet(*_: object) -> bool:
+        push("r-cpu-0001.parquet")
+        return False
+
+    push("r-cpu-0000.parquet")
+    monkeypatch.setattr(garbage, "_is_in_use", not_yet)
+    assert [item.kind for item in drop_garbage(store, Retention(scores_older_than=60), NOW)] == ["scores"]
+    assert s3.names("scores/") == [f"scores/bleu/{'0' * 32}/r-cpu-0001.parquet"]
+    assert [path.name for path in folder.glob("*.parquet")] == ["r-cpu-0001.parquet"]
 
 
 def test_a_dataset_of_which_a_clean_up_left_the_last_file_is_whole_again_when_it_is_used(host: Host, s3: S3) -> None:
