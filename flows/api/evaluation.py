@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, Unpack
 
@@ -21,13 +21,13 @@ from leadline.flows.api.inputs import Data, Staged, stage
 from leadline.flows.api.metric_choice import Chosen, Metrics, chosen_metrics
 from leadline.flows.api.result import Result
 from leadline.flows.api.shown_progress import shown
-from leadline.flows.api.target_answers import Asked, Targets, asked, collect_answers
+from leadline.flows.api.target_answers import Asked, TargetFunction, Targets, asked, collect_answers
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import Prepared, chosen, prepare
 from leadline.flows.evaluate.steps import DirectSteps
 from leadline.flows.shared.reading import reading
 from leadline.flows.shared.settings import Dispatch, JudgeAccess
-from leadline.tasks.load import LoadedDataset
+from leadline.tasks.load import LoadedDataset, load_dataset
 from leadline.tasks.store.scratch import scratch_folder
 from leadline.tasks.store.store import Store
 from leadline.tasks.timeline import Timeline, in_part, timed_by
@@ -112,11 +112,13 @@ class Request(NamedTuple):
 
     Attributes:
         config: The configuration.
-        prepared: What it comes to.
+        prepared: What it comes to; where functions are to answer, its dataset has the cases alone.
+        targets: The functions that are to answer, by the keys of their models.
     """
 
     config: EvaluateConfig
     prepared: Prepared
+    targets: Mapping[str, TargetFunction]
 
 
 @contextmanager
@@ -133,8 +135,16 @@ def requested(data: Data, **settings: Any) -> Iterator[Request]:
     """
     given = {name: settings.pop(name, None) for name in ("judge", "policy", "against", "name", "store")}
     picked = chosen_metrics(settings.pop("metrics", ()))
-    with _requested(data, picked, given, settings) as (config, staged), lent(picked.own), _naming(staged):
-        yield Request(config, prepare(config))
+    target, target_settings = settings.pop("target", None), settings.pop("target_settings", None)
+    name = str(settings.pop("model_name", "")) if target is not None else ""
+    functions = asked(target, target_settings or {}, name).functions if target is not None else {}
+    load = partial(load_dataset, cases_only=True) if functions else None
+    with (
+        _requested(data, picked, given, settings, questions=bool(functions)) as (config, staged),
+        lent(picked.own),
+        _naming(staged),
+    ):
+        yield Request(config, prepare(config, load=load), functions)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.code_digest import code_digest
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.text import one_line
 from leadline.flows.api.evaluation import Request, requested
@@ -88,6 +89,7 @@ def collect_suite(data: Any, settings: Mapping[str, Any], scratch: Path) -> Suit
         given["policy"] = _with_limits(given.get("policy"), limits, scratch)
     with requested(data, **given) as request:
         own = [kind.source_digest for kind in chosen_metrics(given.get("metrics", ())).own]
+        own += [f"{model}:{code_digest(function).digest}" for model, function in request.targets.items()]
         config = request.config.model_dump(mode="json", exclude={"dataset", "policy"})
         key = digest([config, request.prepared.loaded.digest, request.prepared.policy.to_json(), own])[:16]
         return Suite(key, data, given, tuple(_checks(key, request)))
@@ -125,7 +127,11 @@ def _with_limits(policy: str | os.PathLike[str] | None, limits: Mapping[str, flo
 def _checks(key: str, request: Request) -> Iterator[Check]:
     with connect(threads=1) as connection:
         attach_dataset(connection, request.prepared.loaded.path)
-        answers = connection.execute(sql("checks/answers")).fetchall()
+        if request.targets:
+            cases = connection.execute("SELECT case_key FROM cases ORDER BY case_id").fetchall()
+            answers = [(case, model) for (case,) in cases for model in request.targets]
+        else:
+            answers = connection.execute(sql("checks/answers")).fetchall()
     wanted = request.config.model_keys
     answers = [(case, model) for case, model in answers if not wanted or model in wanted]
     models = sorted({model for _, model in answers})

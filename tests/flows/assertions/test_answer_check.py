@@ -10,6 +10,7 @@ import pytest
 
 import leadline
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.row import Row
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 
 LEAK = "Call bob.miller@acme.com."
@@ -58,6 +59,15 @@ def test_a_limit_of_the_call_comes_before_the_metrics_own(name: str) -> None:
     leadline.check(**texts, metrics="rouge", limits={name: 0.2})  # type: ignore[arg-type]
     with pytest.raises(leadline.AnswerFailed, match=f"{name.replace(':', '.')}.* at least 0.8 is good"):
         leadline.check(**texts, metrics="rouge", limits={name: 0.8})  # type: ignore[arg-type]
+
+
+def test_a_function_of_a_row_is_a_metric() -> None:
+    def polite(row: Row) -> bool:
+        return "please" in (row.actual_answer or "")
+
+    assert leadline.check("Wait, please.", metrics=[polite]) == {"polite.polite": 1.0}
+    with pytest.raises(leadline.AnswerFailed, match="^polite is 0, at least 0.75 is good"):
+        leadline.check("Wait.", metrics=[polite], limits={"polite": 0.75})
 
 
 @pytest.mark.parametrize(

@@ -181,3 +181,27 @@ def test_functions_that_ask_for_the_same_share_a_run_and_data_may_be_in_memory(
     )
     run_pytest().assert_outcomes(passed=8)
     assert len(list((pytester.path / ".leadline" / "runs").iterdir())) == 1
+
+
+def test_a_function_is_asked_for_the_answers_of_its_cases(pytester: pytest.Pytester, run_pytest: RunPytest) -> None:
+    pytester.makefile(".csv", questions='case,question,condition\na,Who?,"""Ada"""\nb,Where?,"""London"""\n')
+    pytester.makepyfile(
+        """
+        import pytest
+
+        def app(case):
+            return {"Who?": "Ada.", "Where?": "In Paris."}[case.question]
+
+        @pytest.mark.leadline("questions.csv", target=app, metrics="text_matching")
+        def test_app(leadline_case):
+            assert leadline_case.model == "app"
+        """
+    )
+    result = run_pytest("--junitxml=junit.xml")
+    assert outcomes(pytester.path / "junit.xml") == {
+        "a": "passed",
+        "b": "failure",
+        "policy:text_matching.model_passes": "failure",
+        "gate": "failure",
+    }
+    result.stdout.fnmatch_lines(["answer     In Paris."])
