@@ -7,6 +7,7 @@ that cannot run here has the comment ``<!-- not run: reason -->`` before it.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -61,6 +62,9 @@ IMPORTED = (
 
 NEEDS_AN_ENGINE = {"docs/containers.md"}
 """Pages whose commands are for a container engine or a cluster, of which a test machine has neither."""
+
+NEEDS_OTHER_TOOLS = {"docs/bridges.md"}
+"""Pages whose blocks run beside other tools: make test-bridges."""
 
 READS_A_FILE = {"evaluate", "plan", "collect", "perturb"}
 READS_A_RUN = {"compare", "export", "runs", "show", "sql", "tag"}
@@ -270,8 +274,11 @@ def runs(command: list[str]) -> bool:
     )
 
 
-def marks(steps: list[dict[str, Any]]) -> tuple[pytest.MarkDecorator, ...]:
-    """Return the marks of a page that runs flows."""
+def marks(page: str, steps: list[dict[str, Any]]) -> tuple[pytest.MarkDecorator, ...]:
+    """Return the marks of a page that runs flows, or needs other tools."""
+    if page in NEEDS_OTHER_TOOLS:
+        missing = importlib.util.find_spec("langchain") is None
+        return (pytest.mark.bridges, pytest.mark.skipif(missing, reason="make test-bridges has the tools"))
     flows = any(
         step["command"][0] in ("evaluate", "compare", "check-version", "collect")
         if "command" in step
@@ -285,9 +292,10 @@ def runnable() -> list[Any]:
     """Return what runs of each page as a parameter."""
     found = []
     for page in pages():
-        steps = steps_of(page.relative_to(ROOT).as_posix())
+        name = page.relative_to(ROOT).as_posix()
+        steps = steps_of(name)
         if any("command" in step or step.get("language", "python") == "python" for step in steps):
-            found.append(pytest.param(steps, id=page.name, marks=marks(steps)))
+            found.append(pytest.param(steps, id=page.name, marks=marks(name, steps)))
     return found
 
 
