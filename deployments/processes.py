@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from leadline.deployments.log_rotation import Rotation
 from leadline.deployments.tether import tethered
@@ -104,18 +104,21 @@ class Processes:
             )
 
     def log(self, name: str) -> Path:
-        """Return the log of a part, which is for its owner alone."""
-        log = self._folder / f"{name}.log"
-        log.touch(mode=0o600)
-        log.chmod(0o600)
-        return log
+        """Return the log of a part."""
+        return self._folder / f"{name}.log"
+
+    def open_log(self, name: str) -> BinaryIO:
+        """Open the log of a part for what is added to it; it is for its owner alone."""
+        descriptor = os.open(self.log(name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.fchmod(descriptor, 0o600)
+        return os.fdopen(descriptor, "ab")
 
     def _hint(self, part: ServicePart) -> str:
         return f"Its log: {self.log(part.name)}"
 
     def _spawn(self, part: ServicePart) -> subprocess.Popen[bytes]:
         by_kernel = on_linux()
-        with self.log(part.name).open("ab") as log:
+        with self.open_log(part.name) as log:
             return subprocess.Popen(  # noqa: S603 - our own commands
                 part.command if by_kernel else tethered(part.command, part.ending),
                 stdin=subprocess.DEVNULL if by_kernel else subprocess.PIPE,

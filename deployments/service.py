@@ -220,8 +220,8 @@ class Service:
             command, env=dict(environment), capture_output=True, text=True, timeout=180, check=False
         )
         log = self._processes.log("deploy")
-        with log.open("a", encoding="utf-8") as file:
-            file.write(done.stdout + done.stderr)
+        with self._processes.open_log("deploy") as file:
+            file.write((done.stdout + done.stderr).encode())
         if done.returncode:
             raise LeadlineError(f"leadline deploy failed: {tail(log)}", code=ErrorCode.DEPLOY_SERVICE)
         kept = [line.split(maxsplit=1)[1] for line in done.stderr.splitlines() if line.startswith("kept ")]

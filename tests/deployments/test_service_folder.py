@@ -67,9 +67,10 @@ def test_logs_are_for_their_owner_alone(tmp_path: Path) -> None:
         before = os.umask(0o022)
         try:
             service = Service(tmp_path / name)
-            log = service._processes.log("server")
+            service._processes.open_log("server").close()
         finally:
             os.umask(before)
+        log = service._processes.log("server")
         assert [stat.S_IMODE(path.stat().st_mode) for path in (log.parent, log)] == [0o700, 0o600]
     assert log.read_text(encoding="utf-8") == "said"
 
