@@ -201,6 +201,8 @@ class _Reader:
             self._put(kind.__name__, value.name)  # it changes no value
         elif isinstance(value, types.GetSetDescriptorType | types.MemberDescriptorType):
             self._put(kind.__name__, value.__name__)
+        elif kind.__qualname__ == "_tuplegetter":  # a field of a named tuple
+            self._put(repr(value))
         elif kind.__module__ == "numpy" and hasattr(value, "dtype") and not value.dtype.hasobject:
             self._put(kind.__name__, value.dtype.str, getattr(value, "shape", ()), value.tobytes())
         else:

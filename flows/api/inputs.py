@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -179,7 +180,7 @@ def _write_parquet(table: pa.Table, path: Path) -> bool:
     from pyarrow import parquet
 
     try:
-        parquet.write_table(table.replace_schema_metadata(None), path, compression="zstd")
+        parquet.write_table(table.replace_schema_metadata(None), path, compression="zstd", store_schema=False)
     except (pa.ArrowException, NotImplementedError):
         path.unlink(missing_ok=True)
         return False
@@ -304,6 +305,8 @@ def _plain(value: Any) -> Any:
         return dict(value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)
+    if isinstance(value, Decimal):
+        return float(value)
     if (fields := _fields_of(value)) is not None:
         return fields
     for method in ("isoformat", "tolist", "item"):

@@ -33,6 +33,22 @@ class OpenedStore:
         """Its path or URL, which :func:`open_store` takes on any host that sees it."""
         return self.store.location
 
+    def runs(self) -> DataFrame:
+        """Return the runs, the oldest first: name, status, dataset, gate, and counts of scores and problems."""
+        from leadline.tasks.publish.exports import frames
+
+        return frames.runs(self.store)
+
+    def history(self, metric: str) -> DataFrame:
+        """Return the means of a metric in all runs, the oldest first, with intervals; no lines if none measured it.
+
+        Args:
+            metric: Key of a metric, id of an evaluator for its primary metrics, or both as ``evaluator.metric``.
+        """
+        from leadline.tasks.publish.exports import frames
+
+        return frames.history(self.store, metric)
+
     def sql(self, query: str) -> DataFrame:
         """Run one query over all runs together; it can change nothing and reach nothing but the store.
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leadline.flows.api.comparison import Evaluated, compare
+from leadline.flows.api.first_screen import first_screen
+from leadline.flows.api.forest_plot import forest_plot
+from leadline.flows.api.shown_case import ShownCase, shown_case
 from leadline.flows.collect.config import CollectResult
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.shared.settings import Gate
+from leadline.tasks.publish.exports import frames
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from pandas import DataFrame
 
     from leadline.tasks.compare import Comparison
@@ -79,24 +86,53 @@ class Result:
 
     @cached_property
     def scores(self) -> DataFrame:
-        """Every score: a line for each case, model, metric and trial (``docs/python.md`` has the columns)."""
-        from leadline.tasks.publish.exports import frames
-
+        """Every score: a line for each case, model, metric and trial."""
         return frames.scores(self.store, self.store.run(self.run))
 
     @cached_property
     def aggregates(self) -> DataFrame:
         """Every mean: a line for each metric and model, with interval, coverage and verdict."""
-        from leadline.tasks.publish.exports import frames
-
         return frames.aggregates(self.store, self.store.run(self.run))
 
     @cached_property
     def problems(self) -> DataFrame:
         """Every problem, the worst first."""
-        from leadline.tasks.publish.exports import frames
-
         return frames.problems(self.store, self.store.run(self.run))
+
+    def show(self, case: str, model: str | None = None) -> ShownCase:
+        """Return one case in full: its texts, the answers, and every score with what it rests on.
+
+        Args:
+            case: Key of the case, as in the column ``case`` of :attr:`scores`.
+            model: Only the answer of this model.
+
+        Raises:
+            UsageError: There is no such case or answer.
+        """
+        return shown_case(self.store, self.store.run(self.run), case, model)
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the report as one page that needs no other file, and write it to a file if one is named.
+
+        Args:
+            path: The file; one that is there is replaced.
+        """
+        page = self.report.read_text(encoding="utf-8")
+        if path is not None:
+            Path(path).write_text(page, encoding="utf-8")
+        return page
+
+    def plot(self, metrics: str | Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the means with their 95 % intervals as a forest plot; needs matplotlib (``leadline[plot]``).
+
+        Args:
+            metrics: Keys of metrics or ids of evaluators. Default: the primary metric of each evaluator.
+            ax: Where to draw. Default: a figure of its own.
+
+        Raises:
+            UsageError: matplotlib is not installed, or there is no such mean.
+        """
+        return forest_plot(self.aggregates, [metrics] if isinstance(metrics, str) else metrics, ax)
 
     def compare(self, other: str | Evaluated, **options: Any) -> Comparison:
         """Compare this run with another one, case by case, and decide whether this one is worse.
@@ -109,6 +145,9 @@ class Result:
             The verdict, the reason, each metric with its interval, and where the report is.
         """
         return compare(other, self, **options)
+
+    def _repr_html_(self) -> str:
+        return first_screen(self.store, self.outcome, self.aggregates)
 
     def __repr__(self) -> str:
         return f"<leadline run {self.run}: {self.gate}. {self.gate_reason}>"

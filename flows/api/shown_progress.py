@@ -6,6 +6,7 @@ import html
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +23,13 @@ class NotebookBars:
     """
 
     def __init__(self) -> None:
-        from IPython.display import HTML, display
-
-        self._html = HTML
+        ipython: Any = import_module("IPython.display")
+        self._html = ipython.HTML
         self._lanes: dict[str, tuple[int, int]] = {}
         self._step = ""
         self._lock = Lock()
         self._shown = ""
-        self._handle: Any = display(HTML(""), display_id=True)
+        self._handle: Any = ipython.display(self._html(""), display_id=True)
 
     def __call__(self, event: ProgressEvent) -> None:
         """Draw what an event says; a bar is drawn anew with each whole percent."""
@@ -82,5 +82,5 @@ def shown(progress: bool | None) -> Iterator[None]:
 def in_notebook() -> bool:
     """Return whether this process is the kernel of a notebook, which shows HTML; no terminal's IPython is."""
     ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
+    shell: Any = ipython.get_ipython() if ipython is not None else None
     return shell is not None and getattr(shell, "kernel", None) is not None

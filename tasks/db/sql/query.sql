@@ -140,3 +140,14 @@ FROM stored.insights AS i
 LEFT JOIN stored.evaluators AS e USING (run, evaluator_id)
 LEFT JOIN stored.metrics AS n USING (run, metric_id)
 LEFT JOIN stored.models AS m USING (run, model_id);
+
+-- statement: history
+-- The means of a metric in all runs, the oldest first: by the metric's key, its evaluator's id, or both.
+SELECT
+    r.run, r.name, r.started, r.dataset_name, a.evaluator, a.metric, a.model_key AS model, a.value, a.ci_low, a.ci_high,
+    a.threshold, a.n_scored, a.n_unscored, a.verdict, r.gate
+FROM aggregates AS a
+JOIN runs AS r USING (run)
+JOIN metrics AS m ON m.run = a.run AND m.metric_id = a.metric_id
+WHERE a.metric = $metric OR a.evaluator || '.' || a.metric = $metric OR (a.evaluator = $metric AND m.is_primary)
+ORDER BY r.started, r.run, a.evaluator, a.metric, model;

@@ -1,15 +1,76 @@
-"""The tables of a run as DataFrames of pandas, with the columns of the CSV files (``docs/results.md``)."""
+"""Tables of a run, and of a store's runs, as DataFrames of pandas (``docs/python.md`` has their columns)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
+from leadline.tasks.runs.lookup import summary
+from leadline.tasks.runs.query import archive
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+TEXT: Final = "string"
+WHOLE: Final = "int64"
+NUMBER: Final = "float64"
+
+SCORES: Final[Mapping[str, str]] = {
+    "row_id": WHOLE,
+    **dict.fromkeys(("case", "model", "evaluator", "metric"), TEXT),
+    "trial": WHOLE,
+    **dict.fromkeys(("status", "reason"), TEXT),
+    "value": NUMBER,
+    "passes": "boolean",
+}
+"""Columns of the scores with their types in pandas; a text or a boolean may be missing."""
+
+AGGREGATES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("evaluator", "metric"), TEXT),
+    "primary": "bool",
+    "model": TEXT,
+    **dict.fromkeys(("n_rows", "n_scored", "n_unscored", "n_not_applicable"), WHOLE),
+    "reasons": TEXT,
+    **dict.fromkeys(("value", "ci_low", "ci_high"), NUMBER),
+    "ci_method": TEXT,
+    **dict.fromkeys(("std", "minimum", "maximum", "if_worst", "if_best", "threshold"), NUMBER),
+    "n_pass": "Int64",
+    **dict.fromkeys(("pass_share", "pass_low", "pass_high"), NUMBER),
+    "verdict": TEXT,
+}
+
+PROBLEMS: Final[Mapping[str, str]] = {
+    "problem_id": WHOLE,
+    **dict.fromkeys(("severity", "type", "kind", "fault"), TEXT),
+    "instrument": "bool",
+    "harm": NUMBER,
+    **dict.fromkeys(("evaluator", "metric", "model", "description", "actions", "attrs"), TEXT),
+    "n_rows": WHOLE,
+}
+
+RUNS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("run", "name", "status"), TEXT),
+    "started": "datetime64[us]",
+    "seconds": NUMBER,
+    **dict.fromkeys(("dataset", "dataset_name", "dataset_source"), TEXT),
+    **dict.fromkeys(("rows", "cases"), "Int64"),
+    **dict.fromkeys(("gate", "gate_reason"), TEXT),
+    **dict.fromkeys(("scored", "unscored", "not_applicable", "reused", "computed", "high", "medium", "low"), "Int64"),
+    **dict.fromkeys(("report", "error"), TEXT),
+}
+"""Columns of the runs; numbers of a run that was not completed are missing."""
+
+HISTORY: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("run", "name"), TEXT),
+    "started": "datetime64[us]",
+    **dict.fromkeys(("dataset_name", "evaluator", "metric", "model"), TEXT),
+    **dict.fromkeys(("value", "ci_low", "ci_high", "threshold"), NUMBER),
+    **dict.fromkeys(("n_scored", "n_unscored"), "Int64"),
+    **dict.fromkeys(("verdict", "gate"), TEXT),
+}
 
 
 def scores(store: Store, run: Run) -> DataFrame:
@@ -20,11 +81,10 @@ def scores(store: Store, run: Run) -> DataFrame:
         run: The run.
 
     Returns:
-        ``case``, ``model``, ``evaluator``, ``metric``, ``status`` and ``reason`` are text, ``row_id`` and ``trial`` are
-        integers, ``value`` is a float, NaN unless the status is ``scored``, ``passes`` a boolean, missing without a
+        The columns of :data:`SCORES`; ``value`` is NaN unless the status is ``scored``, ``passes`` is missing without a
         threshold or a value.
     """
-    return _frame(store, run, "scores_table", {"metric": None})
+    return _frame(store, run, "scores_table", SCORES, {"metric": None})
 
 
 def aggregates(store: Store, run: Run) -> DataFrame:
@@ -35,10 +95,9 @@ def aggregates(store: Store, run: Run) -> DataFrame:
         run: The run.
 
     Returns:
-        ``evaluator``, ``metric``, ``model``, ``reasons`` (JSON), ``ci_method`` and ``verdict`` are text, ``primary`` is
-        a boolean, columns that begin with ``n_`` are integers, all others floats.
+        The columns of :data:`AGGREGATES`; ``reasons`` is JSON.
     """
-    return _frame(store, run, "aggregates_table")
+    return _frame(store, run, "aggregates_table", AGGREGATES)
 
 
 def problems(store: Store, run: Run) -> DataFrame:
@@ -49,12 +108,46 @@ def problems(store: Store, run: Run) -> DataFrame:
         run: The run.
 
     Returns:
-        ``problem_id`` and ``n_rows`` are integers, ``instrument`` is a boolean, all other columns are text; ``attrs``
-        is JSON.
+        The columns of :data:`PROBLEMS`; ``attrs`` is JSON.
     """
-    return _frame(store, run, "problems_table")
+    return _frame(store, run, "problems_table", PROBLEMS)
 
 
-def _frame(store: Store, run: Run, table: str, given: dict[str, None] | None = None) -> DataFrame:
+def runs(store: Store) -> DataFrame:
+    """Return the runs of a store, the oldest first, with the columns of :data:`RUNS`."""
+    from pandas import DataFrame
+
+    found = [summary(run) for run in store.runs()]
+    return typed(DataFrame(found, columns=list(RUNS)), RUNS)
+
+
+def history(store: Store, metric: str) -> DataFrame:
+    """Return the means of a metric in all runs, the oldest first.
+
+    Args:
+        store: The store.
+        metric: Key of a metric, id of an evaluator for its primary metrics, or both as ``evaluator.metric``.
+
+    Returns:
+        The columns of :data:`HISTORY`; no lines where no run measured it.
+    """
+    with archive(store) as opened:
+        return typed(opened.connection.execute(sql("query/history"), {"metric": metric}).df(), HISTORY)
+
+
+def typed(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
+    """Return a frame with these columns, each of its type, however few values it has.
+
+    Args:
+        frame: A frame that has the columns.
+        columns: Their types by name.
+    """
+    out: DataFrame = frame[list(columns)].astype(dict(columns))
+    return out
+
+
+def _frame(
+    store: Store, run: Run, table: str, columns: Mapping[str, str], given: Mapping[str, Any] | None = None
+) -> DataFrame:
     with open_run(store, run, read_only=True) as connection:
-        return connection.execute(sql(f"publish/{table}"), given or {}).df()
+        return typed(connection.execute(sql(f"publish/{table}"), dict(given or {})).df(), columns)
