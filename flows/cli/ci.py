@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 @session_options
 @click.pass_obj
 def ci(session: Session, /, names: tuple[str, ...], dry_run: bool, as_json: bool, **options: Any) -> int:
-    """Check a change in CI: evaluate, compare with the base branch, and tell the pull request.
+    """Check a change in CI, and tell its pull request.
 
-    What is checked stands in [ci] of leadline.toml. Prints a summary as Markdown, writes it with JUnit, SARIF and the
+    The answers are evaluated as [ci] of leadline.toml says, and compared with the base branch's run. Prints a summary as Markdown, writes it with JUnit, SARIF and the
     reports to a folder, and keeps one comment on the pull request up to date where there is one and a token for it.
 
     Leaves with 0 if all checks pass, with 1 if one fails, and with 2 or 3 if one could not be made.

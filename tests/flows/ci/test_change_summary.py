@@ -60,6 +60,12 @@ def test_a_check_that_changed_nothing_says_so() -> None:
     assert "No answer is newly broken, and none newly fixed." in text
 
 
+def test_a_comparison_that_could_not_be_made_is_said() -> None:
+    text = summary(replace(FAILED, facts=facts(compared=False, note="not compared with run r0: no model in common")))
+    assert "Nothing was compared: not compared with run r0: no model in common." in text
+    assert "newly broken" not in text
+
+
 def test_a_check_without_a_result_has_its_error_alone() -> None:
     text = summary(CheckOutcome("", "d.csv", "error", "[LL-DATA-01] The dataset was refused.", exit_code=2))
     assert "**Error.** \\[LL-DATA-01\\] The dataset was refused." in text

@@ -371,3 +371,4 @@ def test_policies_are_listed_shown_and_checked(
     checked = output_of(capsys, "policy", "check", "own.toml")
     assert "valid policy" in checked
     assert "surely meets its threshold" in checked, "what differs from the default policy"
+    assert output_of(capsys, "policy", "check", "own.toml", "own.toml") == checked * 2
