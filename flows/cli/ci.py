@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 def ci(session: Session, /, names: tuple[str, ...], dry_run: bool, as_json: bool, **options: Any) -> int:
     """Check a change in CI, and tell its pull request.
 
-    The answers are evaluated as [ci] of leadline.toml says, and compared with the base branch's run. Prints a summary as Markdown, writes it with JUnit, SARIF and the
-    reports to a folder, and keeps one comment on the pull request up to date where there is one and a token for it.
+    The answers are evaluated as [ci] of leadline.toml says, and compared with the base branch's run. Prints a summary
+    as Markdown, writes it with JUnit, SARIF and the reports to a folder, and keeps one comment on the pull request up
+    to date where there is one and a token for it.
 
     Leaves with 0 if all checks pass, with 1 if one fails, and with 2 or 3 if one could not be made.
     """
