@@ -1,1 +1,1 @@
-"""Traces of runs for OpenTelemetry."""
+"""Runs for OpenTelemetry: their spans, their numbers as metrics, and their scores as events."""

@@ -1,4 +1,4 @@
-"""The export of a run's spans by OTLP over HTTP, where ``OTEL_EXPORTER_OTLP_ENDPOINT`` says so.
+"""The export of a run's spans, scores and numbers by OTLP over HTTP, where ``OTEL_EXPORTER_OTLP_ENDPOINT`` says so.
 
 OpenTelemetry's exporter reads its own variables: endpoint, headers, certificates, the service's name. An export never
 fails a run and never holds it up for more than :data:`DEADLINE_S`.
@@ -10,6 +10,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,14 +21,15 @@ from leadline.tasks.timeline import Timeline
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 CALLS_VARIABLE: Final = "LEADLINE_TRACE_CALLS"
 """With ``1`` each judge call is a span of its own."""
 
 DEADLINE_S: Final = 10.0
 BATCH: Final = 512
-"""Spans in one request."""
+"""Spans or events in one request."""
 
 MOST_CALLS: Final = 2_000
 
@@ -35,30 +37,44 @@ _log = logging.getLogger("leadline.traces")
 
 
 def export_run(store: Store, run: Run, timeline: Timeline, error: BaseException | None = None) -> str:
-    """Export the trace of a run that has ended, if that is wanted; return its id, ``""`` without one.
+    """Export what there is to tell of a run that has ended, if that is wanted.
 
     Args:
         store: The store.
         run: The run.
         timeline: Its time.
-        error: What it failed with.
+        error: What it failed with; its scores are not exported then.
+
+    Returns:
+        The id of its trace, ``""`` without one.
     """
-    if not any(os.environ.get(name) for name in ENDPOINTS) or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+    signals = [signal for signal in ("TRACES", "METRICS", "LOGS") if _wanted(signal)]
+    if not signals:
         return ""
     try:
         spans = list(_spans(_tree(store, run, timeline, error), error))
-        thread = threading.Thread(target=_send, args=(spans,), name="leadline-traces", daemon=True)
+        sending = partial(_send, store, run, spans, signals if error is None else signals[:1])
+        thread = threading.Thread(target=sending, name="leadline-traces", daemon=True)
         thread.start()
         thread.join(DEADLINE_S)
         if thread.is_alive():
             _log.warning("The trace of run %s did not reach its receiver in %g s.", run.id, DEADLINE_S)
         context = spans[0].get_span_context()
-        return f"{context.trace_id:032x}" if context else ""
+        return f"{context.trace_id:032x}" if context and "TRACES" in signals else ""
     except ImportError:
         _log.warning("Traces need the extra otel: pip install -c constraints.txt -e '.[otel]'")
     except Exception as failure:  # whatever it is, the run has ended well
         _log.warning("The trace of run %s cannot be exported: %s", run.id, type(failure).__name__)
     return ""
+
+
+def _wanted(signal: str) -> bool:
+    """Return whether the environment names a receiver of traces, metrics or logs, and does not turn them off."""
+    if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return False
+    if os.environ.get(f"OTEL_{signal}_EXPORTER", "").lower() == "none":
+        return False
+    return bool(os.environ.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT") or os.environ.get(ENDPOINT))
 
 
 def _tree(store: Store, run: Run, timeline: Timeline, error: BaseException | None) -> Node:
@@ -85,7 +101,6 @@ def _spans(root: Node, error: BaseException | None) -> Iterator[ReadableSpan]:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import Event, ReadableSpan
     from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
-    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     release = version("leadline")
@@ -93,7 +108,7 @@ def _spans(root: Node, error: BaseException | None) -> Iterator[ReadableSpan]:
     if not os.environ.get("OTEL_SERVICE_NAME"):
         named["service.name"] = "leadline"
     resource = Resource.create(named)
-    scope = InstrumentationScope("leadline", release)
+    scope = _scope()
     ids = RandomIdGenerator()
     # A CI system, say, may have a trace that this run is a part of.
     around = TraceContextTextMapPropagator().extract({"traceparent": os.environ.get("TRACEPARENT", "")})
@@ -124,16 +139,59 @@ def _spans(root: Node, error: BaseException | None) -> Iterator[ReadableSpan]:
     yield from walk(root, above if above.is_valid else None)
 
 
-def _send(spans: Sequence[ReadableSpan]) -> None:
-    try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.trace.export import SpanExportResult
+def _send(store: Store, run: Run, spans: Sequence[ReadableSpan], signals: Sequence[str]) -> None:
+    """Send spans, then numbers, then scores; a receiver that takes one of them need not take the others."""
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # it would show what servers say as they say it
+    senders = {"TRACES": _send_spans, "METRICS": _send_measurements, "LOGS": _send_events}
+    for signal in signals:
+        try:
+            taken = senders[signal](store, run, spans)
+        except Exception as failure:
+            _log.warning("The %s of run %s cannot be exported: %s", signal.lower(), run.id, type(failure).__name__)
+            taken = False
+        else:
+            if not taken:
+                _log.warning("The receiver of %s does not take them, or does not answer.", signal.lower())
+        if not taken and signal == "TRACES":
+            return  # nor will it take the others
 
-        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # it would show what servers say as they say it
-        exporter = OTLPSpanExporter(timeout=DEADLINE_S)
-        for first in range(0, len(spans), BATCH):
-            if exporter.export(spans[first : first + BATCH]) is not SpanExportResult.SUCCESS:
-                _log.warning("The receiver of traces does not take them, or does not answer.")
-                return
-    except Exception as failure:
-        _log.warning("The trace cannot be exported: %s", type(failure).__name__)
+
+def _send_spans(store: Store, run: Run, spans: Sequence[ReadableSpan]) -> bool:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace.export import SpanExportResult
+
+    exporter = OTLPSpanExporter(timeout=DEADLINE_S)
+    batches = (spans[first : first + BATCH] for first in range(0, len(spans), BATCH))
+    return all(exporter.export(batch) is SpanExportResult.SUCCESS for batch in batches)
+
+
+def _send_measurements(store: Store, run: Run, spans: Sequence[ReadableSpan]) -> bool:
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.sdk.metrics.export import MetricExportResult
+
+    from leadline.flows.traces.run_measurements import metrics_data
+
+    root = spans[0]
+    data = metrics_data(store, run, int(root.end_time or 0), root.resource, _scope())
+    return OTLPMetricExporter(timeout=DEADLINE_S).export(data) is MetricExportResult.SUCCESS
+
+
+def _send_events(store: Store, run: Run, spans: Sequence[ReadableSpan]) -> bool:
+    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+    from opentelemetry.sdk._logs.export import LogRecordExportResult
+
+    from leadline.flows.traces.score_events import score_events
+
+    root = spans[0]
+    context = root.get_span_context()
+    assert context is not None  # noqa: S101 - each of our spans has one
+    events = list(score_events(store, run, int(root.end_time or 0), context, root.resource, _scope()))
+    exporter = OTLPLogExporter(timeout=DEADLINE_S)
+    batches = (events[first : first + BATCH] for first in range(0, len(events), BATCH))
+    return all(exporter.export(batch) is LogRecordExportResult.SUCCESS for batch in batches)
+
+
+def _scope() -> InstrumentationScope:
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+    return InstrumentationScope("leadline", version("leadline"))
