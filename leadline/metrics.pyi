@@ -118,6 +118,27 @@ def answer_semantic_similarity(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def answer_stability(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    embedding_model: str | None = None,
+    likeness: Literal["words", "embedding"] = "words",
+    name: str = "",
+) -> MetricChoice:
+    """Likeness of an answer to the same model's answer to the original question, of which this one is a copy.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        embedding_model: Embedding model of this evaluator: a Hugging Face id, optionally ID@REVISION, a directory,
+            or 'offline'. Without it the run's embedder is used, and without that this evaluator's own default.
+        likeness: What makes two answers alike: words in common, or embeddings that are near.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def bleu(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -154,6 +175,30 @@ def byop(
         prompt_template: The prompt, with at least one of {INPUT}, {EXPECTED_OUTPUT}, {CONTEXT} and {ACTUAL_OUTPUT};
             other braces are text. Empty: the reference's, which asks whether the language is safe.
         classes: The words by which the judge says that a row fails, and that it passes.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def chrf(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    char_order: int = 6,
+    word_order: int = 0,
+    beta: int = 2,
+    lowercase: bool = False,
+    name: str = "",
+) -> MetricChoice:
+    """chrF: precision and recall of the runs of up to six characters that answer and expected answer share.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        char_order: Longest run of characters that is compared.
+        word_order: Longest run of words that is compared; 0 for chrF, 2 for chrF++.
+        beta: How many times as much recall weighs as precision.
+        lowercase: Whether capital and small letters are the same.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -635,6 +680,27 @@ def groundedness(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def grounding(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    grounding_model: str | None = None,
+    supported_from: float = 0.5,
+    name: str = "",
+) -> MetricChoice:
+    """Share of the answer's sentences that some chunk of the retrieved context entails, by a small classifier.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        grounding_model: A classifier for natural language inference: a Hugging Face id, optionally ID@REVISION, or
+            a directory. By default tals/albert-xlarge-vitaminc-mnli.
+        supported_from: Probability of entailment from which a sentence counts as supported.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def hallucination(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -848,6 +914,30 @@ def looping_detection(
         metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
         save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
         min_test_cases: Report a problem when fewer rows were scored.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def meteor(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    alpha: float = 0.9,
+    beta: float = 3.0,
+    gamma: float = 0.5,
+    synonyms: bool = True,
+    name: str = "",
+) -> MetricChoice:
+    """METEOR: the words that an answer shares with the expected one, by form, stem or meaning, less for odd order.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        alpha: Weight of precision in the harmonic mean.
+        beta: Exponent of the penalty for order.
+        gamma: Greatest penalty for order.
+        synonyms: Whether words match by meaning too, where NLTK's WordNet data is installed.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -1181,6 +1271,30 @@ def summarization_judge(
         save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
         min_test_cases: Report a problem when fewer rows were scored.
         custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def ter(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    normalized: bool = False,
+    no_punct: bool = False,
+    asian_support: bool = False,
+    case_sensitive: bool = False,
+    name: str = "",
+) -> MetricChoice:
+    """Translation edit rate: edits that turn an answer into the expected one, for each 100 words of the latter.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        normalized: Whether punctuation is set apart from words, as Tercom does.
+        no_punct: Whether punctuation is left out.
+        asian_support: Whether Chinese and Japanese characters count as words; needs normalized.
+        case_sensitive: Whether capital and small letters differ.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 

@@ -131,6 +131,7 @@ LOOK_ALIKES: Final = (
             "faithfulness",
             "hallucination",
             "groundedness",
+            "grounding",
             "valor.faithfulness",
             "llamaindex.faithfulness",
             "databricks.groundedness",

@@ -262,6 +262,7 @@ MAKERS: dict[str, Callable[[Path, Size], Path]] = {
 TINY: dict[str, dict[str, str]] = {
     "toxicity": {"toxicity_model": "bert"},
     "fairness_bias": {"bias_model": "bias"},
+    "grounding": {"grounding_model": "nli"},
     "hallucination": {"hallucination_model": "support-with-tokenizer"},
     "perplexity": {"perplexity_model": "gpt2"},
     "gptscore_machine_translation": {"gpt_score_model": "gpt2"},
