@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
+from leadline.flows.ci import change_summary
 from leadline.flows.ci.change_facts import BrokenMetric, ChangedAnswer, FixedRows, StandingProblem, Untold
 from leadline.flows.ci.change_summary import LARGEST, headline, summarise, worst
 from leadline.flows.ci.check_outcome import CheckOutcome, Verdict
+from leadline.tasks.analyse.changes import MetricChange
 from leadline.tasks.publish.spending import Spending
 from tests.flows.ci.test_check_outcome import facts, result
 
 LONG = "Ω`@x" * 500
+MOVED = MetricChange(
+    1, 1, "bleu.bleu_4", "BLEU", "should", 1.0, False, "fail", "worse", "", 0.5, 0.2, -0.3, -0.4, -0.2, 4, 0, 3, 0
+)
 FOUND = facts(
+    metrics=(("bot", MOVED),),
     worse={"bot": "Worse by 30 points."},
     notes=("New cases: 2.",),
     broken=(BrokenMetric("BLEU", "bot", 3, ChangedAnswer("c1", "Q?", "before", "after", "why"), ("c2", "c3")),),
@@ -41,6 +48,7 @@ def test_it_says_all_that_a_reviewer_wants() -> None:
         "**`bot` is worse by more than is tolerated.** Worse by 30 points.",
         "**BLEU** of `bot`: 3 answers, for example `c1`; also `c2`, `c3`.",
         "- `bot`: `c4`",
+        "| BLEU | `bot` | 0.500 → 0.200 | worse | ✗ fail |",
         "2 answers are the same and were judged differently",
         "- ROUGE of `bot`: Too few cases (4; at least 73 needed).",
         "- Fluency could not score 2 (timeout)",
@@ -53,6 +61,18 @@ def test_it_says_all_that_a_reviewer_wants() -> None:
     ):
         assert said in text, said
     assert "\n\n\n" not in text
+
+
+@pytest.mark.parametrize("detail", change_summary.DETAILS, ids=lambda detail: f"{detail.text}-{detail.names}")
+def test_paragraphs_stand_one_blank_line_apart(monkeypatch: pytest.MonkeyPatch, detail: change_summary.Detail) -> None:
+    monkeypatch.setattr(change_summary, "DETAILS", (detail,))
+    many = replace(FOUND, **{name: getattr(FOUND, name) * 20 for name in ("broken", "fixed", "untold", "problems")})
+    for found in (FOUND, many, replace(FOUND, broken=(), n_broken=0), replace(FOUND, fixed=(), n_fixed=0), facts()):
+        for outcomes in ([replace(FAILED, facts=found)], [replace(FAILED, name=name, facts=found) for name in "ab"]):
+            text = summary(*outcomes, link="https://forge.example/job")
+            assert "\n\n\n" not in text
+            for line in re.finditer(r"^(####|<details>|\*\*|\[)", text, re.MULTILINE):
+                assert text[: line.start()].endswith("\n\n"), text[line.start() :][:80]
 
 
 def test_a_check_that_changed_nothing_says_so() -> None:
