@@ -66,7 +66,7 @@ def test_a_function_of_a_row_is_a_metric() -> None:
         return "please" in (row.actual_answer or "")
 
     assert leadline.check("Wait, please.", metrics=[polite]) == {"polite.polite": 1.0}
-    with pytest.raises(leadline.AnswerFailed, match="^polite is 0, at least 0.75 is good"):
+    with pytest.raises(leadline.AnswerFailed, match=r"^polite is 0, at least 0\.75 is good"):
         leadline.check("Wait.", metrics=[polite], limits={"polite": 0.75})
 
 

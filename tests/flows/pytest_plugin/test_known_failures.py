@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from tests.flows.pytest_plugin.conftest import RunPytest
+from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.sample_repository import GOOD, SampleRepository
 
 pytest_plugins = ["pytester"]
@@ -44,3 +47,29 @@ def test_an_earlier_run_that_does_not_exist_is_refused_when_tests_are_collected(
     result = run_pytest("--leadline-against", "tag:production")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*production*"])
+
+
+def test_a_judge_that_changed_its_mind_about_the_same_answer_breaks_nothing(
+    pytester: pytest.Pytester, run_pytest: RunPytest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SampleRepository(pytester.path).answer({"desk": "Ask at the desk."})
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.leadline("answers.jsonl", metrics="contact_information")
+        def test_answers():
+            pass
+        """
+    )
+    said = ["absent"]
+    with serving(JudgeEndpoint(lambda question: said[-1])) as judge:
+        table = f'[judges.here]\nmodel = "openai/judge"\napi_base = "{judge.url}"\n'
+        (pytester.path / "leadline.toml").write_text(table)
+        run_pytest("-k", "desk").assert_outcomes(passed=1)
+        said.append("present")
+        shutil.rmtree(pytester.path / ".leadline" / "scores")  # or the score would be used again,
+        monkeypatch.setenv("LEADLINE_LEDGER", str(pytester.path / "another.sqlite"))  # or the reply
+        result = run_pytest("-k", "desk", *AGAINST)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["INCONCLUSIVE: contact_information*", "judged     the same answer passed in run *"])
