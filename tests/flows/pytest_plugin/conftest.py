@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 import leadline
+from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 from tests.support.sample_repository import SampleRepository
 
 RunPytest: TypeAlias = Callable[..., pytest.RunResult]
@@ -39,7 +40,9 @@ def _modules_are_loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
     store = tmp_path_factory.mktemp("warm") / "store"
     data = [{"question": "q", "actual_answer": "a", "expected_answer": "a", "condition": '"a"'}]
     assert len(leadline.evaluate(data, metrics=["pii_leakage", "text_matching", "rouge"], store=store).scores)
-    leadline.check("a", metrics="pii_leakage", store=store)
+    with serving(JudgeEndpoint(lambda question: "absent")) as judge:
+        access = {"model": "openai/judge", "api_base": judge.url}
+        leadline.check("a", metrics="contact_information", judge=access, store=store)
 
 
 @pytest.fixture
