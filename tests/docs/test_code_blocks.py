@@ -44,7 +44,7 @@ from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.maintenance.retention import load_retention
 from leadline.tasks.policy.policy_file import load_policy
 from leadline.tasks.store.store import Store
-from tests.support.docs.blocks import PROGRAMS, ROOT, SHELL, Block, blocks, pages
+from tests.support.docs.blocks import PROGRAMS, ROOT, SHELL, Block, blocks, pages, walkthroughs
 from tests.support.processes.forked import Forked
 
 PLACEHOLDERS = {"answers.csv", "new-answers.csv", "suite.csv"}
@@ -83,7 +83,7 @@ def test_few_blocks_are_not_run() -> None:
 
 
 def test_every_language_is_checked() -> None:
-    assert {block.language for block in blocks()} <= {*SHELL, "python", "json", "yaml", "toml", "sql", "jinja"}
+    assert {block.language for block in blocks()} <= {*SHELL, "python", "json", "yaml", "toml", "sql", "jinja", "csv"}
 
 
 @pytest.mark.parametrize("block", of(*SHELL))
@@ -291,7 +291,7 @@ def marks(page: str, steps: list[dict[str, Any]]) -> tuple[pytest.MarkDecorator,
 def runnable() -> list[Any]:
     """Return what runs of each page as a parameter."""
     found = []
-    for page in pages():
+    for page in (page for page in pages() if page not in walkthroughs()):
         name = page.relative_to(ROOT).as_posix()
         steps = steps_of(name)
         if any("command" in step or step.get("language", "python") == "python" for step in steps):

@@ -17,7 +17,8 @@ PROGRAMS: Final = {"leadline", "make", "pip", "source", "export", "pre-commit", 
 """Programs whose commands need no mark. Any other is not on every machine."""
 
 _BLOCK: Final = re.compile(
-    r"(?:<!-- not run: (?P<reason>[^>]+?) -->\n+)?^(?P<indent> *)```(?P<language>[a-z]+)\n(?P<text>.*?)^ *```$",
+    r"(?:<!-- (?:not run: (?P<reason>[^>]+?)|file: (?P<named>[\w./-]+)) -->\n+)?"
+    r"^(?P<indent> *)```(?P<language>[a-z]+)\n(?P<text>.*?)^ *```$",
     re.MULTILINE | re.DOTALL,
 )
 _FILE: Final = re.compile(r"(?:#|\{#|--|//) (?P<path>[\w./-]+\.[a-z]+)(?: #\})?$")
@@ -33,6 +34,7 @@ class Block:
         language: What stands after the fence.
         text: What it holds.
         reason: Why it cannot be run here, by the comment ``<!-- not run: reason -->`` before it, or ``""``.
+        named: The file that it is, by the comment ``<!-- file: NAME -->`` before it, or ``""``.
     """
 
     page: str
@@ -40,6 +42,7 @@ class Block:
     language: str
     text: str
     reason: str
+    named: str = ""
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
@@ -47,6 +50,8 @@ class Block:
     @property
     def file(self) -> str:
         """The file that it is to be written to, which its first line may name in a comment."""
+        if self.named:
+            return self.named
         found = _FILE.match(self.text.split("\n", 1)[0])
         return found["path"] if found else ""
 
@@ -80,7 +85,14 @@ class Block:
 
 def pages() -> list[Path]:
     """Return the pages that people write; those of the evaluators are generated."""
-    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.md")])
+    return sorted(
+        [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/recipes/*.md"), *ROOT.glob("examples/*.md")]
+    )
+
+
+def walkthroughs() -> list[Path]:
+    """Return the pages that begin with nothing: each brings all files that its commands read."""
+    return [ROOT / "docs" / "tutorial.md", ROOT / "docs" / "coming-from.md", *sorted(ROOT.glob("docs/recipes/*.md"))]
 
 
 @cache
@@ -99,4 +111,5 @@ def blocks_of(page: Path) -> Iterator[Block]:
             language=found["language"],
             text=textwrap.dedent(found["text"]),
             reason=found["reason"] or "",
+            named=found["named"] or "",
         )
