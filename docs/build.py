@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from docs.metric_stub import stub_values
@@ -36,6 +38,11 @@ from leadline.tasks.store.store import Store
 HERE = Path(__file__).parent
 STUB: Final = HERE.parent / "leadline" / "metrics.pyi"
 QUESTION: Final = "How deep is the harbour at berth seven?"
+LLMS_PREFACE: Final = (
+    "Leadline is a Python package and a command line. `leadline evaluate FILE` scores answers and writes a report; "
+    "`leadline init FILE` writes the settings for a file, `leadline doctor` says what a machine lacks, "
+    "`leadline COMMAND --help` explains a command. Addresses are relative to this file."
+)
 STEPS: Final = ("low", "medium", "high")
 FORMS: dict[str, type[FormModel]] = {
     "evaluate": EvaluateConfig,
@@ -163,6 +170,40 @@ def _line_of(command: str, setting: Setting) -> dict[str, str]:
     return {name: value.replace("|", "\\|") for name, value in columns.items()}
 
 
+def llms_text() -> str:
+    """Return ``llms.txt``: the pages of the site with a line each, for assistants that read them (llmstxt.org)."""
+    site = yaml.load((HERE.parent / "mkdocs.yml").read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    lines = [f"# {site['site_name']}", "", f"> {site['site_description']}", "", LLMS_PREFACE, ""]
+    for entry in site["nav"]:
+        ((title, inside),) = entry.items() if isinstance(entry, dict) else ((entry, [entry]),)
+        found = [_link_to(page) for page in _pages_in(inside)]
+        lines += [f"## {title}", "", *found, ""]
+    return "\n".join(lines).strip() + "\n"
+
+
+def _pages_in(entry: Any) -> Iterator[str]:
+    """Yield the pages below an entry of the navigation."""
+    if isinstance(entry, str):
+        yield entry
+    elif isinstance(entry, list):
+        for each in entry:
+            yield from _pages_in(each)
+    else:
+        yield from _pages_in(list(entry.values()))
+
+
+def _link_to(page: str) -> str:
+    """Return a page's link with its title and the first sentence of its text."""
+    text = re.sub(r"<!--.*?-->", "", (HERE / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    title = re.search(r"^# (.+)$", text, re.MULTILINE)
+    paragraphs = (part.strip() for part in re.split(r"\n\s*\n", text))
+    prose = next((part for part in paragraphs if re.match(r"[A-Z*`]", part)), "")
+    plain = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", " ".join(prose.split())).replace("**", "")
+    first = re.match(r".+?[.?](?=\s|$)", plain)
+    name = (title[1] if title else page).replace("`", "")
+    return f"- [{name}]({page})" + (f": {first[0]}" if first else "")
+
+
 def main() -> None:
     """Write the pages and the tables in other pages, and remove the pages of evaluators that are gone."""
     (HERE / "errors.md").write_text(errors_page(), encoding="utf-8")
@@ -172,6 +213,7 @@ def main() -> None:
     _write_table("perturb.md", "perturbed", perturbed_table())
     (HERE / "settings.md").write_text(settings_page(), encoding="utf-8")
     STUB.write_text(metrics_stub(), encoding="utf-8")
+    (HERE / "llms.txt").write_text(llms_text(), encoding="utf-8")
     folder = HERE / "evaluators"
     folder.mkdir(exist_ok=True)
     current = pages()

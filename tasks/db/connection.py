@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,8 +46,16 @@ def connect(
     if block_size is not None:
         config["default_block_size"] = str(block_size)
     connection = duckdb.connect(str(database or ":memory:"), read_only=read_only, config=config)
-    connection.execute("SET enable_progress_bar = false")
+    without_progress_bar(connection)
     return connection
+
+
+def without_progress_bar(connection: DuckDBPyConnection) -> None:
+    """Keep DuckDB from drawing a progress bar on standard output, or in a notebook."""
+    import duckdb
+
+    with suppress(duckdb.InvalidInputException):  # a notebook without ipywidgets has none, and takes no setting of it
+        connection.execute("SET enable_progress_bar = false")
 
 
 def attach_dataset(connection: DuckDBPyConnection, dataset: Path) -> None:

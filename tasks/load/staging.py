@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError
-from leadline.tasks.db.connection import literal
+from leadline.tasks.db.connection import literal, without_progress_bar
 from leadline.tasks.db.statements import sql
 from leadline.tasks.load.limits import MAX_ROWS
 from leadline.tasks.load.staged_tables import CASES, ROW_GROUP, ROWS, StagedTables, row_groups
@@ -76,7 +76,7 @@ def staging(store: Store) -> Iterator[Staging]:
             ):
                 # Tables that are read once or twice are not worth compressing, nor a checkpoint every 16 MB.
                 connection.execute("SET force_compression = 'uncompressed'; SET wal_autocheckpoint = '256MB'")
-                connection.execute("SET enable_progress_bar = false")  # DuckDB would draw one on standard output
+                without_progress_bar(connection)
                 connection.execute(sql("load/macros"))
                 connection.execute(sql("load/staging"))
                 yield Staging(connection, tables)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import leadline
-from docs.build import errors_page, pages, perturbed_table, purpose_table, settings_page
+from docs.build import errors_page, llms_text, pages, perturbed_table, purpose_table, settings_page
 from leadline.evaluators.core.suites import LOOK_ALIKES
 
 ROOT = Path(__file__).parents[2]
@@ -16,7 +16,9 @@ MODULES = {
     path.name for room in ("evaluators", "tasks", "flows", "deployments") for path in (ROOT / room).rglob("*.py")
 }
 OF_OTHERS = {"evalue.py"}  # RGB's own script
-MARKDOWN = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.md")])
+MARKDOWN = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/recipes/*.md"), *ROOT.glob("examples/*.md")]
+)
 
 
 def test_every_evaluator_has_a_current_page() -> None:
@@ -30,6 +32,20 @@ def test_the_page_on_errors_is_current() -> None:
 
 def test_the_page_of_settings_is_current() -> None:
     assert (ROOT / "docs" / "settings.md").read_text(encoding="utf-8") == settings_page(), "run: make docs"
+
+
+def test_llms_txt_is_current_and_has_every_page_that_people_write() -> None:
+    written = (ROOT / "docs" / "llms.txt").read_text(encoding="utf-8")
+    assert written == llms_text(), "run: make docs"
+    folders = (ROOT / "docs", ROOT / "docs" / "recipes")
+    pages_there = {path.relative_to(ROOT / "docs").as_posix() for folder in folders for path in folder.glob("*.md")}
+    assert pages_there <= set(re.findall(r"\]\(([^)]+)\)", written))
+
+
+def test_no_parameter_that_chooses_a_judge_is_said_to_change_the_report_only() -> None:
+    for path in (ROOT / "docs" / "evaluators").glob("*.md"):
+        for line in re.findall(r"^\| `\w*judge_config_key` .*$", path.read_text(encoding="utf-8"), re.MULTILINE):
+            assert "Another judge gives other scores" in line or "Has no effect here" in line, path.name
 
 
 def test_which_evaluator_has_the_suites_of_the_program_and_every_look_alike() -> None:
