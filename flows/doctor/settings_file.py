@@ -48,6 +48,7 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
     from leadline.evaluators.core.evaluator_files import load_evaluator_file
     from leadline.evaluators.judge.engine.choice import find_canaries, find_evaluator_files, find_judges
     from leadline.evaluators.judge.engine.team_budgets import team_budgets
+    from leadline.flows.ci.prepare import read_request
     from leadline.flows.cli.options import fill_in
     from leadline.flows.evaluate.config import EvaluateConfig
     from leadline.flows.notify.recipients import read_tables
@@ -72,6 +73,7 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
     return {
         "budgets": lambda: team_budgets(None),
         "canaries": canaries,
+        "ci": lambda: read_request({}, ()),
         "csv": is_guarded,
         "dataset": lambda: map_columns(ColumnNames(), project_map()),
         "evaluate": lambda: fill_in(EvaluateConfig, "evaluate", {"dataset": "-"}, settings_table("evaluate")),
