@@ -77,7 +77,7 @@ class LeadlineFixture:
         from leadline.flows.api.evaluation import evaluate
 
         given = {name: value for name, value in self._settings.items() if name != "limits"}
-        result = evaluate(data, **{**self._session.settings.defaults(), **given, **settings})
+        result = evaluate(data, **{"progress": False, **self._session.settings.defaults(), **given, **settings})
         self._session.tell_run(result.outcome, result.store.location, self._node.nodeid)
         return result
 

@@ -58,7 +58,7 @@ def evaluate_once(suite: Suite, folder: Path) -> SharedRun:
 
 def _evaluated(suite: Suite) -> dict[str, Any]:
     try:
-        result = evaluate(suite.data, **suite.settings)
+        result = evaluate(suite.data, progress=False, **suite.settings)
     except LeadlineError as error:
         return {"error": f"{error.code}: {error}"}
     except Exception as error:
