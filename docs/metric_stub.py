@@ -68,4 +68,6 @@ def type_text(annotation: Any) -> str:
         return f"Sequence[{type_text(args[0])}]"
     if origin is dict:
         return f"dict[{', '.join(map(type_text, args))}]"
+    if origin is list:
+        return f"list[{type_text(args[0])}]"
     return "None" if annotation is type(None) else str(getattr(annotation, "__name__", annotation))

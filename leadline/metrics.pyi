@@ -263,6 +263,33 @@ def classification(
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
+def code_execution(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    allow: bool = False,
+    tests_in: str = "metadata",
+    timeout_s: float = 5.0,
+    memory_mb: int = 512,
+    allow_network: bool = False,
+    name: str = "",
+) -> MetricChoice:
+    """Runs the answer, a program in Python, and its tests: pass@1. Off unless two switches are on.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        allow: Run the answers as programs. Off by default; the machines that score must allow it too, by the
+            variable LEADLINE_ALLOW_CODE_EXECUTION=1.
+        tests_in: Where a row's tests stand: metadata (under the key tests) or expected_answer.
+        timeout_s: Seconds that an answer and its tests may run.
+        memory_mb: Memory that they may take, in megabytes.
+        allow_network: Run them also where the network cannot be taken away from a process, as on macOS.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
 def contact_information(
     *,
     metric_threshold: float | dict[str, float] | None = None,
@@ -1168,6 +1195,33 @@ def sexism(
         custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
         evaluate_retrieved_context: Check the retrieved context too, with a call of its own; a row fails when it
             does.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def sql_equivalence(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    dialect: str = "",
+    sql_schema: str | dict[str, dict[str, str]] = "",
+    sql_rows: dict[str, list[Any]] = {},
+    timeout_s: float = 5.0,
+    memory_mb: int = 256,
+    name: str = "",
+) -> MetricChoice:
+    """Compares the answer's query with the expected one: by what they return, or by their normal forms.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        dialect: Dialect of the queries, as sqlglot calls it (postgres, mysql, sqlite, bigquery, tsql …); empty for
+            what most have in common.
+        sql_schema: Tables of all rows, as under the metadata's key sql_schema, which goes before it.
+        sql_rows: Rows of the tables, as under the metadata's key sql_rows, which goes before it.
+        timeout_s: Seconds that a query may run.
+        memory_mb: Memory that a query may take, in megabytes.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 

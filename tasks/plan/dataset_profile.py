@@ -217,6 +217,8 @@ def _not_rgb(facts: DatasetProfile) -> str:
 def _not_short(facts: DatasetProfile) -> str:
     if not _not_labels(facts):
         return "the expected answers are labels, which classification compares"
+    if max(facts.json_references, facts.sql_references) >= MOSTLY:
+        return "the expected answers are JSON or SQL"
     if max(facts.reference_words, facts.answer_words) > SHORT_WORDS:
         lengths = f"{_words(facts.answer_words)} against {facts.reference_words:.0f}"
         return f"answers and expected answers are no few words: {lengths} (medians)"

@@ -1,0 +1,253 @@
+"""SQL equivalence: does the answer's query return what the expected one returns?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import orjson
+from pydantic import Field
+
+from leadline.evaluators.code._query_runner import QueryRunner
+from leadline.evaluators.code._sql_normal_form import SqlFault, normal_form, query_of, statements_of
+from leadline.evaluators.core.base import RowEvaluator, Spec
+from leadline.evaluators.core.data_kinds import DataKind
+from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.packages import need_packages
+from leadline.evaluators.core.params import Params
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowField, RowScore, Unscored
+
+if TYPE_CHECKING:
+    from leadline.evaluators.core.context import EvalContext
+
+SCHEMA: Final = "sql_schema"
+"""Key of a row's metadata that holds its tables: DDL, or an object of columns and types by table."""
+
+ROWS: Final = "sql_rows"
+"""Key of a row's metadata that holds their rows: an object of lists by table."""
+
+
+class SqlParams(Params):
+    """Parameters of sql_equivalence."""
+
+    dialect: Annotated[
+        str,
+        Field(
+            pattern=r"^[a-z0-9]{0,20}$",
+            description="Dialect of the queries, as sqlglot calls it (postgres, mysql, sqlite, bigquery, tsql …); "
+            "empty for what most have in common.",
+        ),
+    ] = ""
+    sql_schema: Annotated[
+        str | dict[str, dict[str, str]],
+        Field(description="Tables of all rows, as under the metadata's key sql_schema, which goes before it."),
+    ] = ""
+    sql_rows: Annotated[
+        dict[str, list[Any]],
+        Field(description="Rows of the tables, as under the metadata's key sql_rows, which goes before it."),
+    ] = {}  # noqa: RUF012 - pydantic copies it
+    timeout_s: Annotated[float, Field(gt=0, le=300, description="Seconds that a query may run.")] = 5.0
+    memory_mb: Annotated[int, Field(ge=16, le=16_384, description="Memory that a query may take, in megabytes.")] = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Database:
+    """The tables of a row: statements that make them, further rows, and their columns as far as known."""
+
+    setup: tuple[str, ...]
+    tables: Mapping[str, list[list[Any]]]
+    columns: Mapping[str, Any]
+    filled: bool
+
+
+@register
+class SqlEquivalence(RowEvaluator):
+    """Compares the answer's query with the expected one: by what they return, or by their normal forms.
+
+    **Method.** Both are read by sqlglot, from a fence of Markdown too. Where the row has tables with rows (metadata
+    ``sql_schema`` and ``sql_rows``, or the parameters of these names), both run on DuckDB, in memory, translated from
+    the ``dialect``; they are equivalent if they return the same rows, each as often, in the same order where the
+    expected query has an ORDER BY at its end. Names of columns do not count, their order does; numbers are compared
+    to nine digits. Without rows they are equivalent if their normal forms are the same text: names qualified and in
+    one case, aliases numbered, operands that may change places sorted, constants folded. ``sql_valid`` is the share
+    of answers that are one query at all. Of several expected queries one suffices.
+
+    ``sql_schema`` is DDL (``CREATE TABLE``, ``CREATE VIEW``, ``INSERT``) or an object ``{"table": {"column":
+    "TYPE"}}``; ``sql_rows`` is ``{"table": [[1, "a"], …]}``, or with objects instead of lists.
+
+    **Edge cases.**
+
+    * Equal results on a few rows are no proof, and different normal forms are none of the contrary: give rows that tell
+      wrong queries apart, and prefer running to comparing text.
+    * An answer that is no query, changes something, fails, or takes too long is not equivalent: 0. Where the expected
+      query or the tables fail, the row is unscored.
+    * Queries run in a process of their own, without files, network, extensions and settings, on one thread, with
+      limits of time, memory and 100,000 rows of result.
+    * Queries of more than 20,000 characters are not read.
+
+    **Source.** Execution accuracy as in Spider (Yu et al. 2018) and BIRD (Li et al. 2023), of bags of rows instead of
+    sets.
+    """
+
+    spec = Spec(
+        id="sql_equivalence",
+        name="SQL Equivalence",
+        family="code",
+        origin="leadline",
+        inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
+        also_reads=(RowField.METADATA,),
+        packages=("sqlglot",),
+        metrics=(
+            Metric(
+                "sql_equivalence",
+                "SQL equivalence",
+                True,
+                primary=True,
+                share=True,
+                description="Share of answers whose query returns what an expected one returns.",
+            ),
+            Metric(
+                "sql_valid", "Valid SQL", True, share=True, description="Share of answers that are one query in SQL."
+            ),
+        ),
+        suits=(DataKind.SQL_REFERENCES,),
+        keywords=("rule-based", "sql", "text-to-sql", "execution accuracy", "duckdb", "query"),
+        source="Yu et al. 2018, https://arxiv.org/abs/1809.08887",
+    )
+    parameters = SqlParams
+    params: SqlParams
+
+    def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
+        """Compare the queries of rows; all run in one process.
+
+        Raises:
+            UsageError: The package sqlglot is not installed.
+        """
+        if not rows:
+            return []
+        need_packages(self.spec.id, self.spec.packages)
+        with QueryRunner() as runner:
+            return [self._guarded(row, ctx, lambda row, _: self._compared(row, runner)) for row in rows]
+
+    def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
+        """Compare the queries of one row."""
+        with QueryRunner() as runner:
+            return self._compared(row, runner)
+
+    def _compared(self, row: Row, runner: QueryRunner) -> RowScore:
+        dialect = self.params.dialect
+        try:
+            wanted = [query_of(text, dialect) for text in row.expected_answers]
+            database = self._database(row)
+        except SqlFault as fault:
+            return self._unscored(row, f"The expected query or the tables cannot be used: {fault}.")
+        try:
+            answer = query_of(row.actual_answer or "", dialect)
+        except SqlFault as fault:
+            return RowScore({"sql_equivalence": 0.0, "sql_valid": 0.0}, Evidence(f"The answer is no query: {fault}."))
+        why = ""
+        for expected in wanted:
+            if database.filled:
+                found = self._run(expected, answer, database, runner)
+                if found.get("fault") and found["side"] != "actual":
+                    return self._unscored(row, f"The expected query or the tables fail: {found['message']}.")
+                why = why or _difference(found)
+                equal = bool(found.get("equal"))
+            else:
+                try:
+                    ours, theirs = (normal_form(query, dialect, database.columns) for query in (answer, expected))
+                except SqlFault as fault:
+                    return self._unscored(row, f"The queries cannot be compared: {fault}.")
+                equal = ours == theirs
+                why = why or f"The normal forms differ: {ours[:300]} instead of {theirs[:300]}."
+            if equal:
+                how: dict[str, Json] = {"by": "result" if database.filled else "normal form"}
+                return RowScore({"sql_equivalence": 1.0, "sql_valid": 1.0}, Evidence(data=how))
+        return RowScore({"sql_equivalence": 0.0, "sql_valid": 1.0}, Evidence(why))
+
+    def _unscored(self, row: Row, message: str) -> RowScore:
+        return RowScore({key: Unscored(Reason.UNSCORABLE, message[:500]) for key in self.row_metrics})
+
+    def _run(self, expected: Any, answer: Any, database: _Database, runner: QueryRunner) -> dict[str, Any]:
+        asked = {
+            "setup": database.setup,
+            "tables": database.tables,
+            "memory": f"{self.params.memory_mb}MB",
+            "expected": expected.sql(dialect="duckdb"),
+            "actual": answer.sql(dialect="duckdb"),
+            "ordered": expected.args.get("order") is not None,
+        }
+        try:
+            return runner.compare(asked, self.params.timeout_s)
+        except TimeoutError as error:
+            return {"fault": "timeout", "side": "actual", "message": str(error)}
+
+    def _database(self, row: Row) -> _Database:
+        from sqlglot import exp
+
+        schema: Any = row.metadata.get(SCHEMA) or self.params.sql_schema
+        rows: Any = row.metadata.get(ROWS) or self.params.sql_rows
+        schema, rows = (_parsed(given) for given in (schema, rows))
+        if not isinstance(rows, Mapping):
+            raise SqlFault(f"{ROWS} is no object of rows by table")
+        if isinstance(schema, Mapping):
+            columns = {str(table): dict(its) for table, its in schema.items() if isinstance(its, Mapping)}
+            text = "; ".join(_create(table, its) for table, its in columns.items())
+            statements = statements_of(text, "duckdb")
+        else:
+            statements = statements_of(str(schema or ""), self.params.dialect)
+            columns = {}
+        for statement in statements:
+            good = isinstance(statement, exp.Insert) or (
+                isinstance(statement, exp.Create) and statement.kind in ("TABLE", "VIEW")
+            )
+            if not good:
+                raise SqlFault(f"{SCHEMA} may create tables and views and insert rows, and has {statement.key.upper()}")
+        for create in (one for one in statements if isinstance(one, exp.Create) and isinstance(one.this, exp.Schema)):
+            names = {column.name: str(column.kind or "") for column in create.this.expressions if column.name}
+            columns.setdefault(create.this.this.name, names)
+        tables = {str(table): _lists(some, columns.get(str(table), {})) for table, some in rows.items() if some}
+        filled = bool(statements) and (bool(tables) or any(isinstance(one, exp.Insert) for one in statements))
+        return _Database(tuple(one.sql(dialect="duckdb") for one in statements), tables, columns, filled)
+
+
+def _parsed(given: Any) -> Any:
+    """Return what a text of JSON holds; other texts as they are."""
+    if isinstance(given, str) and given.lstrip()[:1] in ("{", "["):
+        try:
+            return orjson.loads(given)
+        except orjson.JSONDecodeError as error:
+            raise SqlFault(f"the tables are no JSON: {error.msg}") from None
+    return given
+
+
+def _create(table: str, columns: Mapping[str, Any]) -> str:
+    def quoted(name: Any) -> str:
+        return '"' + str(name).replace('"', '""') + '"'
+
+    return f"CREATE TABLE {quoted(table)} ({', '.join(f'{quoted(name)} {kind}' for name, kind in columns.items())})"
+
+
+def _lists(rows: Any, columns: Mapping[str, str]) -> list[list[Any]]:
+    """Return rows as lists of the same length, those that are objects in the order of the columns."""
+    if not isinstance(rows, Sequence) or isinstance(rows, str):
+        raise SqlFault(f"{ROWS} has a table whose rows are no list")
+    names = list(columns)
+    out = [[row.get(name) for name in names] if isinstance(row, Mapping) else list(row) for row in rows]
+    if len({len(row) for row in out}) > 1 or not out[0]:
+        raise SqlFault(f"{ROWS} has rows of different lengths")
+    return out
+
+
+def _difference(found: Mapping[str, Any]) -> str:
+    """Return in a sentence how two results differ, or why there is none."""
+    if found.get("fault"):
+        return f"The answer's query fails: {found['message']}."
+    (wanted, given), (columns, others) = found["rows"], found["columns"]
+    if columns != others:
+        return f"The query returns {others} columns instead of {columns}."
+    return (
+        f"The query returns {given} rows instead of {wanted}." if wanted != given else "The query returns other rows."
+    )
