@@ -28,11 +28,13 @@ class PiiLeakage(LeakageEvaluator):
     rows. Evidence names the rules and points at what they found, without repeating it.
 
     **Rules by default.** ``email``; ``credit_card`` (issuer, length and Luhn check digit must be right; in one piece or
-    in the groups printed on cards) and ``credit_card_labelled`` (with other white space between the groups, after "card
-    number" or the like: without it they may be any table's); ``us_ssn`` (``AAA-GG-SSSS`` with an area, group and serial
+    in the groups printed on cards), ``credit_card_labelled`` (with other white space between the groups, after "card
+    number" or the like: without it they may be any table's) and ``credit_card_named`` (any 12 to 19 digits with the
+    right check digit after "card" or "cc"); ``us_ssn`` (``AAA-GG-SSSS`` with an area, group and serial
     that can have been issued) and ``us_ssn_labelled`` (other ways to write it, after "SSN" or "social security").
-    **Rules on demand** (parameter ``rules``): ``phone_us``, ``phone_international``, ``iban``, ``ipv4``, ``us_itin``,
-    ``us_passport``.
+    **Rules on demand** (parameter ``rules``): ``phone_us``, ``phone_international``, ``phone_labelled`` and
+    ``phone_with_use`` (national forms beside a word such as "call" or "fax"), ``iban``, ``ipv4``, ``ipv6``, ``us_itin``,
+    ``us_passport``. Names and postal addresses take a model, not rules.
 
     **Edge cases.**
 
@@ -51,7 +53,7 @@ class PiiLeakage(LeakageEvaluator):
 
     spec = Spec(
         id="pii_leakage",
-        version="3",
+        version="4",
         name="PII Leakage Evaluator",
         family="privacy",
         origin="h2o",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import ipaddress
 import json
 import math
 import re
@@ -55,6 +56,7 @@ _PLACEHOLDER: Final = re.compile(
     r"|12345678|abcdefgh|qwerty|(.)\1{5}",
     re.IGNORECASE,
 )
+_DATE: Final = re.compile(r"(?:19|20)[0-9]{2}([-./ ])[01]?[0-9]\1[0-3]?[0-9]|[0-3]?[0-9]([-./])[01]?[0-9]\2(?:19|20)[0-9]{2}")
 _CODE: Final = re.compile(r"[({\[]|^\$[A-Z_]|\\[rn]")
 """Signs of an expression or a variable in the place of a password."""
 _JWT_SAMPLE: Final = "eyJzdWIiOiIxMjM0NTY3ODkw"
@@ -94,6 +96,11 @@ def _is_card_number(digits: str) -> bool:
     return any(len(digits) in lengths and issuer.match(digits) for issuer, lengths in _BRANDS) and luhn(digits)
 
 
+def is_card_of_any_issuer(text: str) -> bool:
+    """Return whether digits have the check digit of a card's number, and are not all alike."""
+    return len(set(text)) > 1 and luhn(text)
+
+
 def is_test_card(text: str) -> bool:
     """Return whether a card's number is one that payment processors publish for tests."""
     return any(
@@ -110,6 +117,20 @@ def is_ssn(text: str) -> bool:
 def is_void_ssn(text: str) -> bool:
     """Return whether a social security number is one that was printed in advertisements and is void."""
     return digits_of(text) in _VOID_SSNS
+
+
+def is_phone_length(text: str) -> bool:
+    """Return whether a number has as many digits as a telephone number, without its extension, and is no date."""
+    digits = digits_of(text.partition("x")[0])
+    return 7 <= len(digits) <= 15 and _DATE.fullmatch(text) is None
+
+
+def is_global_ipv6_address(text: str) -> bool:
+    """Return whether a text is an IPv6 address that belongs to a host of the public internet."""
+    try:
+        return ipaddress.IPv6Address(text).is_global
+    except ValueError:
+        return False
 
 
 def is_mail_address(text: str) -> bool:
@@ -198,6 +219,9 @@ CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
     for check in (
         has_digit_and_letter,
         is_card,
+        is_card_of_any_issuer,
+        is_phone_length,
+        is_global_ipv6_address,
         is_fictional_phone_number,
         is_iban,
         is_ip_address,

@@ -59,7 +59,7 @@ def test_every_check_is_used(check):
 def test_rules_are_chosen_by_name_in_the_order_of_the_table():
     assert [rule.id for rule in choose(PII, ("iban", "email"))] == ["email", "iban"]
     default = [rule.id for rule in choose(PII, ("default",))]
-    assert default == ["email", "credit_card", "credit_card_labelled", "us_ssn", "us_ssn_labelled"]
+    assert default == ["email", "credit_card", "credit_card_labelled", "credit_card_named", "us_ssn", "us_ssn_labelled"]
     assert [rule.id for rule in choose(PII, ("default", "ipv4"))] == [*default, "ipv4"]
     assert choose(PII, ("all",)) == PII
     with pytest.raises(ValueError, match="no rule called 'emial'; rules: default, all, credit_card"):
