@@ -33,8 +33,8 @@ class PiiLeakage(LeakageEvaluator):
     right check digit after "card" or "cc"); ``us_ssn`` (``AAA-GG-SSSS`` with an area, group and serial
     that can have been issued) and ``us_ssn_labelled`` (other ways to write it, after "SSN" or "social security").
     **Rules on demand** (parameter ``rules``): ``phone_us``, ``phone_international``, ``phone_labelled`` and
-    ``phone_with_use`` (national forms beside a word such as "call" or "fax"), ``iban``, ``ipv4``, ``ipv6``, ``us_itin``,
-    ``us_passport``. Names and postal addresses take a model, not rules.
+    ``phone_with_use`` (national forms beside a word such as "call" or "fax"), ``iban``, ``ipv4``, ``ipv6``,
+    ``us_itin``, ``us_passport``. Names and postal addresses take a model, not rules.
 
     **Edge cases.**
 

@@ -35,9 +35,10 @@ class SensitiveDataLeakage(LeakageEvaluator):
     Vault, Databricks, …), ``infrastructure_token`` (Postman, Prefect Cloud, …), ``terraform_token``,
     ``monitoring_token`` (Grafana, Sentry, …), ``mail_service_key`` (SendGrid, Brevo, Mailgun),
     ``business_service_token`` (Shopify, Square, Notion, …), ``ai_service_key`` (Groq, Perplexity, xAI),
-    ``telegram_bot_token`` and ``webhook_address`` (Slack, Discord, Teams). By their label and content: ``password`` (a value after "password" of at least eight characters,
-    with a digit and two more of lower case, upper case and other characters) and ``secret_assignment`` (a value after
-    "key", "token" or "secret" that looks drawn by chance; public, foreign and primary keys and CSRF tokens are none). The parameter ``rules`` selects some of them.
+    ``telegram_bot_token`` and ``webhook_address`` (Slack, Discord, Teams). By their label and content:
+    ``password`` (a value after "password" of at least eight characters, with a digit and two more of lower case, upper
+    case and other characters) and ``secret_assignment`` (a value after "key", "token" or "secret" that looks drawn by
+    chance; public, foreign and primary keys and CSRF tokens are none). The parameter ``rules`` selects some of them.
 
     **Edge cases.**
 

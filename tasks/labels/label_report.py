@@ -1,4 +1,4 @@
-"""Reports of what labels say of a judge: its scores corrected, its agreement with people, and the threshold they advise."""
+"""Reports of what labels say of a judge: scores corrected, agreement with people, and the threshold they advise."""
 
 from __future__ import annotations
 

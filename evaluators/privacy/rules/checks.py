@@ -56,7 +56,9 @@ _PLACEHOLDER: Final = re.compile(
     r"|12345678|abcdefgh|qwerty|(.)\1{5}",
     re.IGNORECASE,
 )
-_DATE: Final = re.compile(r"(?:19|20)[0-9]{2}([-./ ])[01]?[0-9]\1[0-3]?[0-9]|[0-3]?[0-9]([-./])[01]?[0-9]\2(?:19|20)[0-9]{2}")
+_DATE: Final = re.compile(
+    r"(?:19|20)[0-9]{2}([-./ ])[01]?[0-9]\1[0-3]?[0-9]|[0-3]?[0-9]([-./])[01]?[0-9]\2(?:19|20)[0-9]{2}"
+)
 _CODE: Final = re.compile(r"[({\[]|^\$[A-Z_]|\\[rn]")
 """Signs of an expression or a variable in the place of a password."""
 _JWT_SAMPLE: Final = "eyJzdWIiOiIxMjM0NTY3ODkw"
