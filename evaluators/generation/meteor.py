@@ -44,9 +44,8 @@ class _NoSynonyms:
 def wordnet_folder() -> Path | None:
     """Return where NLTK's WordNet data is, ``None`` if it is not installed; nothing is downloaded."""
     for folder in nltk_folders():
-        for name in ("wordnet", "wordnet.zip"):
-            if (folder / "corpora" / name).exists():
-                return folder
+        if any((folder / "corpora" / name).is_file() for name in ("wordnet/lexnames", "wordnet.zip")):
+            return folder
     return None
 
 
@@ -149,6 +148,6 @@ def _wordnet() -> Any:
     with _loading:  # NLTK's lazy loader is for one thread
         try:
             wordnet.ensure_loaded()
-        except LookupError:
+        except (LookupError, OSError):  # not there, or not all of it
             return None
     return wordnet

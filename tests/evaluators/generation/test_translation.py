@@ -104,6 +104,8 @@ def test_meteor_says_which_stages_it_made(monkeypatch, tmp_path: Path):
     assert not asked.evidence.message
     plain = evaluator("meteor").identity(CTX)
     (tmp_path / "corpora" / "wordnet").mkdir(parents=True)
+    assert evaluator("meteor").identity(CTX) == plain  # a folder without its data
+    (tmp_path / "corpora" / "wordnet" / "lexnames").touch()
     assert evaluator("meteor").identity(CTX) != plain
 
 
