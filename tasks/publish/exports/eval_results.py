@@ -72,7 +72,7 @@ def _make_rows(connection: DuckDBPyConnection, evaluator: EvaluatorView, columns
                 for number, name in columns.items()
             ),
             metric_ids=", ".join(str(metric.id) for metric in evaluator.metrics) or "NULL",
-            metrics="".join(f"{name}, " for name in columns.values()),
+            metrics="".join(f"measured.{name}, " for name in columns.values()),
             evaluator_id=evaluator.id,
         )
     )
