@@ -12,6 +12,8 @@ from leadline.tasks.load.column_map import ColumnNames
 from leadline.tasks.load.faults import Faults
 from leadline.tasks.load.formats.registry import all_formats, get_format, recognised_format, unknown_format
 from leadline.tasks.load.readers import read_items
+from leadline.tasks.load.readers.inspect_archive import MARK as INSPECT_MARK
+from leadline.tasks.load.readers.inspect_archive import SECTION as INSPECT_SECTION
 from leadline.tasks.load.readers.item import Container, Layout
 from leadline.tasks.load.readers.json_document import MODELS, TITLE, is_envelope
 from leadline.tasks.load.readers.json_values import Broken, decode
@@ -20,11 +22,15 @@ if TYPE_CHECKING:
     from leadline.tasks.load.formats.base import DatasetFormat
     from leadline.tasks.load.source import Source
 
+_ZIP: Final = b"PK\x03\x04"
+_FIRST_MEMBER: Final = 100
+"""Bytes at the beginning of an archive that have its first member's name."""
+
 _FOREIGN: Final = {
     b"\x1f\x8b": "gzip data; unpack the file first",
     b"\x28\xb5\x2f\xfd": "Zstandard data; unpack the file first",
     b"BZh": "bzip2 data; unpack the file first",
-    b"PK\x03\x04": "a ZIP archive or an office document; export it as CSV",
+    _ZIP: "a ZIP archive or an office document; export it as CSV",
     b"%PDF": "a PDF",
     b"\xff\xfe": "UTF-16 text; save the file as UTF-8",
     b"\xfe\xff": "UTF-16 text; save the file as UTF-8",
@@ -42,6 +48,8 @@ def layout_of(source: Source) -> Layout:
     head = source.head.lstrip()
     if head.startswith(b"PAR1"):
         return Layout(Container.PARQUET)
+    if head.startswith(_ZIP) and INSPECT_MARK in head[:_FIRST_MEMBER]:
+        return Layout(Container.INSPECT_ARCHIVE, frozenset({INSPECT_SECTION}))
     for magic, what in _FOREIGN.items():
         if head.startswith(magic):
             raise DatasetError([Fault(source.name, None, "", f"the file is {what}")], code=ErrorCode.DATA_UNREADABLE)

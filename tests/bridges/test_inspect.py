@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import inspect_ai
 import pytest
@@ -12,7 +13,7 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.solver import generate
 
 import leadline.inspect
-from leadline import LeadlineError
+from leadline import LeadlineError, evaluate
 from tests.support.judges.judge_endpoint import JudgeEndpoint
 
 ANSWERS = ("The pump starts at seven.", "The pump is on Mars.")
@@ -83,3 +84,12 @@ def test_a_function_and_a_metric_of_an_evaluator_are_scorers_too() -> None:
         leadline.inspect.scorer("bleu:bleu_9")
     with pytest.raises(LeadlineError, match="faithfullness"):
         leadline.inspect.scorer("faithfullness")
+
+
+def test_a_log_that_inspect_wrote_is_a_dataset(tmp_path: Path) -> None:
+    log = run(leadline.inspect.scorer("bleu"))
+    found = evaluate(log.location, metrics=["bleu"])
+    primary = found.scores.query("metric == 'bleu_1'").set_index("case").value
+    assert log.samples
+    for sample in log.samples:
+        assert primary[sample.id] == pytest.approx(sample.scores["bleu"].value)

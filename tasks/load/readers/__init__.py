@@ -45,6 +45,10 @@ def read_blocks(source: Source, layout: Layout, faults: Faults) -> Iterator[Bloc
         from leadline.tasks.load.readers.csv_table import read_csv
 
         return read_csv(source, faults)
+    if container is Container.INSPECT_ARCHIVE:
+        from leadline.tasks.load.readers.inspect_archive import read_archive
+
+        return read_archive(source, faults)
     from leadline.tasks.load.readers.parquet import read_parquet
 
     return read_parquet(source, faults)

@@ -19,6 +19,7 @@ class Container(StrEnum):
     JSON_LINES = "jsonl"
     CSV = "csv"
     PARQUET = "parquet"
+    INSPECT_ARCHIVE = "eval"
 
 
 class Layout(NamedTuple):
