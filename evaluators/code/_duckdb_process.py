@@ -7,7 +7,6 @@ extensions or settings of their own, on one thread, with a limit of memory and o
 from __future__ import annotations
 
 import json
-import resource
 import sys
 from collections import Counter, OrderedDict
 from datetime import date, datetime, time, timedelta
@@ -96,6 +95,8 @@ def plain(value: Any) -> Any:
 
 def main() -> None:
     """Answer each line of the input with one of the output."""
+    import resource  # of Unix alone
+
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     kept: OrderedDict[str, Any] = OrderedDict()

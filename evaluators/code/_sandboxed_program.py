@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import resource
 import struct
 import sys
 from typing import Any, Final
@@ -101,6 +100,8 @@ def limit(seconds: int, memory_mb: int) -> None:
         seconds: Processor time.
         memory_mb: Address space in megabytes.
     """
+    import resource  # of Unix alone
+
     for which, most in (
         (resource.RLIMIT_CPU, seconds),
         (resource.RLIMIT_AS, memory_mb * MEGABYTE),

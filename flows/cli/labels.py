@@ -29,6 +29,7 @@ _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
+@session_options
 def labels() -> None:
     """Let people label answers, and correct a judge by what they say."""
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.settings_file import FILE, settings_document, settings_table
 from leadline.flows.doctor.diagnosis import Diagnosis, State
 
@@ -68,7 +69,7 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
     def canaries() -> None:
         named = find_canaries(None)
         if named and not Path(named).is_file():
-            raise LeadlineError(f"{FILE}: there is no file {named}, which canaries names.")
+            raise UsageError(f"{FILE}: there is no file {named}, which canaries names.", code=ErrorCode.JUDGE_CANARIES)
 
     return {
         "budgets": lambda: team_budgets(None),
