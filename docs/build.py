@@ -34,6 +34,7 @@ from leadline.tasks.load.formats.registry import all_formats
 from leadline.tasks.perturb.copies import perturb
 from leadline.tasks.perturb.perturbations import SONAR, recipe
 from leadline.tasks.store.store import Store
+from leadline.tasks.trust.trust_cards import read_cards
 
 HERE = Path(__file__).parent
 STUB: Final = HERE.parent / "leadline" / "metrics.pyi"
@@ -76,7 +77,7 @@ def pages() -> dict[str, str]:
         page_of(kind) for kind in all_evaluators().values() if kind.__module__.startswith("leadline.evaluators.")
     ]
     template = environment.get_template("evaluator.md.jinja")
-    out = {f"{page['id']}.md": template.render(e=page) for page in described}
+    out = {f"{page['id']}.md": template.render(e=page, cards=read_cards(page["id"])) for page in described}
     out["README.md"] = environment.get_template("index.md.jinja").render(pages=described)
     return {name: text.strip() + "\n" for name, text in out.items()}
 
