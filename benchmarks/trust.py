@@ -1,7 +1,7 @@
 """How far evaluators agree with people: measured on public sets with labels, for the trust cards.
 
-Run: ``python -m benchmarks.trust DIR [--write] [--metric ID …] [--judge MODEL]``. DIR holds the sets as JSON Lines under
-the names below; what is not there is left out. Rules, n-grams and embeddings need nothing else; ``--metric`` and
+Run: ``python -m benchmarks.trust DIR [--write] [--metric ID …] [--judge MODEL]``. DIR holds the sets as JSON Lines
+under the names below; what is not there is left out. Rules, n-grams and embeddings need nothing else; ``--metric`` and
 ``--judge`` hold any other evaluator, judge or embedder that you have against the same people. ``--write`` keeps the
 figures as the cards that ``leadline trust`` shows.
 
