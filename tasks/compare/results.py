@@ -271,7 +271,7 @@ class SliceComparison:
     change: Change = "none shown"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
     """A candidate compared with a baseline.
 
@@ -306,6 +306,10 @@ class Comparison:
     created: str = ""
     folder: Path = Path()
     report: Path = Path()
+
+    def __repr__(self) -> str:
+        sides = f"{self.candidate.run} with {self.baseline.run}"
+        return f"<leadline comparison of {sides}: {self.verdict}. {self.reason}>"
 
     def of(self, key: str, model: str | None = None) -> MetricComparison:
         """Return the comparison of a metric (``evaluator.metric``), of the first pair of models or the one named.
