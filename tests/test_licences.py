@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 
 ALLOWED = frozenset(
-    "0BSD Apache-2.0 BSD-2-Clause BSD-3-Clause BSL-1.0 CC0-1.0 CNRI-Python HPND ISC MIT MIT-0 MPL-2.0 PSF-2.0 "
+    "0BSD Apache-2.0 BSD-2-Clause BSD-3-Clause BSL-1.0 CC0-1.0 CNRI-Python HPND ISC MIT MIT-0 MIT-CMU MPL-2.0 PSF-2.0 "
     "Unlicense Zlib".split()
 )
 """Permissive ones, and the Mozilla Public License, which asks for changes to its own files only."""

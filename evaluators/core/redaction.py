@@ -15,6 +15,7 @@ _LOOKS_SECRET: Final = re.compile(
     | \b AIza [\w\-*]{20,}
     | (?<![a-z]) key \s (?=[\w\-./+]*[\d*]) [\w\-./+*]{12,}              # not: key findings
     | (?<![a-z]) (?:key\s?[:=]|bearer) \s? (?: (?=[\w\-./+]*[\d*]) [\w\-./+*]{6,} | [\w\-./+*]{20,} )
+    | (?-i:(?<![A-Za-z])[Bb]earer \s (?![a-z]+\b) [\w\-./+*]{6,})            # not: bearer tokens
     | // [^/\s:@]+ : [^/\s@]+ @                                           # a password in an address
     """,
     re.IGNORECASE | re.VERBOSE,

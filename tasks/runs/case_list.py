@@ -43,7 +43,7 @@ def list_cases(
         StoreError: Another process writes the run just now.
     """
     asked = {"evaluator": evaluator, "metric": metric, "model": model, "outcome": outcome, "problem": problem}
-    return _page(store, run, "case_list/cases", asked, limit, offset)
+    return _page(store, run, sql("case_list/cases"), asked, limit, offset)
 
 
 def list_problems(
@@ -63,13 +63,13 @@ def list_problems(
         UsageError: The run has no results yet, or another version made it.
         StoreError: Another process writes the run just now.
     """
-    return _page(store, run, "case_list/problems", {"severity": severity, "model": model}, limit, offset)
+    return _page(store, run, sql("case_list/problems"), {"severity": severity, "model": model}, limit, offset)
 
 
 def _page(
     store: Store, run: Run, statement: str, asked: dict[str, Any], limit: int, offset: int
 ) -> tuple[list[dict[str, Any]], int]:
     with open_run(store, run, read_only=True) as connection:
-        lines = records(connection, sql(statement), asked | {"limit": limit, "offset": offset})
+        lines = records(connection, statement, asked | {"limit": limit, "offset": offset})
     totals = [line.pop("total") for line in lines]
     return lines, totals[0] if totals else offset
