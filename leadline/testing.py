@@ -76,9 +76,6 @@ ABSURD: Final = {
 
 TEXT_FIELDS: Final = ("question", "expected_answers", "retrieved_context", "actual_answer")
 
-_ATTRIBUTES: Final = {RowField.EXPECTED_ANSWER: "expected_answers", RowField.RETRIEVED_DOCUMENTS: "retrieved_context"}
-"""Attributes of a row that are not called as their field."""
-
 _CRASHES: Final = (Reason.EVALUATOR_ERROR, Reason.TIMEOUT)
 
 
@@ -385,7 +382,7 @@ def _complete(scores: Sequence[RowScore]) -> None:
 
 
 def _only(wanted: Sequence[RowField], row: Row) -> Row:
-    names = {_ATTRIBUTES.get(field, field.value) for field in wanted}
+    names = {field.attribute for field in wanted}
     kept = {field.name: getattr(row, field.name) for field in fields(row) if field.name in names}
     return Row(row.case, row.model, **kept)
 

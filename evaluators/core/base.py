@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import inspect
 import logging
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from leadline.evaluators.core.data_kinds import DataKind
@@ -27,6 +29,7 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.metric import Board, Metric
 from leadline.evaluators.core.params import Effect, Params, effect_of
+from leadline.evaluators.core.redaction import without_secrets
 from leadline.evaluators.core.row import Json, Reason, Row, RowField, RowScore
 
 if TYPE_CHECKING:
@@ -361,8 +364,16 @@ class RowEvaluator(Evaluator):
         except TimeoutError as error:
             return RowScore.unscored(self.row_metrics, Reason.TIMEOUT, str(error))
         except Exception as error:
-            log.exception("%s failed on case %r of model %r", self.spec.id, row.case, row.model)
+            _log_failure(f"{self.spec.id} failed on case {row.case!r} of model {row.model!r}", error)
             return RowScore.unscored(self.row_metrics, Reason.EVALUATOR_ERROR, f"{type(error).__name__}: {error}")
+
+
+def _log_failure(what: str, error: Exception) -> None:
+    """Log one line for a row, with the place; the traceback only for those who look for faults: there may be many."""
+    innermost = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{PurePath(innermost.filename).name}, line {innermost.lineno}"
+    told = without_secrets(f"{type(error).__name__}: {error}")
+    log.error("%s (%s): %s", what, place, told, exc_info=log.isEnabledFor(logging.DEBUG))
 
 
 def describe(evaluator: type[Evaluator]) -> dict[str, Json]:

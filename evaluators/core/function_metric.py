@@ -149,8 +149,9 @@ class _FunctionEvaluator(RowEvaluator):
             return RowScore.unscored(
                 keys, Reason.EVALUATOR_ERROR, f"{self.spec.id} returned {type(value).__name__}, not a number"
             )
-        if math.isnan(value):
-            return RowScore.unscored(keys, Reason.EVALUATOR_ERROR, f"{self.spec.id} returned NaN")
+        if not math.isfinite(value):
+            shown = "NaN" if math.isnan(value) else "infinity"
+            return RowScore.unscored(keys, Reason.EVALUATOR_ERROR, f"{self.spec.id} returned {shown}")
         return RowScore({keys[0]: float(value)}, Evidence(str(message)))
 
 

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from leadline.evaluators.core.secret_values import MASK, masked
+from leadline.evaluators.core.text import one_line
 
 _LOOKS_SECRET: Final = re.compile(
     r"""
@@ -31,7 +32,7 @@ def looks_secret(text: str) -> bool:
 
 
 def without_secrets(text: str, *, longest: int = LONGEST) -> str:
-    """Return another's error text, which may be logged then: one short line without keys.
+    """Return another's error text, which may be logged then: one short line without keys or control characters.
 
     Taken out are the secrets of this process and whatever looks like a key.
 
@@ -39,4 +40,4 @@ def without_secrets(text: str, *, longest: int = LONGEST) -> str:
         text: The error text, of any length.
         longest: Where the line is cut.
     """
-    return " ".join(_LOOKS_SECRET.sub(MASK, masked(text)[: 20 * longest]).split())[:longest]
+    return one_line(" ".join(_LOOKS_SECRET.sub(MASK, masked(text)[: 20 * longest]).split()))[:longest]

@@ -36,6 +36,15 @@ class RowField(StrEnum):
     OUTPUT_TOKENS = "output_tokens"
     ORIGINAL_ANSWER = "original_answer"
 
+    @property
+    def attribute(self) -> str:
+        """Name of the attribute of a row that holds the field."""
+        return _ATTRIBUTES.get(self.value, self.value)
+
+
+_ATTRIBUTES: Final = {"expected_answer": "expected_answers", "retrieved_documents": "retrieved_context"}
+"""Attributes of a row that are not called as their field."""
+
 
 OUTPUTS: Final = frozenset({RowField.ACTUAL_ANSWER, RowField.PREDICTED_ANNOTATIONS, RowField.DURATION_S})
 """What a model made, and how long that took: absent where its host returned an error instead, however soon."""

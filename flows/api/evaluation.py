@@ -154,10 +154,10 @@ def _requested(
     """Make the configuration of a request, with a file of its data while the block lasts."""
     store, policy, against = given["store"], given["policy"], given["against"]
     values = requested_values(settings, picked, given["judge"]) | {
-        "policy": None if policy is None else os.fspath(policy),
-        "against": against if against is None or isinstance(against, str) else against.run,
+        "policy": _location(policy),
+        "against": getattr(against, "run", against),
         "name": given["name"] or "",
-        "store": store.location if isinstance(store, Store) else None if store is None else os.fspath(store),
+        "store": store.location if isinstance(store, Store) else _location(store),
     }
     config = checked(EvaluateConfig, values | {"dataset": _UNKNOWN})  # before anything is written
     with scratch_folder(Store.open(config.store), "inputs") as folder:
@@ -203,9 +203,14 @@ def requested_values(settings: Mapping[str, Any], picked: Chosen, judge: Any) ->
 
 
 def _judges(judge: Any) -> dict[str, Any]:
-    if isinstance(judge, str):
-        return {"model": judge}
-    return judge.model_dump(exclude_unset=True) if isinstance(judge, JudgeAccess) else dict(judge)
+    if isinstance(judge, JudgeAccess):
+        return judge.model_dump(exclude_unset=True)
+    return dict(judge) if isinstance(judge, Mapping) else {"model": judge}  # what is no name is refused as one
+
+
+def _location(path: Any) -> Any:
+    """Return a path as text; anything else as it is, for the settings to refuse."""
+    return os.fspath(path) if isinstance(path, os.PathLike) else path
 
 
 def _keep_here(values: dict[str, Any]) -> None:

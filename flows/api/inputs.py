@@ -128,7 +128,10 @@ def _table_of(data: Data) -> pa.Table | None:
     if hasattr(data, "features") and callable(getattr(data, "with_format", None)):
         return _from_hugging_face(data)
     if callable(getattr(data, "__arrow_c_stream__", None)):
-        return pa.table(data)
+        try:
+            return pa.table(data)
+        except (pa.ArrowException, TypeError, ValueError):
+            raise _unknown(data) from None
     return None
 
 
@@ -204,7 +207,12 @@ def _records_of(data: Data) -> Iterable[Any]:
         return _rows_of_columns(data)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
         return data
-    raise UsageError(
+    raise _unknown(data)
+
+
+def _unknown(data: Data) -> UsageError:
+    """Return the error for data that has no records, such as a number or a single column."""
+    return UsageError(
         f"{_what(data)} is nothing that can be evaluated.",
         hint="Give a DataFrame, a list of dicts, a path, or a dataset of Hugging Face, ragas or deepeval.",
         code=ErrorCode.CONFIG_CONTENT,
@@ -326,5 +334,11 @@ def _unwritable(fields: Mapping[Any, Any], row: int, shown: str) -> list[Fault]:
         try:
             _line({name: value})
         except TypeError:
-            found.append(Fault(shown, row, str(name), f"a {_what(value)} cannot be written to a file; give text"))
+            found.append(Fault(shown, row, str(name), _unwritable_words(value)))
     return found or [Fault(shown, row, "", "the record cannot be written to a file")]
+
+
+def _unwritable_words(value: Any) -> str:
+    if isinstance(value, str):
+        return "a text with half a character (a lone surrogate), which no file can hold; decode it anew"
+    return f"a value of type {_what(value)} cannot be written to a file; give text"

@@ -50,16 +50,19 @@ class Chosen:
     own: tuple[type[Evaluator], ...]
 
 
-def chosen_metrics(metrics: Metrics | Iterable[Metrics]) -> Chosen:
+def chosen_metrics(metrics: Metrics | Iterable[Metrics] | None) -> Chosen:
     """Return the evaluators that a user named in any of the ways that there are.
 
     Args:
-        metrics: One of them, or several.
+        metrics: One of them, or several; ``None`` for none.
 
     Raises:
         UsageError: One is none of them, or is named twice.
     """
-    each = [metrics] if isinstance(metrics, str | MetricChoice | Evaluator) or callable(metrics) else list(metrics)
+    single = isinstance(metrics, str | MetricChoice | Evaluator) or callable(metrics)
+    each: list[Any] = [metrics] if single or not isinstance(metrics, Iterable) else list(metrics)
+    if metrics is None:
+        each = []
     ids: list[str] = []
     params: dict[str, Mapping[str, Any]] = {}
     own: list[type[Evaluator]] = []

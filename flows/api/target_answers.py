@@ -60,6 +60,12 @@ def asked(target: Targets, settings: Mapping[str, Any], model_name: str = "") ->
         UsageError: One is no function, or a setting makes no sense.
     """
     functions = dict(target) if isinstance(target, Mapping) else {model_name or _name_of(target): target}
+    if not isinstance(settings, Mapping):
+        raise UsageError(
+            f"target_settings is a {type(settings).__name__}, not a mapping.",
+            hint='Write it as {"timeout_s": 30}.',
+            code=ErrorCode.COLLECT_TARGETS,
+        )
     for key, function in functions.items():
         if not callable(function):
             raise UsageError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from threading import Lock
 from typing import Any, Final
@@ -25,13 +25,13 @@ from leadline.evaluators.judge.engine.budget import Limits
 from leadline.flows.api.checked_config import checked
 from leadline.flows.api.evaluation import requested_values
 from leadline.flows.api.metric_choice import Metrics, chosen_metrics
+from leadline.flows.api.single_answer import missing_inputs, score_answer, scoring_context
 from leadline.flows.assertions.failure_text import AnswerTexts, Failure, failure_text
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import chosen
 from leadline.flows.shared.judges import limits_of
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.policy.policy_file import load_policy
-from leadline.tasks.score.guard import score_rows
 from leadline.tasks.store.segments import StoredScore
 from leadline.tasks.store.store import Store
 
@@ -154,8 +154,11 @@ def check(
         UsageError: There is no such metric or setting, or a metric needs an input that is not given.
     """
     __tracebackhide__ = True  # pytest shows the line of the test
-    texts = AnswerTexts(answer, question, _several(expected), _several(context), condition)
     try:
+        for name, text in (("answer", answer), ("question", question), ("condition", condition)):
+            if text is not None:
+                _require_text(name, text)
+        texts = AnswerTexts(answer, question, _several("expected", expected), _several("context", context), condition)
         found = measure(texts, metrics, limits=limits or {}, session=session or _session(), **settings)
     except LeadlineError as error:
         raise error.with_traceback(None) from None  # it says what to do; our frames would hide that
@@ -208,7 +211,7 @@ def measure(
         row = _row(texts)
         for each in checks:
             each.require_inputs(row)
-        scores = [score_rows(each.evaluator, [_reading(row, each.evaluator)], ctx)[0] for each in checks]
+        scores = [score_answer(each.evaluator, row, ctx) for each in checks]
     _require_measured(checks, scores)
     return Checked(
         texts,
@@ -266,8 +269,7 @@ class _Check:
 
     def require_inputs(self, row: Row) -> None:
         """Refuse to measure what lacks an input: a check that cannot fail is none."""
-        missing = [_ARGUMENTS.get(name, name) for name in self.evaluator.required if not _present(row, name)]
-        if missing:
+        if missing := [_ARGUMENTS.get(name, name) for name in missing_inputs(self.evaluator, row)]:
             raise UsageError(
                 f"{self.evaluator.spec.id} needs {listing(missing)}.",
                 hint=f"Give {listing(f'{name}=…' for name in missing)} to check.",
@@ -326,29 +328,22 @@ def _row(texts: AnswerTexts) -> Row:
     )
 
 
-_ATTRIBUTES: Final = {RowField.EXPECTED_ANSWER: "expected_answers", RowField.RETRIEVED_DOCUMENTS: "retrieved_context"}
-"""Attributes of a row that are not called as their field."""
-
-
-def _present(row: Row, name: RowField) -> bool:
-    value = getattr(row, _ATTRIBUTES.get(name, name.value))
-    return value is not None and value != ()
-
-
-def _reading(row: Row, evaluator: Evaluator) -> Row:
-    """Return a row with just the fields that an evaluator reads, as in a run."""
-    kept = {_ATTRIBUTES.get(name, name.value) for name in evaluator.reads}
-    empty = {name: getattr(_EMPTY, name) for name in Row.__dataclass_fields__ if name not in {*kept, "case", "model"}}
-    return replace(row, **empty)
-
-
-_EMPTY: Final = Row("", "")
-
-
-def _several(texts: str | Sequence[str] | None) -> tuple[str, ...]:
+def _several(name: str, texts: str | Sequence[str] | None) -> tuple[str, ...]:
     if texts is None:
         return ()
-    return (texts,) if isinstance(texts, str) else tuple(texts)
+    found = (texts,) if isinstance(texts, str) else tuple(texts) if isinstance(texts, Iterable) else (texts,)
+    for each in found:
+        _require_text(name, each)
+    return found
+
+
+def _require_text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise UsageError(
+            f"{name} is a {type(value).__name__}, not a text.",
+            hint=f"Give {name}=str(…) to check.",
+            code=ErrorCode.CONFIG_OPTION,
+        )
 
 
 @cache
@@ -364,10 +359,4 @@ def _context(store: Store, settings: Settings, session: str, limits: Limits) -> 
 
 @cached(LRUCache(KEPT), key=lambda store, settings, session, limits: (store.root, settings, session, limits))
 def _kept_context(store: Store, settings: Settings, session: str, limits: Limits) -> EvalContext:
-    from leadline.tasks.ledger.location import open_ledger
-    from leadline.tasks.store.vectors.vectors import ParquetVectors
-
-    vectors = ParquetVectors(store)
-    if not settings.judges:
-        return EvalContext(settings, vectors=vectors)
-    return EvalContext(settings, vectors=vectors, ledger=open_ledger(store, session, limits))
+    return scoring_context(store, settings, session, limits)

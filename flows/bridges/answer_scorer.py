@@ -1,15 +1,11 @@
-"""One metric over single answers, as scorers of other tools ask for them: no run is made and no report written.
-
-Judge calls are put on record in the store's ledger, so that the same question is never paid for twice, and embeddings
-are kept there too.
-"""
+"""One metric over single answers, as scorers of other tools ask for them: no run is made and no report written."""
 
 from __future__ import annotations
 
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from leadline.evaluators.core.base import Evaluator
@@ -18,20 +14,16 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import lent
-from leadline.evaluators.core.row import ContextChunk, Row, RowField, Unscored
-from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
+from leadline.evaluators.core.row import ContextChunk, Row, Unscored
 from leadline.flows.api.checked_config import checked
+from leadline.flows.api.evaluation import requested_values
 from leadline.flows.api.metric_choice import Metrics, chosen_metrics
+from leadline.flows.api.single_answer import missing_inputs, score_answer, scoring_context
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import chosen
 from leadline.flows.shared.judges import limits_of
-from leadline.tasks.score.guard import score_rows
 from leadline.tasks.store.store import Store
 
-_ATTRIBUTES: Final = {RowField.EXPECTED_ANSWER: "expected_answers", RowField.RETRIEVED_DOCUMENTS: "retrieved_context"}
-"""Attributes of a row that are not called as their field."""
-
-_NOTHING: Final = Row("", "")
 _CONTENTS: Final = ("content", "page_content", "text")
 _ADDRESSES: Final = ("doc_uri", "source", "uri", "url", "id")
 
@@ -80,11 +72,9 @@ class AnswerScorer:
 
     def score(self, row: Row) -> AnswerScore:
         """Score an answer."""
-        missing = [_ATTRIBUTES.get(name, name.value) for name in self.evaluator.required if not _present(row, name)]
-        if missing:
+        if missing := [name.attribute for name in missing_inputs(self.evaluator, row)]:
             return AnswerScore(None, None, "not_applicable", f"there is no {' and no '.join(missing)}")
-        context = replace(self.context, regex_budget=RegexTimeBudget())
-        [found] = score_rows(self.evaluator, [self._reading(row)], context)
+        found = score_answer(self.evaluator, row, self.context)
         evidence = json.loads(found.evidence) if found.evidence else {}
         values = {key: value for key, value in found.values.items() if isinstance(value, float)}
         value = found.values[self.metric.key]
@@ -97,12 +87,6 @@ class AnswerScorer:
         limit = self.metric.threshold
         passes = None if limit is None else self.metric.passes(value, limit)
         return AnswerScore(value, passes, "scored", "", explained(evidence), evidence, values)
-
-    def _reading(self, row: Row) -> Row:
-        """Return a row with just the fields that the evaluator reads, as in a run."""
-        kept = {"case", "model", *(_ATTRIBUTES.get(name, name.value) for name in self.evaluator.reads)}
-        empty = {name: getattr(_NOTHING, name) for name in Row.__dataclass_fields__ if name not in kept}
-        return replace(row, **empty)
 
 
 def answer_scorer(metric: Metrics, *, judge: Any = None, store: Any = None, **settings: Any) -> AnswerScorer:
@@ -121,15 +105,12 @@ def answer_scorer(metric: Metrics, *, judge: Any = None, store: Any = None, **se
     if isinstance(metric, str):
         metric, _, wanted = metric.partition(":")
     picked = chosen_metrics(metric)
-    values = {**settings, "dataset": "-", "evaluators": picked.ids, "params": picked.params}
-    if judge is not None:
-        values["judges"] = {"model": judge} if isinstance(judge, str) else judge
-    config = checked(EvaluateConfig, values)
+    config = checked(EvaluateConfig, requested_values(settings, picked, judge) | {"dataset": "-"})
     with lent(picked.own):
         run_settings, choice = chosen(config, check_key=True)
     [evaluator] = choice.evaluators
     place = store if isinstance(store, Store) else Store.open(store)
-    context = EvalContext(run_settings, vectors=_vectors(place), ledger=_ledger(place, config, run_settings.judges))
+    context = scoring_context(place, run_settings, f"scorer-{secrets.token_hex(4)}", limits_of(config.judges))
     return AnswerScorer(evaluator, _metric_of(evaluator, wanted), context)
 
 
@@ -145,20 +126,6 @@ def _metric_of(evaluator: Evaluator, wanted: str) -> Metric:
             code=ErrorCode.CONFIG_OPTION,
         )
     return (found or rows)[0]
-
-
-def _vectors(store: Store) -> Any:
-    from leadline.tasks.store.vectors.vectors import ParquetVectors
-
-    return ParquetVectors(store)
-
-
-def _ledger(store: Store, config: EvaluateConfig, judges: Sequence[object]) -> Any:
-    if not judges:
-        return None
-    from leadline.tasks.ledger.location import open_ledger
-
-    return open_ledger(store, f"scorer-{secrets.token_hex(4)}", limits_of(config.judges))
 
 
 def explained(evidence: Mapping[str, Any], most: int = 2_000) -> str:
@@ -207,8 +174,3 @@ def _member(holder: Any, names: Sequence[str]) -> Any:
         if value is not None:
             return value
     return None
-
-
-def _present(row: Row, name: RowField) -> bool:
-    value = getattr(row, _ATTRIBUTES.get(name, name.value))
-    return value is not None and value != ()

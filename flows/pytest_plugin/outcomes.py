@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.core.text import one_line
+from leadline.evaluators.core.text import one_line, visible
 from leadline.flows.assertions.failure_text import AnswerTexts, Failure, evidence_lines, failure_text
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.pytest_plugin.answer_under_test import AnswerUnderTest
@@ -90,7 +90,7 @@ class RunOutcomes:
         kinds = {"case": self._case, "line": self._line, "gate": self._gate}
         status, message, properties = kinds[check.kind](check)
         run = [("leadline.run", self._outcome.run), ("leadline.report", self.report)]
-        return Outcome(status, message, (*run, *properties), check, self)
+        return Outcome(status, visible(message), (*run, *properties), check, self)
 
     @property
     def report(self) -> str:

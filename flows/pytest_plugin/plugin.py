@@ -126,6 +126,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 @pytest.fixture
 def leadline_check(request: pytest.FixtureRequest) -> Outcome:
     """The outcome of a case, of a line of the policy, or of the gate; the first test that asks for one evaluates."""
+    if not hasattr(request, "param"):
+        pytest.fail(f"leadline_case is for tests that are marked: @pytest.mark.{MARK}(DATASET, …).", pytrace=False)
     session = _session_of(request.config)
     outcome = session.outcome(request.param)
     request.node.user_properties.extend(outcome.properties)

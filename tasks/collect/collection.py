@@ -132,7 +132,9 @@ def collect(
             if not done.answered:
                 reason = next(iter(done.commonest_errors()), "the suite asks nothing")
                 raise LeadlineError(
-                    f"No model answered anything: {reason}", hint="Nothing was written.", code=ErrorCode.COLLECT_NOTHING
+                    f"No model answered anything: {reason.rstrip('.')}.",
+                    hint="Nothing was written.",
+                    code=ErrorCode.COLLECT_NOTHING,
                 )
             with handed_out(output) as temporary:
                 table.write(temporary)

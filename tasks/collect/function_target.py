@@ -114,7 +114,7 @@ class FunctionTransport:
             raise Transient(f"no answer within {config.timeout_s:g} s", overloaded=True) from None
         except ValueFault as error:
             raise Refused(str(error)) from None
-        except Exception as error:  # whatever the user's function raises
+        except (Exception, SystemExit) as error:  # whatever the user's function raises
             raise _failure(error) from None
         return Reply(text=raw, seconds=time.perf_counter() - started, **self._target.reply.numbers(raw))
 
@@ -141,17 +141,21 @@ async def _in_thread(function: Callable[[Case], Any], case: Case) -> Any:
             done.set_exception(error)
 
     def work() -> None:
+        result: Any = None
+        error: Exception | None = None
         try:
-            result, error = function(case), None
+            result = function(case)
+        except (SystemExit, StopIteration) as failure:  # no future takes them, and nobody waits for ever
+            error = RuntimeError(f"{type(failure).__name__}: {failure}")
         except Exception as failure:
-            result, error = None, failure
+            error = failure
         loop.call_soon_threadsafe(finish, result, error)
 
     threading.Thread(target=work, name="leadline-under-test", daemon=True).start()
     return await done
 
 
-def _failure(error: Exception) -> AttemptError:
+def _failure(error: Exception | SystemExit) -> AttemptError:
     """Return the failure: by the error's HTTP status, otherwise connection errors and time-outs are transient."""
     message = without_secrets(f"{type(error).__name__}: {error}")
     status = getattr(error, "status_code", None) or getattr(getattr(error, "response", None), "status_code", None)

@@ -22,7 +22,7 @@ from leadline.evaluators.core.redaction import without_secrets
 
 ATTEMPTS: Final = 4
 REPLY_S: Final = 20.0
-"""Longest time for one reply."""
+"""Longest silence within a reply, and longest time for all of it."""
 PATIENCE_S: Final = 90.0
 """Longest wait for a forge that asks for one; a job that pays by the minute does not wait for an hour."""
 LARGEST: Final = 16 * 2**20
@@ -179,8 +179,22 @@ class _NoRedirection(urllib.request.HTTPRedirectHandler):
 def _reply(status: int, headers: Message, stream: Any) -> Reply:
     content: Any = None
     with suppress(ValueError, OSError, HTTPException, RecursionError):  # a proxy's page is no JSON
-        content = json.loads(stream.read(LARGEST))
+        content = json.loads(_body(stream))
     return Reply(status, {name.lower(): value for name, value in headers.items()}, content)
+
+
+def _body(stream: Any) -> bytes:
+    """Return a body that is neither too large nor comes too slowly.
+
+    Raises:
+        TimeoutError: It trickles.
+    """
+    until, body = time.monotonic() + REPLY_S, b""
+    while len(body) < LARGEST and (part := stream.read1(min(LARGEST - len(body), 2**16))):
+        body += part
+        if time.monotonic() > until:
+            raise TimeoutError
+    return body
 
 
 def _said(reply: Reply | None) -> str:

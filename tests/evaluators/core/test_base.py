@@ -55,7 +55,18 @@ def test_rows_are_scored_in_order_and_one_failure_stays_alone(caplog):
         "shouting": Unscored(Reason.EVALUATOR_ERROR, "ZeroDivisionError: division by zero"),
     }
     assert scores[2].values["shouting"] == Unscored(Reason.TIMEOUT, "took too long")
-    assert "shouting failed on case '1' of model 'm'" in caplog.text
+    assert "shouting failed on case '1' of model 'm' (test_base.py, line " in caplog.text
+    assert caplog.text.endswith("): ZeroDivisionError: division by zero\n")  # a line for a row, without a traceback
+
+
+def test_errors_of_evaluators_cannot_drive_a_terminal(caplog):
+    class Angry(Shouting):
+        def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
+            raise ValueError("no\n\x1b[31mred")
+
+    Angry().score([Row("1", "m", actual_answer="A")], TOOLS)
+    assert r"ValueError: no \x1b[31mred" in caplog.text
+    assert "\x1b" not in caplog.text
 
 
 def test_required_and_read_fields_follow_the_spec():

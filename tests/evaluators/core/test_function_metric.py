@@ -52,6 +52,7 @@ def test_nothing_means_that_it_does_not_apply() -> None:
     [
         (lambda row: "good", "returned str, not a number"),
         (lambda row: math.nan, "returned NaN"),
+        (lambda row: -math.inf, "returned infinity"),
         (lambda row: 1 / 0, "ZeroDivisionError"),
         (lambda row: row.case == "case", "cannot read row.case"),
         (lambda row: row.model == "model", "cannot read row.model"),

@@ -187,7 +187,11 @@ def test_texts_are_questions_where_a_target_answers(tmp_path: Path) -> None:
         ([], "the list: it holds no records"),
         (pd.DataFrame({"question": []}), "the DataFrame: it holds no records"),
         ([{"question": "a"}, "b"], "the list, row 2: expected an object with fields, found str"),
-        ([{"question": "a", "actual_answer": object()}], "the list, row 1, actual_answer: a object cannot be written"),
+        (
+            [{"question": "a", "actual_answer": object()}],
+            "the list, row 1, actual_answer: a value of type object cannot",
+        ),
+        ([{"question": "a", "actual_answer": "\ud800"}], "row 1, actual_answer: a text with half a character"),
         ([{"question": "a", "actual_answer": 1j}] * 50, "20 faults"),
     ],
 )
@@ -200,6 +204,7 @@ def test_a_refusal_names_the_row_and_the_column(data: Any, message: str, tmp_pat
     ("data", "message"),
     [
         (3, "int is nothing that can be evaluated"),
+        (pd.Series(["a"], name="question"), "Series is nothing that can be evaluated"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "has the column 'a' more than once"),
         ({"question": ["a"], "actual_answer": ["a", "b"]}, "different lengths: question 1, actual_answer 2"),
         ({"question": "a"}, "'question' is no column"),

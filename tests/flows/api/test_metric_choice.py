@@ -104,6 +104,25 @@ def test_what_is_no_metric_is_refused(place: Path, metrics: Any, message: str) -
         evaluated(place, *metrics)
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"metrics": 5}, "'5' is no metric"),
+        ({"judge": 5}, "judges.model: 5 is not a text"),
+        ({"store": 5}, "store: 5 is not a text"),
+        ({"policy": 5}, "policy: 5 is not a text"),
+        ({"against": 5}, "against: 5 is not a text"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_in_a_line(place: Path, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        leadline.evaluate(ROWS, **{"metrics": ["bleu"], "store": place} | settings)
+
+
+def test_no_metrics_are_those_that_suit_the_data() -> None:
+    assert chosen_metrics(None) == chosen_metrics(())
+
+
 def test_a_function_cannot_take_the_name_of_another_evaluator(place: Path) -> None:
     def bleu(row: leadline.Row) -> float:
         return 1.0
@@ -185,6 +204,7 @@ def test_a_target_that_answers_nothing_says_why(place: Path) -> None:
         ({"target": "app"}, "is a str, not a function"),
         ({"target": {}}, "No target was given"),
         ({"target": len, "target_settings": {"timeout": 3}}, "target_settings: timeout"),
+        ({"target": len, "target_settings": "timeout"}, "target_settings is a str, not a mapping"),
     ],
 )
 def test_a_target_that_makes_no_sense_is_refused(place: Path, settings: dict[str, Any], message: str) -> None:

@@ -78,6 +78,10 @@ def test_a_function_of_a_row_is_a_metric() -> None:
         ({"metrics": ["no_such"]}, "no_such"),
         ({"metrics": ["pii_leakage"], "limits": {"rouge": 0.5}}, "a limit for 'rouge', which is not measured"),
         ({"metrics": ["pii_leakage"], "colour": "red"}, "colour"),
+        ({"metrics": None}, "check needs metrics"),
+        ({"metrics": ["rouge"], "expected": 5}, "expected is a int, not a text"),
+        ({"metrics": ["rouge"], "expected": ["a", None]}, "expected is a NoneType, not a text"),
+        ({"metrics": ["rouge"], "question": 5}, "question is a int, not a text"),
         ({"metrics": ["valor.faithfulness"], "context": ["c"], "question": "q"}, "asks a judge"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -192,3 +193,13 @@ def test_the_token_is_in_no_warning(forge: ScriptedForge, monkeypatch: pytest.Mo
     monkeypatch.setenv("LEADLINE_FORGE_TOKEN", TOKEN)
     forge.refusals = [Refusal(422, message=f"no such token: {TOKEN}", method="POST")]
     assert TOKEN not in keep(forge).words
+
+
+def test_a_forge_whose_reply_trickles_does_not_hold_the_job(
+    forge: ScriptedForge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rest_client, "REPLY_S", 0.2)
+    forge.trickles_s = 30.0
+    began = time.monotonic()
+    assert keep(forge).done == "refused"
+    assert time.monotonic() - began < 10

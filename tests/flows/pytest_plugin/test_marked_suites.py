@@ -205,3 +205,9 @@ def test_a_function_is_asked_for_the_answers_of_its_cases(pytester: pytest.Pytes
         "gate": "failure",
     }
     result.stdout.fnmatch_lines(["answer     In Paris."])
+
+
+def test_the_answer_is_there_for_marked_tests_only(pytester: pytest.Pytester, run_pytest: RunPytest) -> None:
+    pytester.makepyfile("def test_alone(leadline_case):\n    pass\n")
+    result = run_pytest("-q")
+    result.stdout.fnmatch_lines(["leadline_case is for tests that are marked: @pytest.mark.leadline(DATASET, …)."])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -39,6 +40,7 @@ class ScriptedForge:
         requests: Methods and paths, with queries.
         per_page: Most comments on a page, whatever was asked for.
         elsewhere: Address of another host that each page names as that of the next one; "" for none.
+        trickles_s: For how many seconds each reply comes byte by byte before it ends.
     """
 
     url: str = ""
@@ -48,6 +50,7 @@ class ScriptedForge:
     requests: list[str] = field(default_factory=list)
     per_page: int = 100
     elsewhere: str = ""
+    trickles_s: float = 0.0
 
     def own(self) -> list[str]:
         """Return the texts of the token's account."""
@@ -111,10 +114,18 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, status: int, content: Any, headers: Mapping[str, str] | None = None) -> None:
         body = json.dumps(content).encode()
         self.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
+        for name, value in {
+            **({} if self.forge.trickles_s else {"Content-Length": str(len(body))}),
+            **(headers or {}),
+        }.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        until = time.monotonic() + self.forge.trickles_s
+        with suppress(OSError):  # whoever asked may have left
+            while time.monotonic() < until:
+                self.wfile.write(b" ")
+                time.sleep(0.02)
+            self.wfile.write(body)
 
     do_GET = do_POST = do_PATCH = do_PUT = _answer
 

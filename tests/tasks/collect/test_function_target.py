@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.errors import StoreError, UsageError
+from leadline.evaluators.core.errors import LeadlineError, StoreError, UsageError
 from leadline.tasks.collect import Target
 from leadline.tasks.collect.cases import Case
 from tests.support.datasets.collecting import HASTY, Bench
@@ -67,6 +68,28 @@ def test_a_function_that_hangs_or_loses_its_connection_is_called_again(tmp_path:
     done, _ = Bench(tmp_path, 3).collect(target)
     assert done.answered == 3
     assert _attempts == {"c0": 2, "c1": 2, "c2": 1}
+
+
+def leaving_function(case: Case) -> str:
+    if case.key == "c0":
+        sys.exit(3)
+    return next(iter(()))
+
+
+async def leaving_coroutine(case: Case) -> str:
+    sys.exit(3)
+
+
+@pytest.mark.parametrize(
+    ("name", "errors"),
+    [
+        ("leaving_function", ["SystemExit: 3", "StopIteration: "]),
+        ("leaving_coroutine", ["SystemExit: 3", "SystemExit: 3"]),
+    ],
+)
+def test_a_function_that_leaves_the_program_is_an_error_at_once(tmp_path: Path, name: str, errors: list[str]) -> None:
+    with pytest.raises(LeadlineError, match=errors[0]):
+        Bench(tmp_path, 2).collect(function(name).model_copy(update={"timeout_s": 600.0}))
 
 
 def test_a_function_that_is_not_there_is_said(tmp_path: Path) -> None:
