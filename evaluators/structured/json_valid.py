@@ -79,9 +79,9 @@ class JsonValid(RowEvaluator):
         answer = row.actual_answer or ""
         parsed = parse_answer(answer, self.params.where)
         if parsed.fault:
-            at = min(parsed.at, len(answer))
-            place = Span(Source.ACTUAL_ANSWER, at, min(at + 1, len(answer)), note="not JSON from here")
-            return RowScore({"json_valid": 0.0}, Evidence(f"The answer is no JSON: {parsed.fault}.", (place,)))
+            at = max(0, min(parsed.at, len(answer) - 1))  # where the rest is missing, the last character
+            place = (Span(Source.ACTUAL_ANSWER, at, at + 1, note="not JSON from here"),) if answer else ()
+            return RowScore({"json_valid": 0.0}, Evidence(f"The answer is no JSON: {parsed.fault}.", place))
         kind = kind_of(parsed.value)
         good = self.params.kind == "any" or kind in self.params.kind.split("_or_")
         message = "" if good else f"The answer is valid JSON, but of kind {kind}."

@@ -178,3 +178,9 @@ def test_a_row_without_a_schema_is_not_applicable_and_one_without_json_is_wrong(
     assert value(JsonSchema, "no idea", json_schema={}) == 0.0
     assert value(JsonSchema, FENCED, json_schema={"required": ["a"]}) == 1.0
     assert value(JsonSchema, "{}", None, {"json_schema": {"required": ["b"]}}, json_schema={}) == 0.0
+
+
+def test_an_answer_that_ends_too_early_is_marked_at_its_last_character() -> None:
+    [span] = score(JsonValid, '{"a": "b').evidence.spans
+    assert (span.start, span.end) == (7, 8)
+    assert not score(JsonValid, "").evidence.spans
