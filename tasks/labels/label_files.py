@@ -12,10 +12,13 @@ from typing import Any, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
+from leadline.tasks.db.csv_files import guarded_cell, is_guarded
 from leadline.tasks.labels.judged_rows import JudgedRows
 from leadline.tasks.labels.label import Label, read_label
 
 MOST_BYTES: Final = 256 << 20
+_GIVEN: Final = ("value", "person", "note", "at")
+"""What a person fills in."""
 _FIELDS: Final = tuple(field.name for field in fields(Label))
 
 
@@ -23,8 +26,9 @@ def read_labels(path: Path, judged: JudgedRows | None = None, *, person: str = "
     """Return the labels of a file; its format is recognised.
 
     Args:
-        path: CSV or JSON Lines with the fields of :class:`~leadline.tasks.labels.label.Label` or with ``case, model,
-            metric, value, person, note``; JSON as the labelling page, Label Studio or Argilla write it.
+        path: CSV or JSON Lines with the fields of :class:`~leadline.tasks.labels.label.Label`, as ``labels sample``
+            writes them (lines without a value are passed over), or with ``case, model, metric, value, person, note``;
+            JSON as the labelling page, Label Studio or Argilla write it.
         judged: The rows of a run, to find rows that the file names by case and model.
         person: Who gave labels that do not say so.
         question: What labels answer that do not say so.
@@ -36,6 +40,10 @@ def read_labels(path: Path, judged: JudgedRows | None = None, *, person: str = "
     labels = []
     for where, record in _records(path):
         filled = {name: value for name, value in record.items() if value not in (None, "")}
+        if "question_id" in filled:  # a line that labels sample wrote, where question is the text of the row
+            if "value" not in filled:
+                continue  # nobody has come to it
+            filled = _row_of(filled) | {name: filled[name] for name in _GIVEN if name in filled}
         filled = {"person": person, "question": filled.get("metric", question)} | filled
         if "key" not in filled:
             case, model = str(filled.get("case", "")), str(filled.get("model", ""))
@@ -58,17 +66,44 @@ def write_labels(labels: Sequence[Label], path: Path) -> str:
     Args:
         labels: The labels.
         path: The file, for its suffix.
+
+    Raises:
+        UsageError: It has another suffix.
     """
     records = [asdict(label) for label in labels]
     if path.suffix == ".json":
         return json.dumps({"labels": records}, ensure_ascii=False, indent=1) + "\n"
     if path.suffix == ".jsonl":
         return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    if path.suffix != ".csv":
+        raise unknown_format(path, ".csv, .json or .jsonl")
+    return csv_text(_FIELDS, records)
+
+
+def csv_text(names: Iterable[str], records: Iterable[Mapping[str, Any]]) -> str:
+    """Return records as CSV, whose texts no spreadsheet calculates unless the user asked for the exact ones.
+
+    Args:
+        names: The columns.
+        records: The records; a column that one lacks is empty.
+    """
+    shown = guarded_cell if is_guarded() else str
     text = io.StringIO()
-    writer = csv.DictWriter(text, _FIELDS, lineterminator="\n")
+    writer = csv.DictWriter(text, list(names), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(records)
+    for record in records:
+        writer.writerow({name: shown(value) if isinstance(value, str) else value for name, value in record.items()})
     return text.getvalue()
+
+
+def unknown_format(path: Path, known: str) -> UsageError:
+    """Return the error for a file whose suffix is that of no format.
+
+    Args:
+        path: The file.
+        known: The suffixes that there are.
+    """
+    return UsageError(f"{path.name} is no file of labels.", hint=f"Give it {known}.", code=ErrorCode.LABEL_FILE)
 
 
 def _keys_of_rows(judged: JudgedRows | None) -> Mapping[tuple[str, str], str]:
@@ -86,10 +121,11 @@ def _records(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     text = _text_of(path)
     try:
         if path.suffix == ".csv":
+            csv.field_size_limit(MOST_BYTES)  # contexts may be long
             for line, record in enumerate(csv.DictReader(io.StringIO(text), restkey="…"), start=2):
                 yield f"{path}, line {line}", {str(name): value for name, value in record.items()}
         elif path.suffix == ".jsonl":
-            for line, part in enumerate(text.splitlines(), start=1):
+            for line, part in enumerate(text.split("\n"), start=1):
                 if part.strip():
                     yield f"{path}, line {line}", _object(json.loads(part), f"{path}, line {line}")
         else:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -16,6 +14,7 @@ from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 from leadline.tasks.labels.drawing import Drawn
 from leadline.tasks.labels.judged_rows import JudgedMetric, JudgedRows
+from leadline.tasks.labels.label_files import csv_text, unknown_format
 from leadline.tasks.labels.label_sets import Sample
 from leadline.tasks.store.store import Run, Store
 
@@ -66,19 +65,20 @@ def written(tasks: Sequence[Task], metric: JudgedMetric, path: Path) -> str:
     Args:
         tasks: The tasks.
         metric: The metric that they are about.
-        path: The file, for its suffix; JSON Lines for others.
+        path: The file, for its suffix; JSON Lines for ``.jsonl``.
+
+    Raises:
+        UsageError: It has another suffix.
     """
     if path.suffix in (".html", ".htm"):
         return labelling_page(tasks, metric)
     if path.suffix == ".json":
         return json.dumps([{"data": task} for task in tasks], ensure_ascii=False, indent=1) + "\n"
     if path.suffix == ".csv":
-        text = io.StringIO()
-        writer = csv.DictWriter(text, [*tasks[0], "value", "person", "note"], lineterminator="\n")
-        writer.writeheader()
-        for task in tasks:
-            writer.writerow({name: _joined(value) for name, value in task.items()})
-        return text.getvalue()
+        lines = ({name: _joined(value) for name, value in task.items()} for task in tasks)
+        return csv_text([*tasks[0], "value", "person", "note"], lines)
+    if path.suffix != ".jsonl":
+        raise unknown_format(path, ".html, .csv, .jsonl or .json")
     return "".join(json.dumps(task, ensure_ascii=False) + "\n" for task in tasks)
 
 

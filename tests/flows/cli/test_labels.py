@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def _labelled(store: Path, people: int = 1) -> Path:
     """Let people say of every row drawn that it is good if its number is not 0 in 5."""
     tasks = [json.loads(line) for line in (store / "tasks.jsonl").read_text().splitlines()]
     labels = [
-        task | {"question": task["question_id"], "person": f"p{who}", "value": int(task["case"].split("-")[1]) % 5 != 0}
+        task | {"person": f"p{who}", "value": int(task["case"].split("-")[1]) % 5 != 0}
         for task in tasks
         for who in range(people)
     ]
@@ -54,6 +55,42 @@ def test_a_sample_is_labelled_imported_and_reported(store: Path, capsys: pytest.
     assert (line["set"], line["metric"], line["people"]) == ("labels", "toy.value", 2)
     assert run(["labels", "export", "-o", str(store / "labels.csv")]) == 0
     assert (store / "labels.csv").read_text().startswith("key,question,value,person")
+
+
+def test_a_sheet_is_filled_in_by_hand_and_what_is_empty_is_no_label(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sheet = store / "sheet.csv"
+    assert run(["labels", "sample", "latest", "--metric", "toy", "-o", str(sheet)]) == 0
+    with sheet.open(newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    lines[0] |= {"value": "good", "person": "ann"}
+    lines[1] |= {"value": "can't tell", "person": "ann", "note": "=1+1"}
+    with sheet.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, lines[0])
+        writer.writeheader()
+        writer.writerows(lines)
+    assert run(["labels", "import", str(sheet)]) == 0
+    assert run(["labels", "export", "-o", str(store / "all.csv")]) == 0
+    with (store / "all.csv").open(newline="", encoding="utf-8") as file:
+        kept = list(csv.DictReader(file))
+    assert [(each["key"], each["question"], each["value"], each["person"], each["note"]) for each in kept] == [
+        (lines[0]["key"], "toy.value", "1.0", "ann", ""),
+        (lines[1]["key"], "toy.value", "", "ann", "'=1+1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["sample", "latest", "--metric", "toy", "-o", "rows.xlsx"], ["export", "-o", "labels.xlsx"]]
+)
+def test_a_format_that_there_is_not_is_refused(
+    store: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(store)
+    assert run(["labels", "sample", "latest", "--metric", "toy", "-o", "rows.csv"]) == 0
+    assert run(["labels", *arguments]) == 2
+    assert "[LL-LABEL-01]" in capsys.readouterr().err
+    assert not list(store.glob("*.xlsx"))
 
 
 def test_a_report_is_json_without_what_is_not_a_number(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

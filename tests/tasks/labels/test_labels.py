@@ -147,6 +147,13 @@ def test_a_table_names_rows_by_case_and_people_write_words(tmp_path, judged):
     assert found[0].key == judged.keys[judged.cases.index("case-1")]
 
 
+def test_lines_end_at_line_feeds_alone(tmp_path):
+    path = tmp_path / "sheet.jsonl"
+    task = {"key": "a" * 32, "question_id": "toy.value", "question": "What?\u2028\x85", "value": 1, "person": "anna"}
+    path.write_text(json.dumps(task, ensure_ascii=False) + "\n", encoding="utf-8")
+    assert [(label.question, label.value) for label in read_labels(path)] == [("toy.value", 1.0)]
+
+
 LABEL_STUDIO = [
     {
         "id": 1,
