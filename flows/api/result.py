@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.text import one_line
 from leadline.flows.api.comparison import Evaluated, compare
 from leadline.flows.api.first_screen import first_screen
 from leadline.flows.api.forest_plot import forest_plot
@@ -116,8 +118,14 @@ class Result:
 
         Args:
             path: The file; one that is there is replaced.
+
+        Raises:
+            UsageError: ``leadline gc`` dropped the run's results.
         """
-        page = self.report.read_text(encoding="utf-8")
+        try:
+            page = self.report.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise self.store.run(self.run).without_results() from None
         if path is not None:
             Path(path).write_text(page, encoding="utf-8")
         return page
@@ -146,8 +154,11 @@ class Result:
         """
         return compare(other, self, **options)
 
-    def _repr_html_(self) -> str:
-        return first_screen(self.store, self.outcome, self.aggregates)
+    def _repr_html_(self) -> str | None:
+        try:
+            return first_screen(self.store, self.outcome, self.aggregates)
+        except UsageError:  # its results were dropped: notebooks show the line of text
+            return None
 
     def __repr__(self) -> str:
-        return f"<leadline run {self.run}: {self.gate}. {self.gate_reason}>"
+        return one_line(f"<leadline run {self.run}: {self.gate}. {self.gate_reason}>")
