@@ -7,10 +7,12 @@ extensions or settings of their own, on one thread, with a limit of memory and o
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections import Counter, OrderedDict
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from pathlib import Path
 from threading import Timer
 from typing import Any, Final
 
@@ -85,7 +87,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, bool) or value is None:
         return ("bool", value)
     if isinstance(value, int | float | Decimal):
-        return float(f"{float(value):.9g}") + 0.0
+        number = float(value)
+        return ("nan",) if math.isnan(number) else float(f"{number:.9g}") + 0.0
     if isinstance(value, datetime) and value.time() == time():
         return value.date().isoformat()
     if isinstance(value, date | time):
@@ -93,8 +96,31 @@ def plain(value: Any) -> Any:
     return repr(value) if isinstance(value, list | dict | tuple | bytes | timedelta) else str(value)
 
 
+def say(answer: dict[str, Any]) -> None:
+    """Write one line."""
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+def limit_memory(megabytes: int) -> None:
+    """Bound the memory of this process, where the platform can: DuckDB's limit does not cover a result's values.
+
+    Args:
+        megabytes: Memory of a query.
+    """
+    import resource  # of Unix alone
+
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        most = pages * resource.getpagesize() + (3 * megabytes + 512) * 2**20
+        if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+            resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+    except (OSError, ValueError):  # no Linux, or a limit of its own
+        return
+
+
 def main() -> None:
-    """Answer each line of the input with one of the output."""
+    """Answer each line of the input with lines of the output: which query begins, and at last how they compare."""
     import resource  # of Unix alone
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -102,6 +128,7 @@ def main() -> None:
     kept: OrderedDict[str, Any] = OrderedDict()
     for line in sys.stdin:
         asked = json.loads(line)
+        limit_memory(int(asked["memory"].removesuffix("MB")))
         key = json.dumps([asked["setup"], asked["tables"], asked["memory"]])
         answer: dict[str, Any] = {}
         side = "setup"
@@ -113,6 +140,7 @@ def main() -> None:
             kept.move_to_end(key)
             found = {}
             for side in ("expected", "actual"):
+                say({"begins": side})
                 found[side] = result(kept[key], asked[side], asked["seconds"])
             (columns, wanted), (others, given) = found["expected"], found["actual"]
             same = wanted == given if asked["ordered"] else Counter(wanted) == Counter(given)
@@ -124,9 +152,10 @@ def main() -> None:
         except (duckdb.Error, TimeoutError, OverflowError, ValueError, MemoryError) as error:
             kept.pop(key, None)
             kind = "timeout" if isinstance(error, TimeoutError) else "error"
+            if isinstance(error, duckdb.OutOfMemoryException | MemoryError):
+                kind = "memory"
             answer = {"fault": kind, "side": side, "message": str(error).partition("\n")[0][:300]}
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
+        say(answer)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ class QueryRunner:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._said = b""
 
     def __enter__(self) -> QueryRunner:
         return self
@@ -33,14 +34,13 @@ class QueryRunner:
         self._stop()
 
     def compare(self, asked: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-        """Return what the process says of a pair of queries.
+        """Return what the process says of a pair of queries; where it is stopped, or ends, during which of them.
+
+        The next pair then gets another process.
 
         Args:
             asked: ``setup``, ``tables``, ``memory``, ``expected``, ``actual`` and ``ordered``.
             seconds: How long each query may take.
-
-        Raises:
-            TimeoutError: The process did not answer in time, or ended; the next pair gets another one.
         """
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
@@ -48,28 +48,38 @@ class QueryRunner:
                 stderr=subprocess.DEVNULL, env={}, cwd="/",
             )  # fmt: skip
         assert self._process.stdin is not None  # noqa: S101 - for the type checker
+        side = "setup"
         try:
             self._process.stdin.write(json.dumps({**asked, "seconds": seconds}).encode() + b"\n")
             self._process.stdin.flush()
-            answer: dict[str, Any] = json.loads(self._line(time.monotonic() + 2 * seconds + GRACE))
-        except (OSError, ValueError, TimeoutError) as error:
+            deadline = time.monotonic() + 2 * seconds + GRACE
+            while True:
+                answer: dict[str, Any] = json.loads(self._line(deadline))
+                if "begins" in answer:
+                    side = answer["begins"]
+                    continue
+                if answer.get("fault") == "memory":  # DuckDB does not outlive an allocation that failed
+                    self._stop()
+                return answer
+        except (OSError, ValueError, TimeoutError):
             self._stop()
-            raise TimeoutError("the process that runs queries was stopped: one took too much time or memory") from error
-        return answer
+            why = "the process that runs queries was stopped: one took too much time or memory"
+            return {"fault": "stopped", "side": side, "message": why}
 
     def _line(self, deadline: float) -> bytes:
         assert self._process is not None  # noqa: S101 - for the type checker
         assert self._process.stdout is not None  # noqa: S101 - for the type checker
-        found, out = b"", self._process.stdout.fileno()
-        while not found.endswith(b"\n"):
+        out = self._process.stdout.fileno()
+        while b"\n" not in self._said:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([out], [], [], left)[0]:
                 raise TimeoutError
             part = os.read(out, 65_536)
             if not part:
                 raise ValueError("the process ended")
-            found += part
-        return found
+            self._said += part
+        line, _, self._said = self._said.partition(b"\n")
+        return line
 
     def _stop(self) -> None:
         if self._process is not None:
@@ -81,4 +91,4 @@ class QueryRunner:
                     except BrokenPipeError:
                         continue
             self._process.wait()
-            self._process = None
+            self._process, self._said = None, b""

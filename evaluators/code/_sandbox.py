@@ -29,7 +29,7 @@ class Ending:
         status: ``passed``, ``failed``, ``syntax``, ``refused``, ``timeout`` or ``killed``.
         where: ``answer`` or ``tests``, where something failed.
         message: What happened.
-        isolation: Which rights the process could give up: ``processes``, ``network`` and ``files``.
+        isolation: Which rights the process could give up: ``processes``, ``network``, ``files`` and ``signals``.
     """
 
     status: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Annotated, Final
@@ -65,15 +66,17 @@ class CodeExecution(RowEvaluator):
 
     **The sandbox.** Each program runs in a process of its own: ``python -I -S`` (the standard library alone), an empty
     environment, an empty folder that is deleted, limits of processor time, wall-clock time, memory, file size (1 MB),
-    open files (32) and no further processes. On Linux its network is taken away by a namespace, and files but
-    Python's own and its folder by Landlock, where the kernel has it; the evidence says what was taken. Where the
-    network cannot be taken, rows are unscored unless ``allow_network`` says otherwise.
+    open files (32) and no further processes. On Linux its network is taken away by a namespace, files but Python's
+    own and its folder by Landlock, and sockets, signals to others and further processes by seccomp, where the kernel
+    has them; the evidence says what was taken. Where the network cannot be taken, rows are unscored unless
+    ``allow_network`` says otherwise.
 
     **What it does not protect from.** The process runs on the same kernel: a fault of the kernel is a way out, and
-    without Landlock a program reads all that its user can read. As root it becomes nobody, if nobody may read
-    Python's own files; else it stays root, without a limit of processes, and can burden the machine until its time is
-    over (the evidence then does not list ``processes``): do not score as root. A program can cheat its tests, since
-    it shares a process with them. Run code that you do not trust in a container or virtual machine that you can lose.
+    without Landlock a program reads all that its user can read. Without seccomp (the evidence then does not list
+    ``signals``) it can end other programs of its user, and as root, which becomes nobody only if nobody may read
+    Python's own files, start further processes that outlive it: do not score as root. A program can cheat its tests,
+    since it shares a process with them. Run code that you do not trust in a container or virtual machine that you can
+    lose.
 
     **Edge cases.**
 
@@ -106,6 +109,10 @@ class CodeExecution(RowEvaluator):
     )
     parameters = CodeParams
     params: CodeParams
+
+    def identity(self, ctx: EvalContext) -> dict[str, Json]:
+        """Return all that a score's key covers: which Python runs the answers."""
+        return super().identity(ctx) | {"python": platform.python_version()}
 
     def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Run the programs of rows, as many at a time as there are processors."""

@@ -14,7 +14,7 @@ from leadline.evaluators.code._sql_normal_form import SqlFault, normal_form, que
 from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.packages import need_packages
+from leadline.evaluators.core.packages import need_packages, package_version
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowField, RowScore, Unscored
@@ -119,6 +119,10 @@ class SqlEquivalence(RowEvaluator):
     parameters = SqlParams
     params: SqlParams
 
+    def identity(self, ctx: EvalContext) -> dict[str, Json]:
+        """Return all that a score's key covers: what queries return is for DuckDB to say."""
+        return super().identity(ctx) | {"duckdb": package_version("duckdb")}
+
     def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Compare the queries of rows; all run in one process.
 
@@ -179,10 +183,7 @@ class SqlEquivalence(RowEvaluator):
             "actual": answer.sql(dialect="duckdb"),
             "ordered": expected.args.get("order") is not None,
         }
-        try:
-            return runner.compare(asked, self.params.timeout_s)
-        except TimeoutError as error:
-            return {"fault": "timeout", "side": "actual", "message": str(error)}
+        return runner.compare(asked, self.params.timeout_s)
 
     def _database(self, row: Row) -> _Database:
         from sqlglot import exp

@@ -28,6 +28,7 @@ from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.metric import Board, Metric
+from leadline.evaluators.core.packages import package_version
 from leadline.evaluators.core.params import Effect, Params, effect_of
 from leadline.evaluators.core.redaction import without_secrets
 from leadline.evaluators.core.row import Json, Reason, Row, RowField, RowScore
@@ -82,7 +83,7 @@ class Spec:
         metadata: Keys of a row's metadata that it works by. A run that chooses its evaluators by the data takes it only
             where one of them occurs; everywhere when empty.
         packages: Optional packages that it needs, as they are imported; those of Leadline's own come with the extra
-            ``checks``.
+            ``checks``. Their versions are part of every score's key.
         annotations: Which annotations of data items it is about: ``whole`` (labels of the item itself), ``box``,
             ``polygon``, ``raster``, ``region`` (no single objects at all); all when empty. Matters only to evaluators
             that read annotations.
@@ -259,6 +260,8 @@ class Evaluator(ABC):
         }
         if self.source_digest:
             out["source"] = self.source_digest
+        if self.spec.packages:
+            out["packages"] = [package_version(name) for name in self.spec.packages]
         if self.spec.sentences:
             out["sentences"] = ctx.splitter.identity
         models = self.models(ctx)

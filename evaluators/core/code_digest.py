@@ -20,7 +20,6 @@ import fractions
 import functools
 import hashlib
 import importlib
-import importlib.metadata
 import inspect
 import logging
 import pathlib
@@ -32,11 +31,12 @@ import sysconfig
 import types
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
+
+from leadline.evaluators.core.packages import package_version
 
 MOST_VALUES: Final = 100_000
 """Values that are looked at; a function that refers to more counts as one that cannot be told."""
@@ -307,7 +307,7 @@ class _Reader:
                 self.read(member, f"{kind.__name__}.{name}")
 
     def _installed(self, module: str, name: str) -> None:
-        self._put("installed", module, name, _version(module.partition(".")[0]))
+        self._put("installed", module, name, package_version(module.partition(".")[0]))
 
 
 def _alone(value: Any, reader: _Reader, name: str) -> str:
@@ -381,19 +381,3 @@ def _is_installed(file: str, module: str | None) -> bool:
         return (module or "").partition(".")[0] in sys.stdlib_module_names - {"__main__"}
     path = Path(file)
     return path.is_absolute() and any(path.resolve().is_relative_to(place) for place in _places())
-
-
-@cache
-def _version(package: str) -> str:
-    """Return the version of the distribution that a package belongs to, Python's for its own."""
-    if package in sys.stdlib_module_names:
-        return sys.version
-    with suppress(importlib.metadata.PackageNotFoundError):
-        return f"{package} {importlib.metadata.version(package)}"
-    names = _distributions().get(package, ())  # a tenth of a second
-    return " ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
-
-
-@cache
-def _distributions() -> Mapping[str, list[str]]:
-    return importlib.metadata.packages_distributions()

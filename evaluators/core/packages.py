@@ -1,9 +1,13 @@
-"""Optional packages of evaluators: imported when they are used, and one line that says how to install them."""
+"""Packages of evaluators: which are installed, in which version, and one line that says how to install more."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
@@ -35,3 +39,23 @@ def need_packages(user: str, packages: Iterable[str]) -> None:
             hint=f"Install: {INSTALL_CHECKS}",
             code=ErrorCode.CONFIG_PACKAGE,
         )
+
+
+@cache
+def package_version(package: str) -> str:
+    """Return the version of the distribution that a package belongs to, Python's for its own, ``""`` without one.
+
+    Args:
+        package: Name of the package, as it is imported.
+    """
+    if package in sys.stdlib_module_names:
+        return sys.version
+    with suppress(PackageNotFoundError):
+        return f"{package} {version(package)}"
+    names = _distributions().get(package, ())  # a tenth of a second
+    return " ".join(f"{name} {version(name)}" for name in names)
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    return packages_distributions()

@@ -13,6 +13,7 @@ from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.packages import package_version
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Json, Row, RowField, RowScore, clip
@@ -99,9 +100,9 @@ class Meteor(RowEvaluator):
     params: MeteorParams
 
     def identity(self, ctx: EvalContext) -> dict[str, Json]:
-        """Return all that a score's key covers: whether synonyms match depends on this machine."""
+        """Return all that a score's key covers: NLTK computes it, and this machine may have no synonyms."""
         found = {"wordnet": True} if self.params.synonyms and wordnet_folder() else {}
-        return super().identity(ctx) | found
+        return super().identity(ctx) | {"nltk": package_version("nltk")} | found
 
     def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
         """Score each row; WordNet is loaded once, if it is there."""

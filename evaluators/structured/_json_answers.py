@@ -90,6 +90,22 @@ def kind_of(value: Any) -> str:
     return "array" if isinstance(value, list) else "string" if isinstance(value, str) else "number"
 
 
+def is_deep(value: Any, levels: int) -> bool:
+    """Return whether a JSON value has more than a number of levels of objects and arrays.
+
+    Args:
+        value: The value.
+        levels: That number.
+    """
+    here = [value]
+    for _ in range(levels + 1):
+        nested = [each for each in here if isinstance(each, dict | list)]
+        here = [item for each in nested for item in (each.values() if isinstance(each, dict) else each)]
+        if not nested:
+            return False
+    return True
+
+
 def identity_of(value: Any) -> Any:
     """Return something hashable that two JSON values have in common only if they are equal.
 

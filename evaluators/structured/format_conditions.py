@@ -105,7 +105,8 @@ class Format(RowEvaluator):
 
     **Edge cases.**
 
-    * A row without any condition is not applicable; one whose own conditions are none is unscored, and says why.
+    * A row without any condition is not applicable; one whose own conditions are none is unscored, and says why. What
+      is no object says nothing of conditions: a column ``format`` may well hold "pdf".
     * Words are what white space sets apart: a Chinese sentence is one word. Limit characters there.
     * Items of lists inside lists count too. Headings underlined with ``===`` are paragraphs.
     * An empty answer has 0 of everything.
@@ -162,12 +163,10 @@ class Format(RowEvaluator):
         return RowScore({"format": float(not failed), "conditions_met": met}, Evidence(message, data=data))
 
     def _conditions(self, own: Json) -> _Conditions:
-        if own is None or own == "":
+        if not isinstance(own, Mapping) and str(own or "").lstrip()[:1] != "{":  # a column of that name, such as "pdf"
             return self.params
         if isinstance(own, str):
             own = TypeAdapter(dict[str, Any]).validate_json(own)
-        if not isinstance(own, Mapping):
-            raise TypeError("they are no object")
         unknown = own.keys() - _ASKABLE
         if unknown:
             raise TypeError(f"there is no condition {listing(map(quoted, sorted(unknown)), most=3)}")

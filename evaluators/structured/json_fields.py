@@ -20,7 +20,7 @@ from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowField, RowScore
 from leadline.evaluators.core.text import count, listing, quoted
 from leadline.evaluators.structured._field_rules import FieldRule
-from leadline.evaluators.structured._json_answers import Where, parse_answer
+from leadline.evaluators.structured._json_answers import Where, is_deep, parse_answer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,7 +104,8 @@ class JsonFields(RowEvaluator):
     * An answer that is no JSON has no field: all are missing.
     * Arrays without a rule are compared item by item in order; one too many shifts those behind it. Use ``set`` there.
     * An empty object or array is a field of its own. An unexpected object counts as one extra field.
-    * More than 10,000 fields or 100 levels in the expected object leave the row unscored.
+    * More than 10,000 fields or 100 levels in the expected object leave the row unscored; a field of the answer with
+      more than 100 levels is wrong.
 
     **Source.** Field-level accuracy and micro-averaged F1, as in information extraction (MUC, CORD).
     """
@@ -199,7 +200,9 @@ class JsonFields(RowEvaluator):
             if not (expected is None and self.params.null_is_missing):
                 yield _Compared(path, "missing", rule.weight, expected=expected)
             return
-        verdict: Verdict = "right" if rule.holds(answer, expected) else "wrong"
+        if is_deep(expected, MOST_LEVELS):
+            raise TooMany(f"The expected answer has more than {MOST_LEVELS} levels.")
+        verdict: Verdict = "right" if not is_deep(answer, MOST_LEVELS) and rule.holds(answer, expected) else "wrong"
         yield _Compared(path, verdict, rule.weight, answer, expected)
 
     def _members(self, answer: Any, expected: Any, path: str, *, absent: bool, depth: int) -> Iterator[_Compared]:
@@ -308,5 +311,7 @@ def _shown(field: _Compared) -> dict[str, Json]:
 
 def _short(value: Any) -> Json:
     if isinstance(value, dict | list):
+        if is_deep(value, MOST_LEVELS):
+            return f"more than {MOST_LEVELS} levels"
         return quoted(orjson.dumps(value).decode())
     return quoted(value) if isinstance(value, str) and len(value) > 160 else value

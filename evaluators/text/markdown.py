@@ -11,8 +11,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-_FENCE: Final = re.compile(r"[ ]{0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^`]*$")
-_HEADING: Final = re.compile(r"[ ]{0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t]*$")
+_FENCE: Final = re.compile(r"[ ]{0,3}(`{3,}+|~{3,}+)[ \t]*+([^\s`]*+)[^`]*+$")
+_HEADING: Final = re.compile(r"[ ]{0,3}(#{1,6})(?:[ \t]+(.*))?$")
 _BULLET: Final = re.compile(r"[ \t]*[-*+](?:[ \t]+\S|[ \t]*$)")
 _NUMBERED: Final = re.compile(r"[ \t]*\d{1,9}[.)](?:[ \t]+\S|[ \t]*$)")
 _RULE: Final = re.compile(r"[ ]{0,3}([-*_])[ \t]*(?:\1[ \t]*){2,}$")
@@ -20,7 +20,7 @@ _QUOTE: Final = re.compile(r"[ ]{0,3}>")
 _TABLE: Final = re.compile(r"[ ]{0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 _LINK: Final = re.compile(r"(!?)\[[^\[\]\n]{0,1000}\]\([^()\s]{1,2000}\)")
 _BOLD: Final = re.compile(r"\*\*\S[^*\n]{0,1000}\*\*|__\S[^_\n]{0,1000}__")
-_CLOSING: Final = re.compile(r"[ \t]+#+$|^#+$")
+_CLOSING: Final = re.compile(r"(?<![^ \t])#+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def markdown_parts(text: str) -> MarkdownParts:
         kind = _kind_of(line, before)
         heading = _HEADING.match(line)
         if kind == "heading" and heading:
-            headings.append((len(heading[1]), _CLOSING.sub("", heading[2] or "").strip()))
+            headings.append((len(heading[1]), _CLOSING.sub("", (heading[2] or "").strip()).strip()))
         elif kind not in ("text", "blank", "heading"):
             counts[kind] += 1
         elif kind == "text" and not in_paragraph:

@@ -10,10 +10,12 @@ import json
 import tempfile
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 import duckdb
 
 from leadline.evaluators.core.base import CUSTOM
+from leadline.evaluators.core.packages import package_version
 from leadline.evaluators.core.registry import all_evaluators
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
@@ -75,11 +77,19 @@ TABLES: Final = {
 
 
 def configurations() -> dict[str, str]:
-    """Return the digest of each evaluator's configuration: default parameters, a judge and the offline embedder."""
+    """Return the digest of each evaluator's configuration: default parameters, a judge and the offline embedder.
+
+    Keys cover the versions of packages and of Python, which are the same for all machines here.
+    """
     settings = Settings(embedder="offline", judges=(JUDGE,), splitter="rules")
     ours = {id_: kind for id_, kind in all_evaluators().items() if kind.spec.origin != CUSTOM}
     evaluators = [kind(kind.parameters.build(id_, {})) for id_, kind in ours.items()]
-    return {job.evaluator: job.error or job.config for job in make_jobs(evaluators, settings)}
+    package_version.cache_clear()
+    installed = patch("leadline.evaluators.core.packages.version", return_value="1")
+    with installed, patch("platform.python_version", return_value="3"):
+        found = {job.evaluator: job.error or job.config for job in make_jobs(evaluators, settings)}
+    package_version.cache_clear()
+    return found
 
 
 def sample_run(folder: Path, policy: str = "sonar") -> dict[str, Any]:

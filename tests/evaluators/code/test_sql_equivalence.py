@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from threading import Timer
 
 import pytest
 from hypothesis import given, settings
@@ -155,3 +156,22 @@ def test_a_process_that_was_killed_is_started_anew(runner):
     runner._process.kill()
     runner._process.wait()
     assert value("select a from t", "select a from t", runner=runner) == 1.0
+
+
+def test_a_process_that_ends_counts_against_the_answer_only_if_its_query_did_it(runner):
+    endless = "select count(*) from range(10000000000) r, range(1000) y"
+    for answer, expected, scored in (("select a from t", endless, False), (endless, "select a from t", True)):
+        assert value("select a from t", "select a from t", runner=runner) == 1.0
+        Timer(1.0, runner._process.kill).start()
+        found = value(answer, expected, runner=runner, timeout_s=30)
+        assert found == 0.0 if scored else isinstance(found, Unscored)
+
+
+def test_a_result_that_memory_does_not_hold_is_no_answer(runner):
+    query = "select repeat('x', 1000000) from range(100000)"
+    assert value(query, "select a from t", runner=runner, memory_mb=64, timeout_s=30) == 0.0
+
+
+def test_results_that_are_no_number_are_equal(runner):
+    query = "select 'nan'::double from t"
+    assert value(query, query, runner=runner) == 1.0

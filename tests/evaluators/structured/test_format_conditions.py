@@ -112,13 +112,14 @@ def test_a_rows_own_conditions_replace_the_parameters_one_by_one():
     assert score(TEXT, {"format": '{"bullets": "1-"}'}).values["format"] == 1.0
 
 
-@pytest.mark.parametrize("own", [{"bulets": 1}, {"bullets": "x"}, [1], "{", {"metric_threshold": 1}])
+@pytest.mark.parametrize("own", [{"bulets": 1}, {"bullets": "x"}, "{", {"metric_threshold": 1}])
 def test_conditions_that_are_none_leave_the_row_unscored(own):
     assert isinstance(score(TEXT, {"format": own}).values["format"], Unscored)
 
 
 def test_a_row_without_conditions_is_not_applicable():
-    assert isinstance(score(TEXT).values["format"], NotApplicable)
+    for own in (None, "", "pdf", 5, [1]):
+        assert isinstance(score(TEXT, {"format": own}).values["format"], NotApplicable)
 
 
 @pytest.mark.parametrize("limits", ["x", "5-3", "-", "", "1-2-3", -4.5])
@@ -128,7 +129,10 @@ def test_limits_that_are_none_are_refused(limits):
 
 
 @pytest.mark.parametrize("text", ["#" * 300_000, "- " * 300_000, "|-" * 300_000, "[" * 300_000, "```\n" * 100_000,
-                                  "* " * 3 + "*" * 300_000 + "a", "**a" * 100_000, "[a](" * 100_000])  # fmt: skip
+                                  "* " * 3 + "*" * 300_000 + "a", "**a" * 100_000, "[a](" * 100_000,
+                                  "```" + "a" * 300_000 + "`", "```" + " " * 300_000 + "`", "~" * 300_000 + "`",
+                                  "`" * 300_000 + "a`", "# a" + " " * 300_000 + "a",
+                                  "# " * 150_000 + "a"])  # fmt: skip
 def test_absurd_markdown_is_counted_fast(text):
     started = time.process_time()
     markdown_parts(text)

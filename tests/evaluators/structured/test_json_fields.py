@@ -152,6 +152,12 @@ def test_objects_that_are_too_large_or_deep_are_not_compared(expected):
     assert isinstance(score("{}", expected).values["field_accuracy"], Unscored)
 
 
+@pytest.mark.parametrize("deep", ["[" * 900 + "1" + "]" * 900, '{"a":' * 900 + "1" + "}" * 900])
+def test_fields_of_an_answer_that_are_too_deep_are_wrong_or_extra(deep: str) -> None:
+    assert score(f'{{"a": {deep}}}', '{"a": 1}').values["field_accuracy"] == 0.0
+    assert score(f'{{"a": 1, "b": {deep}}}', '{"a": 1}').values["extra"] == 1.0
+
+
 def test_a_rule_that_does_not_exist_is_refused():
     with pytest.raises(UsageError, match=r"json_fields\.rules"):
         JsonFields.parameters.build("json_fields", {"rules": {"a": "fuzzy"}})
