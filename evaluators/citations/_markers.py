@@ -22,6 +22,7 @@ QUOTED_WORDS: Final = 3
 FEW_WORDS: Final = 3
 """A sentence of fewer words that cites something, such as "See [2].", only carries what the one before it cites."""
 
+_CODE: Final = re.compile(r"```(?s:.*?)(?:```|\Z)|`[^`\n]*`")
 _NUMBERS: Final = re.compile(
     r"\[(\d{1,3}(?:\s?[-,;\u2013]\s?\d{1,3}){0,20})\](?!\()|\u3010(\d{1,3})[^\u3011\n]{0,80}\u3011"
 )
@@ -124,8 +125,10 @@ def citations(answer: str, chunks: Sequence[ContextChunk]) -> Iterator[Citation]
         chunks: The contexts.
     """
     names = _names(chunks)
+    quoted = _quoted(answer, chunks)
+    answer = _CODE.sub(lambda found: " " * len(found[0]), answer)  # where brackets are indexes
     taken: list[tuple[int, int]] = []
-    readers = (_numbers(answer, len(chunks)), _links(answer, names), _named(answer, names), _quoted(answer, chunks))
+    readers = (_numbers(answer, len(chunks)), _links(answer, names), _named(answer, names), quoted)
     for reader in readers:
         mine: list[tuple[int, int]] = []
         for one in reader:

@@ -85,7 +85,8 @@ class Citations(EmbeddingEvaluator):
       ALCE.
     * An answer without a citation has recall and precision 0, as in ALCE; with ``uncited=false`` it is not
       applicable, which suits answers such as "I do not know". A blank answer is not applicable.
-    * Equal citations of one statement count once. Brackets that are neither numbers nor documents are remarks.
+    * Equal citations of one statement count once. Brackets that are neither numbers nor documents are remarks,
+      and those in code are indexes.
     * Addresses count only where contexts have documents with names.
     * Embeddings see likeness, not truth: "at seven" and "at nine" are near each other. Use a model for inference to
       gate.

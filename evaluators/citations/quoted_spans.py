@@ -50,7 +50,7 @@ class QuotedSpans(RowEvaluator):
     * An answer without a quotation is not applicable, as is a row without contexts.
     * Titles and words in marks for distance are mostly shorter than three words; raise ``min_words`` if yours are
       longer.
-    * A quotation from the question counts as made up where no context has it.
+    * A quotation from the question is left out, as in "I found nothing about …".
     * Single quotation marks are apostrophes too often, and are not read. At most 500 quotations of an answer count.
 
     **Source.** Verbatim quotation as evidence: Menick et al., Teaching language models to support answers with verified
@@ -62,7 +62,8 @@ class QuotedSpans(RowEvaluator):
         name="Quoted Spans",
         family="citations",
         origin="leadline",
-        inputs=(RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
+        inputs=(RowField.QUESTION, RowField.RETRIEVED_CONTEXT, RowField.ACTUAL_ANSWER),
+        optional=frozenset({RowField.QUESTION}),
         metrics=(
             Metric(
                 "quoted_spans",
@@ -83,7 +84,12 @@ class QuotedSpans(RowEvaluator):
 
     def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Look up the quotations of one answer."""
-        there = list(quotations(row.actual_answer or "", self.params.min_words))
+        asked = SearchedText(row.question or "")
+        there = [
+            quotation
+            for quotation in quotations(row.actual_answer or "", self.params.min_words)
+            if asked.find(folded_parts(quotation.text)) is None
+        ]
         if not there:
             return RowScore.not_applicable(self.row_metrics, "The answer quotes nothing.")
         contexts = [SearchedText(chunk.content) for chunk in row.retrieved_context]

@@ -163,10 +163,10 @@ class Format(RowEvaluator):
         return RowScore({"format": float(not failed), "conditions_met": met}, Evidence(message, data=data))
 
     def _conditions(self, own: Json) -> _Conditions:
-        if not isinstance(own, Mapping) and str(own or "").lstrip()[:1] != "{":  # a column of that name, such as "pdf"
-            return self.params
-        if isinstance(own, str):
+        if isinstance(own, str) and own.lstrip().startswith("{"):
             own = TypeAdapter(dict[str, Any]).validate_json(own)
+        if not isinstance(own, Mapping):  # another column of that name, such as "pdf"
+            return self.params
         unknown = own.keys() - _ASKABLE
         if unknown:
             raise TypeError(f"there is no condition {listing(map(quoted, sorted(unknown)), most=3)}")

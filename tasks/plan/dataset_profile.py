@@ -39,7 +39,7 @@ MOSTLY: Final = 0.5
 """A dataset is of a form, such as JSON, where at least this share of its texts is."""
 
 SOME: Final = 0.1
-"""Answers cite or quote where at least this share of them does."""
+"""Answers quote where at least this share of them does. They cite where most do: those that do not count as bad."""
 
 _OF_ITEMS: Final = frozenset({RowField.EXPECTED_ANNOTATIONS, RowField.PREDICTED_ANNOTATIONS})
 
@@ -246,7 +246,7 @@ def _no_sql_references(facts: DatasetProfile) -> str:
 
 
 def _not_cited(facts: DatasetProfile) -> str:
-    return "" if facts.cited_answers >= SOME else "the answers cite nothing by markers such as [1]"
+    return "" if facts.cited_answers >= MOSTLY else "most answers cite nothing by markers such as [1]"
 
 
 def _not_quoting(facts: DatasetProfile) -> str:

@@ -117,7 +117,8 @@ answers AS (
         words(actual_answer) AS n_words,
         label(actual_answer) AS label,
         form(actual_answer) AS form,
-        regexp_matches(left(actual_answer, 20_000), '\[[1-9]\d{0,2}(, ?\d{1,3})*\]|【\d') AS cites,
+        -- brackets in code are indexes
+        regexp_matches(regexp_replace(left(actual_answer, 20_000), '(?s)```.*?(```|$)|`[^`\n]*`', '', 'g'), '\[[1-9]\d{0,2}(, ?\d{1,3})*\]|【\d') AS cites,
         regexp_matches(left(actual_answer, 20_000), '["“„«][^"“”„«»\n]+ [^"“”„«»\n]+ [^"“”„«»\n]+["”“»]') AS quotes,
         json_keys(rows.metadata) AS metadata_keys
     FROM rows

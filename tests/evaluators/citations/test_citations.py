@@ -171,3 +171,9 @@ def test_absurd_answers_are_read_fast(text):
     started = time.process_time()
     list(citations(text, CHUNKS))
     assert time.process_time() - started < 10
+
+
+def test_brackets_in_code_are_no_citations() -> None:
+    chunks = [ContextChunk("One."), ContextChunk("Two.")]
+    answer = "It is so [1].\n```python\nitems[7]\n```\nAnd `args[0]` too [2]."
+    assert [one.text for one in citations(answer, chunks)] == ["[1]", "[2]"]

@@ -1,6 +1,7 @@
 """Quotations are found whatever their typography, and made-up ones are not."""
 
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -66,3 +67,10 @@ def test_absurd_answers_are_read_fast():
     for answer in ('"' * 200_000, '"a b c ' * 50_000, "\u201c" * 200_000, '"x y z"' * 50_000):
         score(answer, "x y " * 20_000)
     assert time.process_time() - started < 10
+
+
+def test_what_the_answer_quotes_from_the_question_is_left_out() -> None:
+    row = Row("c", "m", "How do I clean the pump?", actual_answer='Nothing tells "how do I clean the pump".')
+    row = replace(row, retrieved_context=(ContextChunk("The pump."),))
+    [found] = QuotedSpans(QuotedSpans.parameters()).score([row], EvalContext())
+    assert isinstance(found.values["quoted_spans"], NotApplicable)

@@ -53,6 +53,9 @@ def records(**fields: Any) -> list[dict[str, Any]]:
         pytest.param({"actual_answer": LONG, "format": {"words": "-9"}}, {"format"}, id="conditions"),
         pytest.param({"actual_answer": LONG + " [1].", "retrieved_context": [LONG]}, {"citations"}, id="cited"),
         pytest.param(
+            {"actual_answer": LONG + "\n```\na[1]\n```\n`b[2]`", "retrieved_context": [LONG]}, set(), id="indexes"
+        ),
+        pytest.param(
             {"actual_answer": 'It says "goods go back within the time".', "retrieved_context": [LONG]},
             {"quoted_spans"},
             id="quoting",

@@ -107,3 +107,10 @@ def test_the_digest_covers_what_decides_and_nothing_else() -> None:
 def test_a_policy_survives_its_record() -> None:
     policy = load_policy("default")
     assert Policy.from_json(policy.to_json()) == policy
+
+
+def test_by_default_right_answers_of_few_words_may_have_others_than_the_expected_one() -> None:
+    spec = get("exact_match").spec
+    rules = {metric.key: load_policy("default").rule(spec, metric) for metric in spec.metrics}
+    assert rules["exact_match"].role is Role.INFORMATION
+    assert (rules["token_f1"].role, rules["token_f1"].threshold) == (Role.SHOULD, 0.5)
