@@ -37,10 +37,7 @@ def compare(baseline: str | Evaluated = "", candidate: str | Evaluated = "latest
     Raises:
         UsageError: There is no such run, model, metric or option.
     """
-    sides = {
-        name: side if isinstance(side, str) else side.run
-        for name, side in (("baseline", baseline), ("candidate", candidate))
-    }
+    sides = {name: getattr(side, "run", side) for name, side in (("baseline", baseline), ("candidate", candidate))}
     stores = (getattr(side, "store", None) for side in (baseline, candidate))
     found = {store.location for store in stores if isinstance(store, Store)}
     place = {"store": found.pop()} if len(found) == 1 else {}

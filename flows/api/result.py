@@ -101,17 +101,17 @@ class Result:
         """Every problem, the worst first."""
         return frames.problems(self.store, self.store.run(self.run))
 
-    def show(self, case: str, model: str | None = None) -> ShownCase:
+    def show(self, case: str | int, model: str | None = None) -> ShownCase:
         """Return one case in full: its texts, the answers, and every score with what it rests on.
 
         Args:
-            case: Key of the case, as in the column ``case`` of :attr:`scores`.
+            case: Key of the case, as in the column ``case`` of :attr:`scores`, or the number that it was.
             model: Only the answer of this model.
 
         Raises:
             UsageError: There is no such case or answer.
         """
-        return shown_case(self.store, self.store.run(self.run), case, model)
+        return shown_case(self.store, self.store.run(self.run), str(case), model)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the report as one page that needs no other file, and write it to a file if one is named.

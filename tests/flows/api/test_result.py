@@ -186,3 +186,11 @@ def test_a_result_whose_run_was_cleared_away_says_so(tmp_path: Path) -> None:
     for ask in (result.to_html, lambda: result.scores, lambda: result.show("q")):
         with pytest.raises(UsageError, match="were dropped by leadline gc"):
             ask()
+
+
+def test_cases_that_were_numbers_are_found_by_them(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"case": [7], "question": ["q"], "actual_answer": ["a"], "expected_answer": ["a"]})
+    result = leadline.evaluate(frame, metrics=["exact_match"], store=tmp_path)
+    assert str(result.show(7)) == str(result.show("7"))
+    with pytest.raises(UsageError, match="baseline: the value is not a text"):
+        result.compare(5)  # type: ignore[arg-type]
