@@ -228,7 +228,7 @@ def test_no_planted_secret_is_found_in_anything_that_is_left(tmp_path: Path) -> 
         webhook(made)
         assert {line.question.key for line in judge.log} == {f"Bearer {CANARIES['judge']}"}
         assert {line.question.key for line in app.log} == {f"Bearer {CANARIES['target']}"}
-        said = {"masked": b"I was sent Bearer [key]", "refused": b"Incorrect API [key]"}
+        said = {"masked": b"I was sent Bearer [key]", "refused": b"Incorrect API key provided: Bearer [key]"}
         seen = holding(tmp_path, {"seen": SEEN.encode(), **said})
         kinds = {Path(file).suffix for file in seen["seen"]}
         assert kinds >= {".parquet", ".sqlite", ".html", ".json", ".csv", ".zip"}
