@@ -94,7 +94,13 @@ class Ter(SacrebleuEvaluator):
 
     def too_long(self, row: Row) -> str:
         """Return why a row's texts are too long to be compared."""
-        lengths = [len(text.split()) for text in (row.actual_answer or "", *row.expected_answers)]
+        texts = (row.actual_answer or "", *row.expected_answers)
+        lengths = [len(text.split()) for text in texts]
+        if self.params.normalized and max(map(len, texts)) <= 100 * MOST_WORDS:  # words are what that makes of a text
+            metric = self.metric()
+            lengths = [len(metric._preprocess_segment(text).split()) for text in texts]
+        elif self.params.normalized:
+            lengths = [len(text) for text in texts]
         if max(lengths) <= MOST_WORDS and sum(lengths) <= MOST_WORDS + MOST_EXPECTED:
             return ""
         return f"The answer or an expected answer has more than {MOST_WORDS} words: moves would take minutes to find."

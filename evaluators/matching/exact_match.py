@@ -28,6 +28,7 @@ class ExactMatch(RowEvaluator):
 
     * A text of nothing but articles and punctuation is empty. Two empty texts are equal and share all; an empty text
       and another share nothing.
+    * Signs and decimal points are punctuation too: -5 is 5, and 3.5 is 35; compare numbers with ``number_match``.
     * Only ASCII punctuation is left out, as in SQuAD: «word» is not word. ``unicode_form=NFKC`` makes full-width and
       composed letters equal first.
     * Right answers in whole sentences are no exact matches; use ``contains``, ``number_match`` or a similarity there.

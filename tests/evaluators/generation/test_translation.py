@@ -82,6 +82,9 @@ def test_texts_whose_moves_take_minutes_are_unscorable():
         [found] = score("ter", [pair])
         assert isinstance(found.values["ter"], Unscored)
         assert found.values["ter"].reason is Reason.UNSCORABLE
+    for pair in (("水" * 400, ["水"]), ("a,b;" * 20_000, ["a"])):  # one word that is taken apart
+        [found] = score("ter", [pair], normalized=True, asian_support=True)
+        assert isinstance(found.values["ter"], Unscored)
 
 
 @settings(max_examples=60)
