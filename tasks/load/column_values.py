@@ -7,6 +7,7 @@ records are read one at a time then, which finds the place of the fault.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -94,7 +95,9 @@ def values_of(column: Column) -> list[Any]:
         if pa.types.is_dictionary(column.type):
             values = column.dictionary.to_pylist()
             return [None if index is None else values[index] for index in column.indices.to_pylist()]
-        result: list[Any] = column.to_pylist(maps_as_pydicts="lossy")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Encountered key")  # of a map the last value of a key counts
+            result: list[Any] = column.to_pylist(maps_as_pydicts="lossy")
     except (ValueError, OverflowError, LookupError) as error:
         raise Unclear(str(error)) from error
     return result
