@@ -27,7 +27,7 @@ def column_names(source: Source) -> list[str]:
 
     try:
         return list(parquet.read_schema(source.path).names)
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         return []
 
 
@@ -60,7 +60,7 @@ def read_parquet(source: Source, faults: Faults) -> Iterator[Block]:
                 rows = range(row + 1 + first, row + 1 + first + length)
                 yield Block(partial(_items, part, rows, faults), partial(_table, part, rows))
             row += batch.num_rows
-    except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError) as error:
+    except (pa.ArrowException, OSError, IndexError, ValueError) as error:  # IndexError: beyond a column's dictionary
         faults.lose()
         faults.add(None, "", f"the Parquet file is damaged: {str(error).splitlines()[0]}")
 

@@ -140,6 +140,11 @@ def test_any_dialect_of_csv_is_loaded_or_refused(
         assert load(Path(folder), path) in ("0", "2")
 
 
+@pytest.mark.parametrize("number", [2535, 3114, 7947])
+def test_names_that_are_no_text_and_indices_beyond_a_dictionary_are_refused(tmp_path: Path, number: int) -> None:
+    assert attempt(tmp_path, number) == (hostile(number)[0], "2")
+
+
 @pytest.mark.e2e
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of the memory is read from /proc")
 def test_no_file_gets_further_than_a_refusal(tmp_path: Path) -> None:
