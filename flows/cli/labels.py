@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.text import count
 from leadline.flows.cli.output import clean, number, print_json, print_table
-from leadline.flows.cli.session import Session, say, session_options
+from leadline.flows.cli.session import F, Session, say, session_options
 
 if TYPE_CHECKING:
     from leadline.tasks.labels.drawing import Drawing
@@ -26,6 +26,12 @@ _METRIC = click.option(
     "--metric", required=True, metavar="NAME", help="EVALUATOR for its primary metric, or EVALUATOR.METRIC."
 )
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def _output(text: str) -> Callable[[F], F]:
+    """Return the option that names the file to write."""
+    kind = click.Path(path_type=Path, dir_okay=False)
+    return click.option("-o", "--output", type=kind, required=True, metavar="FILE", help=text)
 
 
 @click.group()
@@ -47,14 +53,7 @@ def labels() -> None:
 )
 @click.option("--seed", type=click.IntRange(0, 2**31), default=1, show_default=True, help="Another draws other rows.")
 @_SET
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    required=True,
-    metavar="FILE",
-    help="What people get: a page (.html), CSV, JSON Lines, or tasks for Label Studio (.json).",
-)
+@_output("What people get: a page (.html), CSV, JSON Lines, or tasks for Label Studio (.json).")
 @session_options
 @click.pass_obj
 def labels_sample(
@@ -63,7 +62,7 @@ def labels_sample(
     """Draw rows of a run at random for people to label."""
     from leadline.tasks.labels.drawing import draw
     from leadline.tasks.labels.judged_rows import read_judged_rows
-    from leadline.tasks.labels.label_sets import LabelSet, Sample, SampledRow, sample_id
+    from leadline.tasks.labels.label_sets import LabelSet, make_sample
     from leadline.tasks.labels.labelling_tasks import tasks_of, written
     from leadline.tasks.runs.lookup import find_run
     from leadline.tasks.store.files import handed_out
@@ -72,21 +71,7 @@ def labels_sample(
     run = find_run(store, run_name)
     judged = read_judged_rows(store, run, metric)
     drawn = draw(judged, rows, how=how, seed=seed)
-    sample = Sample(
-        id=sample_id((run.id, judged.metric.id, judged.metric.config, how, seed, rows)),
-        run=run.id,
-        question=judged.metric.id,
-        how=how,
-        seed=seed,
-        config=judged.metric.config,
-        judged=len(judged.rows),
-        rows=tuple(
-            SampledRow(
-                judged.keys[row.index], judged.cases[row.index], judged.models[row.index], row.stratum, row.chance
-            )
-            for row in drawn
-        ),
-    )
+    sample = make_sample(run, judged, drawn, how=how, seed=seed)
     tasks = tasks_of(store, run, judged, drawn, sample)
     with handed_out(output) as temporary:
         temporary.write_text(written(tasks, judged.metric, output), encoding="utf-8")
@@ -128,14 +113,7 @@ def labels_import(
 
 @labels.command("export")
 @_SET
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    required=True,
-    metavar="FILE",
-    help="CSV, .json or .jsonl.",
-)
+@_output("CSV, .json or .jsonl.")
 @session_options
 @click.pass_obj
 def labels_export(session: Session, /, set_name: str, output: Path) -> None:

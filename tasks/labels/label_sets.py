@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError, UsageError
-from leadline.tasks.labels.drawing import Drawing
+from leadline.tasks.labels.drawing import Drawing, Drawn
+from leadline.tasks.labels.judged_rows import JudgedRows
 from leadline.tasks.labels.label import Label
 from leadline.tasks.store.files import digest, replacing, write_json
-from leadline.tasks.store.store import Store
+from leadline.tasks.store.store import Run, Store
 
 DEFAULT_SET: Final = "labels"
 
@@ -200,9 +201,31 @@ def find_label_set(store: Store, name: str) -> LabelSet:
     return found[name]
 
 
-def sample_id(parts: Iterable[Any]) -> str:
-    """Return the id of a sample made of what determines it."""
-    return digest(list(parts))[:12]
+def make_sample(run: Run, judged: JudgedRows, drawn: Sequence[Drawn], *, how: Drawing, seed: int) -> Sample:
+    """Return what was drawn as a sample; the same rows of the same scores have the same id.
+
+    Args:
+        run: The run.
+        judged: The rows that were judged.
+        drawn: The rows drawn from them.
+        how: How they were drawn.
+        seed: By which seed.
+    """
+    metric = judged.metric
+    rows = tuple(
+        SampledRow(judged.keys[row.index], judged.cases[row.index], judged.models[row.index], row.stratum, row.chance)
+        for row in drawn
+    )
+    return Sample(
+        id=digest([run.id, metric.id, metric.config, how, seed, len(rows)])[:12],
+        run=run.id,
+        question=metric.id,
+        how=how,
+        seed=seed,
+        config=metric.config,
+        judged=len(judged.rows),
+        rows=rows,
+    )
 
 
 def _sample(record: dict[str, Any]) -> Sample:
