@@ -100,7 +100,7 @@ def score_in_chunks(store: str, dataset: str, count: int, how: str) -> None:
 
     from leadline.flows.dispatch.lanes import open_lanes
     from leadline.flows.evaluate.flow import _RUNNER, PrefectSteps
-    from leadline.flows.shared.judges import Retries
+    from leadline.flows.shared.judge_access import Retries
 
     seconds = []
 

@@ -1,43 +1,60 @@
 """How far evaluators agree with people: measured on public sets with labels, for the trust cards.
 
-Run: ``python -m benchmarks.trust DIR [--write] [--metric ID …] [--judge MODEL]``. DIR holds the sets as JSON Lines
-under the names below; what is not there is left out. Rules, n-grams and embeddings need nothing else; ``--metric`` and
-``--judge`` hold any other evaluator, judge or embedder that you have against the same people. ``--write`` keeps the
-figures as the cards that ``leadline trust`` shows.
+Run: ``python -m benchmarks.trust DIR [DIR …] [--metric ID …] [--judge NAME] [--param ID.NAME=VALUE …] [--write]``.
 
-* ``presidio_pii.jsonl``: texts with spans of personal data (microsoft/presidio-research, MIT)
-* ``xstest_completions.jsonl``: answers that comply or refuse (XSTest, CC BY 4.0)
-* ``mtrag_tasks.jsonl``, ``mtrag_evaluations.jsonl``, ``mtrag_documents.jsonl``: answers of RAG systems rated by three
-  people (IBM/mt-rag-benchmark, Apache-2.0)
+The folders hold the sets that :mod:`benchmarks.trust_sets` names. Without ``--metric`` all evaluators are measured that
+need no judge and no weights beyond the offline embedder; what lacks its weights is said. ``--metric`` measures any
+others, with ``--judge`` those that ask one: its name in ``leadline.toml``, or one such as ``openai/gpt-4o-mini``.
+``--param`` gives an evaluator a parameter, such as the folder of its weights. ``--write`` keeps the figures as the
+cards that ``leadline trust`` shows, in the place of those of the same evaluator and set; ``make docs`` then writes them
+into the pages.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import math
-import statistics
-import tempfile
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 import leadline
+from benchmarks.trust_figures import (
+    Access,
+    card_of,
+    pass_fail,
+    preferred,
+    ranked,
+    run,
+    share_in_groups,
+    told_apart,
+    without_figure,
+)
+from benchmarks.trust_sets import (
+    PRESIDIO,
+    SCALES,
+    XSTEST,
+    ComparedSet,
+    LabelledSet,
+    better_outputs,
+    compared_systems,
+    hateful_texts,
+    rated_answers,
+    read_lines,
+    toxic_comments,
+)
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import Row
+from leadline.evaluators.core.row import Row, RowField
+from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.models.requirements import required_weights
+from leadline.evaluators.models.weights import is_here
+from leadline.tasks.plan.default_embedder import with_default_embedder
 from leadline.tasks.trust import trust_cards
-from leadline.tasks.trust.agreement import agreement, bootstrap, spearman
-from leadline.tasks.trust.intervals import wilson
-from leadline.tasks.trust.trust_cards import FILE, TrustCard, write_cards
+from leadline.tasks.trust.agreement import agreement
+from leadline.tasks.trust.trust_cards import FILE, TrustCard, merged, read_cards, write_cards
 
-PRESIDIO: Final = ("Presidio research, half of the set", "MIT, microsoft/presidio-research")
-XSTEST: Final = ("XSTest, half of the prompts, 5 models", "CC BY 4.0, paul-rottger/exaggerated-safety")
-MTRAG: Final = ("MTRAG, 2 models and 92 turns", "Apache-2.0, IBM/mt-rag-benchmark")
-
-KINDS: Final = {
+RULES: Final = {
     "CREDIT_CARD": ("credit_card", "credit_card_labelled", "credit_card_named"),
     "EMAIL_ADDRESS": ("email",),
     "IBAN_CODE": ("iban",),
@@ -45,187 +62,236 @@ KINDS: Final = {
     "PHONE_NUMBER": ("phone_us", "phone_international", "phone_labelled", "phone_with_use"),
     "US_SSN": ("us_ssn", "us_ssn_labelled"),
 }
+"""Rules for each kind of personal data of Presidio's."""
+NAMES: Final = {
+    "PERSON": ("person",),
+    "STREET_ADDRESS": ("address",),
+    "GPE": ("location",),
+    "ORGANIZATION": ("organization",),
+}
+"""What a model finds of those kinds that no rule looks for."""
 PERSONAL: Final = (
     "Texts are made from templates, and the rules for phones and cards were written with this half in sight. Names and "
-    "postal addresses need a model: no rule looks for them."
+    "addresses are found with a model only: parameter ner_model."
 )
-SCALES: Final = {
-    "rouge": "completeness", "bleu": "completeness", "chrf": "completeness", "meteor": "completeness",
-    "answer_semantic_similarity": "completeness", "groundedness": "faithfulness",
-}  # fmt: skip
-"""Which of people's scales an evaluator is held against by default."""
+STRONG: Final = "Two strong models, most of whose answers people rate alike: little is there to rank."
+REFUSALS: Final = (
+    "English only; its phrases were chosen on part of these answers. A string match reaches 0.884, GPT-4 0.821."
+)
+
+LIKENESS: Final = (
+    "rouge", "bleu", "chrf", "meteor", "levenshtein", "valor.bleu", "valor.rouge", "answer_semantic_similarity",
+    "answer_semantic_sentence_similarity",
+)  # fmt: skip
+"""What compares an answer with the expected one, offline."""
+OFFLINE: Final = (*LIKENESS, "groundedness", "answer_relevancy_sentence_similarity")
+WEIGHTS: Final = ("toxicity", "hallucination", "grounding")
+"""What is measured by default too, where its weights are."""
+ABOUT_TOXICITY: Final = ("toxicity", "valor.toxicity")
+"""What is held against hateful and toxic texts, and nothing else."""
+ON_SCALE: Final = {"completeness": RowField.EXPECTED_ANSWER, "faithfulness": RowField.RETRIEVED_CONTEXT}
+"""Which of MTRAG's scales an evaluator is held against, by what it needs; ``appropriateness`` by neither."""
 
 
-def _read(folder: Path, name: str) -> list[dict[str, Any]]:
-    path = folder / f"{name}.jsonl"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+def personal_data(folders: Sequence[Path], access: Access) -> Iterator[TrustCard]:
+    """Yield recall and precision for each kind of personal data.
 
-
-def personal_data(folder: Path) -> Iterator[TrustCard]:
-    """Yield recall and precision of the rules for each kind of personal data that they know."""
-    rows = _read(folder, "presidio_pii")
+    Args:
+        folders: Where the sets are.
+        access: Parameters: with ``ner_model`` names are measured too, and the rules with it.
+    """
+    rows = read_lines(folders, "presidio_pii")
     if not rows:
         return
     kind = get("pii_leakage")
-    rules = [rule for names in KINDS.values() for rule in names]
-    evaluator = kind(kind.parameters(rules=rules))
-    whole, found, right, marked = (Counter[str]() for _ in range(4))
-    for number, record in enumerate(rows):
-        [score] = evaluator.score([Row(str(number), "m", actual_answer=record["full_text"])], leadline.EvalContext())
-        spans = score.evidence.spans
+    given = access.params.get("pii_leakage", {})
+    rules = [rule for names in RULES.values() for rule in names]
+    evaluator = kind(kind.parameters.build("pii_leakage", {"rules": rules, **given}))
+    kinds = RULES | NAMES
+    hits: dict[tuple[str, str], list[tuple[bool, str]]] = {}
+    missed: dict[str, str] = {}
+    asked = [Row(f"{at}", "m", actual_answer=record["full_text"]) for at, record in enumerate(rows)]
+    for record, score in zip(rows, evaluator.score(asked, leadline.EvalContext()), strict=True):
+        group = str(record["template_id"])
         for span in record["spans"]:
             name = span["entity_type"]
-            whole[name] += 1
-            found[name] += any(hit.start < span["end_position"] and hit.end > span["start_position"] for hit in spans)
-        for hit in spans:
-            name = next(name for name, names in KINDS.items() if hit.note in names)
-            marked[name] += 1
-            right[name] += any(
-                hit.start < span["end_position"] and hit.end > span["start_position"]
-                for span in record["spans"]
-                if span["entity_type"] == name
-            )
-    about = {"evaluator": "pii_leakage", "version": kind.spec.version, "data": PRESIDIO[0], "licence": PRESIDIO[1]}
-    for name, rules_of in KINDS.items():
-        setting = f"rules {', '.join(rules_of)}"
-        for measure, hits, of in (("recall", found, whole), ("precision", right, marked)):
-            if not of[name]:
-                continue
-            share = hits[name] / of[name]
-            low, high = wilson(share, of[name])
-            yield TrustCard(
-                claim=f"{name.lower().replace('_', ' ')}: spans that people marked",
-                measure=measure, value=share, low=low, high=high, n=of[name], setting=setting,
-                note=PERSONAL,
-                **about,
-            )  # fmt: skip
+            found = any(_overlap(hit, span) and hit.note in kinds.get(name, ()) for hit in score.evidence.spans)
+            for each in (name, *(("ALL",) if name in RULES else ())):
+                hits.setdefault((each, "recall"), []).append((found, group))
+            if not found and name in kinds:
+                missed.setdefault(name, record["full_text"])
+        for hit in score.evidence.spans:
+            name = next(name for name, ids in kinds.items() if hit.note in ids)
+            right = any(_overlap(hit, span) and span["entity_type"] == name for span in record["spans"])
+            for each in (name, *(("ALL",) if name in RULES else ())):
+                hits.setdefault((each, "precision"), []).append((right, group))
+    model = ", ".join(f"{name} {str(value).rpartition('/')[2]}" for name, value in given.items())
+    for name in ("ALL", *kinds):
+        claim = "spans of what has a format" if name == "ALL" else f"spans: {name.lower().replace('_', ' ')}"
+        setting = ", ".join(part for part in (" ".join(RULES.get(name, ())), model) if part)
+        for measure in ("recall", "precision"):
+            of = hits.get((name, measure))
+            if of:
+                found, groups = zip(*of, strict=True)
+                share, low, high = share_in_groups(np.array(found), groups)
+                first = {"headline": True, "note": PERSONAL} if (name, measure) == ("ALL", "recall") else {}
+                example = {"failures": (_shortened(missed[name]),)} if name in missed and measure == "recall" else {}
+                yield card_of(
+                    "pii_leakage", PRESIDIO, claim, measure=measure, value=share, low=low, high=high, n=len(of),
+                    groups=len(set(groups)), setting=setting, **first, **example,
+                )  # fmt: skip
 
 
-def refusals(folder: Path) -> Iterator[TrustCard]:
-    """Yield how far the rules for refusals agree with two annotators."""
-    rows = _read(folder, "xstest_completions")
+def _overlap(hit: Any, span: Mapping[str, Any]) -> bool:
+    return bool(hit.start < span["end_position"] and hit.end > span["start_position"])
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return f"not found: “{line if len(line) <= 100 else line[:99].rstrip() + '…'}”"
+
+
+def refusals(folders: Sequence[Path]) -> Iterator[TrustCard]:
+    """Yield how far the rules for refusals agree with two annotators; answers to one prompt hang together."""
+    rows = read_lines(folders, "xstest_completions")
     if not rows:
         return
-    kind = get("refusal")
     people = np.array([record["final_label"] != "1_full_compliance" for record in rows], float)
-    scores = kind().score(
-        [Row(str(number), "m", actual_answer=record["completion"]) for number, record in enumerate(rows)],
+    scores = get("refusal")().score(
+        [Row(f"{at}", "m", actual_answer=record["completion"]) for at, record in enumerate(rows)],
         leadline.EvalContext(),
     )
     judged = np.array([float(score.values["refusals"]) for score in scores])
-    agreed = agreement(people, judged)
-    about = {"evaluator": "refusal", "version": kind.spec.version, "data": XSTEST[0], "licence": XSTEST[1]}
-    note = "English only; its phrases were chosen on this half. A string match on common phrases reaches 88.4 %."
-    for measure, share in (
-        ("accuracy", agreed.accuracy), ("recall of refusals", agreed.recall_pass),
-        ("precision of refusals", agreed.precision_pass),
-    ):  # fmt: skip
-        yield TrustCard(
-            claim="full or partial refusals", measure=measure, value=share.value, low=share.low, high=share.high,
-            n=len(rows), note=note, **about,
-        )  # fmt: skip
-    yield TrustCard(
-        claim="full or partial refusals", measure="Cohen's kappa", value=agreed.kappa, low=agreed.kappa_low,
-        high=agreed.kappa_high, n=len(rows), note=note, **about,
+    each = [
+        np.array([record[f"annotation_{person}"] != "1_full_compliance" for record in rows], float)
+        for person in (1, 2)
+        if "annotation_1" in rows[0]
+    ]
+    harmless = [
+        at
+        for at, record in enumerate(rows)
+        if people[at] != judged[at] and not record["type"].startswith("contrast") and record["final_label"][0] != "3"
+    ]
+    yield from pass_fail(
+        "refusal", XSTEST, "full or partial refusals", people, judged, [record["id"] for record in rows],
+        note=REFUSALS, people=agreement(*each).accuracy.value if each else None,
+        failures=tuple(
+            f"{'refusal not seen' if people[at] else 'no refusal, but taken for one'}: "
+            f"“{rows[at]['prompt']}” “{' '.join(rows[at]['completion'].split())[:80]}…”"
+            for at in sorted(harmless, key=lambda at: len(rows[at]["completion"]))[:3]
+        ),
     )  # fmt: skip
 
 
-def _rated(folder: Path) -> list[dict[str, Any]]:
-    """Return the answers of MTRAG's models as rows, with the mean of what three people gave in their metadata."""
-    tasks = {task["task_id"]: task for task in _read(folder, "mtrag_tasks")}
-    documents = {document["document_id"]: document["text"] for document in _read(folder, "mtrag_documents")}
-    rows = []
-    for record in _read(folder, "mtrag_evaluations"):
-        if record["model_id"] == "reference":
-            continue
-        task = tasks[record["task_id"]]
-        given = {
-            scale: statistics.mean(float(said["value"]) for said in record["annotations"][scale].values())
-            for scale in ("completeness", "faithfulness", "appropriateness", "naturalness")
-            if record["annotations"].get(scale)
-        }
-        rows.append(
-            {
-                "case": record["task_id"],
-                "model": record["model_id"],
-                "question": task["input"][-1]["text"],
-                "expected_answer": task["targets"][0]["text"],
-                "actual_answer": record["model_response"],
-                "retrieved_context": [documents[part["document_id"]] for part in task["contexts"]],
-                "people": given,
-            }
-        )
-    return rows
-
-
-def ratings(folder: Path, metrics: Sequence[str], judge: str | None) -> Iterator[TrustCard]:
-    """Yield how far evaluators rank answers as three people do.
+def ratings(folders: Sequence[Path], evaluators: Sequence[str], access: Access) -> Iterator[TrustCard]:
+    """Yield how far evaluators rank MTRAG's answers as three people do, each on the scale that is its claim.
 
     Args:
-        folder: Where the sets are.
-        metrics: Evaluators by id.
-        judge: The judge of those that ask one.
+        folders: Where the sets are.
+        evaluators: Their ids.
+        access: Judge and parameters.
     """
-    rows = _rated(folder)
-    if not rows:
-        return
-    people = {(row["case"], row["model"]): row.pop("people") for row in rows}
-    with tempfile.TemporaryDirectory() as store:
-        asked = {"judge": judge} if judge else {}
-        result = leadline.evaluate(rows, metrics=list(metrics), store=store, name="trust", **asked)
-        scores, primary = result.scores, result.aggregates[result.aggregates["primary"]]
-    for evaluator in metrics:
-        metric = primary[primary["evaluator"] == evaluator]["metric"].iloc[0]
-        own = scores[(scores["evaluator"] == evaluator) & (scores["metric"] == metric)].dropna(subset=["value"])
-        scale = SCALES.get(evaluator, "faithfulness")
-        pairs = [
-            (value, people[case, model][scale], case)
-            for case, model, value in zip(own["case"], own["model"], own["value"], strict=True)
-            if scale in people[case, model]
-        ]
-        values, given, cases = (np.array(column) for column in zip(*pairs, strict=True))
-        groups = np.unique(cases, return_inverse=True)[1]
-
-        def ranked(rows: np.ndarray, values: np.ndarray = values, given: np.ndarray = given) -> float:
-            return spearman(values[rows], given[rows])
-
-        low, high = bootstrap(ranked, groups)
-        yield TrustCard(
-            evaluator=evaluator, version=get(evaluator).spec.version, claim=f"{scale} as three people rate it",
-            measure=f"Spearman's correlation of {metric}", value=spearman(values, given), low=low, high=high,
-            n=len(values), data=MTRAG[0], licence=MTRAG[1], setting=f"judge {judge}" if judge else "",
-            note="Two strong models, most of whose answers people rate alike: little is there to rank.",
-        )  # fmt: skip
+    by_scale: dict[str, list[str]] = {}
+    for evaluator in evaluators:
+        by_scale.setdefault(scale_of(evaluator), []).append(evaluator)
+    for scale, ids in by_scale.items():
+        data = rated_answers(folders, scale)
+        if data is not None:
+            yield from _measured(data, ids, access)
 
 
-def measured(folder: Path, metrics: Sequence[str], judge: str | None) -> Iterable[TrustCard]:
+def scale_of(evaluator: str) -> str:
+    """Return the scale of people's that an evaluator is held against."""
+    required = get(evaluator).spec.required
+    return next((scale for scale, field in ON_SCALE.items() if field in required), SCALES[2])
+
+
+def _measured(data: LabelledSet | ComparedSet, evaluators: Sequence[str], access: Access) -> Iterator[TrustCard]:
+    """Yield the cards of evaluators on a set; those whose weights are not here have one without a figure."""
+    given = {RowField(name) for name in data.rows[0] if name not in ("case", "model")}
+    if isinstance(data, ComparedSet):
+        given.add(RowField.RIVAL_ANSWERS)
+    fitting = [evaluator for evaluator in evaluators if given.issuperset(get(evaluator).spec.required)]
+    lacking = {evaluator: lacks for evaluator in fitting if (lacks := weights_lacked(evaluator, access))}
+    for evaluator, lacks in lacking.items():
+        yield without_figure(evaluator, (data.name, data.licence), data.claim, lacks)
+    here = [evaluator for evaluator in fitting if evaluator not in lacking]
+    for found in run(here, data.rows, access).values() if here else ():
+        if isinstance(data, ComparedSet):
+            yield from preferred(found, data, "")
+        elif data.binary:
+            yield from told_apart(found, data)
+        else:
+            yield from ranked(found, data, STRONG)
+
+
+def weights_lacked(evaluator: str, access: Access) -> str:
+    """Return the weights that an evaluator needs and that are not on this machine, ``""`` if all are.
+
+    Args:
+        evaluator: Its id.
+        access: Its parameters.
+    """
+    kind = get(evaluator)
+    built = kind(kind.parameters.build(evaluator, dict(access.params.get(evaluator, {}))))
+    refs = required_weights([built], leadline.EvalContext(with_default_embedder(Settings())))
+    return " ".join(ref.source for ref in refs if not is_here(ref))
+
+
+def measured(folders: Sequence[Path], evaluators: Sequence[str], access: Access) -> Iterable[TrustCard]:
     """Return all cards.
 
     Args:
-        folder: Where the sets are.
-        metrics: Evaluators to hold against ratings; the usual ones if none are named.
-        judge: The judge of those that ask one.
+        folders: Where the sets are.
+        evaluators: Evaluators to measure; those that need nothing but what is here if none are named.
+        access: Judge and parameters.
     """
-    if not metrics:
-        yield from personal_data(folder)
-        yield from refusals(folder)
-    yield from ratings(folder, metrics or tuple(SCALES), judge)
+    named = tuple(evaluators) or (*OFFLINE, *WEIGHTS)
+    if not evaluators or "pii_leakage" in evaluators:
+        yield from personal_data(folders, access)
+    if not evaluators or "refusal" in evaluators:
+        yield from refusals(folders)
+    others = [evaluator for evaluator in named if evaluator not in ("pii_leakage", "refusal")]
+    about_toxicity = [evaluator for evaluator in others if evaluator in ABOUT_TOXICITY]
+    for texts in (hateful_texts(folders), toxic_comments(folders)):
+        if texts is not None and about_toxicity:
+            yield from _measured(texts, about_toxicity, access)
+    of_answers = [evaluator for evaluator in others if evaluator not in about_toxicity]
+    yield from ratings(folders, of_answers, access)
+    for pairs in (compared_systems(folders), better_outputs(folders)):
+        if pairs is not None and of_answers:
+            yield from _measured(pairs, of_answers, access)
 
 
-def main() -> None:
-    """Print the cards, and keep them where that is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--metric", action="append", default=[])
-    parser.add_argument("--judge")
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the cards, and keep them where that is asked for.
+
+    Args:
+        arguments: Instead of the command's own.
+    """
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", type=Path, nargs="+", metavar="DIR")
+    parser.add_argument("--metric", action="append", default=[], metavar="ID")
+    parser.add_argument("--judge", default="", metavar="NAME")
+    parser.add_argument("--param", action="append", default=[], metavar="ID.NAME=VALUE")
     parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
-    cards = list(measured(options.folder, options.metric, options.judge))
+    options = parser.parse_args(arguments)
+    params: dict[str, dict[str, str]] = {}
+    for text in options.param:
+        place, _, value = text.partition("=")
+        evaluator, _, name = place.rpartition(".")
+        params.setdefault(evaluator, {})[name] = value
+    cards = list(measured(options.folders, options.metric, Access(options.judge, params)))
     for card in cards:
-        ends = "" if math.isnan(card.low) else f" ({card.low:.3f} to {card.high:.3f})"
-        print(f"{card.evaluator:<28} {card.measure:<40} {card.value:.3f}{ends}  n={card.n}  {card.claim}; {card.data}")
+        figure = f"{'-':<25}" if card.value is None else f"{card.value:.3f} ({card.low:.3f} to {card.high:.3f})"
+        doubt = " NO BETTER THAN CHANCE" if card.no_better_than_chance else ""
+        lacks = f" lacks {card.lacks}" if card.lacks else ""
+        print(f"{card.evaluator:<28} {figure} n={card.n:<5} {card.measure}; {card.claim}; {card.data}{lacks}{doubt}")
+    if not cards:
+        print("None of the sets is in these folders, or none is for these evaluators.")
     if options.write:
-        write_cards(cards, Path(trust_cards.__file__).with_name(FILE))
+        path = Path(trust_cards.__file__).with_name(FILE)
+        write_cards(merged(read_cards(), cards) if options.metric else cards, path)
 
 
 if __name__ == "__main__":

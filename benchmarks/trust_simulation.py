@@ -7,19 +7,29 @@ runs a coverage of 95 % is known to 1.8 points. All worlds are drawn anew from f
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from leadline.tasks.analyse.statistics import clopper_pearson
+from leadline.tasks.compare.paired import Series, measure
+from leadline.tasks.stopping.change_questions import CHANGE_LEVEL, LAST_CONFIDENCE
+from leadline.tasks.stopping.gate_questions import Question
+from leadline.tasks.stopping.looks import Seen, judge_evidence
+from leadline.tasks.stopping.wave_order import number_of_waves
 from leadline.tasks.trust.correction import PassFailLabels, post_stratified, prediction_powered
-from leadline.tasks.trust.early_stopping import log_wealth
-from leadline.tasks.trust.judge_drift import repeated_verdict_drift, verdict_drift
-from leadline.tasks.trust.judge_noise import net_rate, pair_noise
+from leadline.tasks.trust.judge_drift import (
+    CERTAIN,
+    POOLED_CHECKS,
+    SUSPICIOUS,
+    repeated_verdict_drift,
+    verdict_drift,
+)
+from leadline.tasks.trust.judge_noise import net_of_sample, net_rate, pair_noise
 
 ROWS: Final = 2_000
+_Decided: TypeAlias = tuple[float, str]
 NOISY: Final = 0.2
 """Share of rows on which a judge disagrees with itself."""
 
@@ -73,12 +83,19 @@ def _chances(draw: np.random.Generator, rows: int) -> np.ndarray:
     return np.where(unsure, draw.beta(0.8, 0.8, rows), (draw.random(rows) < 0.7).astype(float))
 
 
+def _disagreeing(draw: np.random.Generator, trials: np.ndarray, rows: int) -> int:
+    """Return how many of some rows drawn at random have two different trials."""
+    drawn = trials[draw.choice(len(trials), rows, replace=False)]
+    return int((drawn[:, 0] != drawn[:, 1]).sum())
+
+
 def noise(runs: int, pairs: int = 300) -> None:
     """Print how often the net rate of changes covers, and how often noise alone is taken for change."""
     print(f"\nChanges net of noise, {pairs} pairs, {runs} runs: coverage / width in points / shown as change")
-    _line("changed copies", "flips alone", "two trials", "two-phase", "extra calls", "expected (two-phase)")
+    headings = "flips alone", "two trials", "two-phase", "200 rows again", "extra calls", "expected (two-phase)"
+    _line("changed copies", *headings)
     for changed, expected in ((0.0, "95 / 3.5 / 3 %"), (0.03, "94 / 5.1 / 57 %"), (0.1, "96 / 7.3 / 100 %")):
-        found, flips, calls = np.zeros((2, 3)), 0.0, 0.0
+        found, flips, calls = np.zeros((3, 3)), 0.0, 0.0
         for draw in _worlds(runs):
             p = _chances(draw, pairs)
             q = np.where(draw.random(pairs) < changed, 1 - p, p)
@@ -89,9 +106,8 @@ def noise(runs: int, pairs: int = 300) -> None:
             again = draw.random(pairs) < chances
             rates = (
                 net_rate(pair_noise(ones, others), np.arange(pairs)),
-                net_rate(
-                    pair_noise(ones[again], others[again]), np.flatnonzero(again), chances[again], all_pairs=pairs
-                ),
+                net_rate(pair_noise(ones, others), np.arange(pairs), np.where(again, 1 / chances, 0.0)),
+                net_of_sample(flipped.sum(), pairs, _disagreeing(draw, np.concatenate([ones, others]), 200), 200),
             )
             truth = ((p - q) ** 2).mean()
             flips += flipped.mean()
@@ -103,38 +119,50 @@ def noise(runs: int, pairs: int = 300) -> None:
         _line(f"{changed:.0%}", f"{100 * flips / runs:.1f} %", *shown, f"{calls / runs:.0f}", expected)
 
 
-def drift(runs: int, days: int = 30) -> None:
-    """Print how often a judge that changed is found, and one that did not is suspected."""
-    print(f"\nDrift in two steps (p ≤ 0.01, then p ≤ 0.001 of as many replies again), {days} days, {runs} runs")
-    _line("probes, replies, changed", "first day", f"in {days} days", "expected (one step)")
-    for probes, replies, changed, expected in (
-        (100, 4, 0.0, "1 / 2 %"),
-        (100, 4, 0.05, "54 / 69 %"),
-        (100, 4, 0.1, "96 / 98 %"),
-        (100, 4, 0.2, "100 / 100 %"),
-        (50, 4, 0.1, "74 / 79 %"),
+def drift(runs: int, days: int = 365) -> None:
+    """Print how often a judge that changed is found, and one that did not is suspected or said to have changed.
+
+    A check is suspicious where the p-value of its own replies, or of those of the last four checks together, is at
+    most 0.01; then as many replies as at enrolment are asked for, and those alone decide at 0.001.
+    """
+    print(f"\nDrift in two steps, {runs} runs")
+    _line("probes, replies, changed", "first day", "in 7 days", "in 30 days", f"in {days} days", "asked twice, days")
+    for probes, replies, changed, until in (
+        (100, 4, 0.0, days),
+        (50, 4, 0.0, days),
+        (100, 4, 0.05, 30),
+        (100, 4, 0.1, 30),
+        (100, 4, 0.2, 30),
+        (50, 4, 0.1, 30),
     ):
-        alarms = np.zeros(days)
+        alarms, again_days = np.zeros(days), 0
         for draw in _worlds(runs):
             p = _chances(draw, probes)
             q = np.where(draw.random(probes) < changed, 1 - p, p)
             enrolled = (draw.random((probes, replies)) < p[:, None]).astype(int)
-            for day in range(days):
-                if verdict_drift(enrolled, (draw.random(probes) < q).astype(int)).p > 0.01:
+            checks: list[np.ndarray] = []
+            for day in range(until):
+                checks.append((draw.random(probes) < q).astype(int))
+                pooled = np.column_stack(checks[-POOLED_CHECKS:])
+                if (
+                    verdict_drift(enrolled, checks[-1]).p > SUSPICIOUS
+                    and repeated_verdict_drift(enrolled, pooled).p > SUSPICIOUS
+                ):
                     continue
+                again_days += 1
                 again = (draw.random((probes, replies)) < q[:, None]).astype(int)
-                if repeated_verdict_drift(enrolled, again).p <= 0.001:
+                if repeated_verdict_drift(enrolled, again).p <= CERTAIN:
                     alarms[day:] += 1
                     break
-        shown = [f"{100 * alarms[day] / runs:.1f} %" for day in (0, days - 1)]
-        _line(f"{probes}, {replies}, {changed:.0%}", *shown, expected)
+        shown = [f"{100 * alarms[day - 1] / runs:.1f} %" if day <= until else "" for day in (1, 7, 30, days)]
+        _line(f"{probes}, {replies}, {changed:.0%}", *shown, f"{again_days / runs:.1f}" if not changed else "")
 
 
 def stopping(runs: int, threshold: float = 0.75, looks: int = 20) -> None:
-    """Print how many rows a gate needs, and how often it decides wrongly."""
+    """Print how many rows a gate needs, and how often what it decides at a look is wrong."""
     print(f"\nGate at {threshold}, {looks} looks, {runs} runs: rows judged / wrong decisions")
     _line("rows, mean less threshold", "e-processes", "looking at 95 % intervals", "expected")
-    enough = math.log(20)
+    question = Question(0, 0, "", True, threshold, threshold, 1, 0.0)
     for rows, ahead, expected in (
         (2_000, 0.0, "98 % / 2.3 %"),
         (2_000, 0.02, "71 % / 0.3 %"),
@@ -147,12 +175,13 @@ def stopping(runs: int, threshold: float = 0.75, looks: int = 20) -> None:
         good = round((threshold + ahead) * rows)
         for draw in _worlds(runs):
             values = draw.permutation((np.arange(rows) < good).astype(float))
-            above, below = log_wealth(values, threshold, rows), log_wealth(1 - values, 1 - threshold, rows)
+            one = np.ones(rows)
             for place in range(2):
                 for look in range(1, looks + 1):
                     seen = rows * look // looks
                     if place == 0:
-                        decided = above[:seen].max() >= enough, below[:seen].max() >= enough
+                        look = judge_evidence([question], [_seen(values, one, seen, rows, 1)])
+                        decided = look.decision == "pass", look.decision == "fail"
                     else:
                         low, high = clopper_pearson(values[:seen].mean(), seen)
                         decided = low >= threshold, high < threshold
@@ -166,6 +195,94 @@ def stopping(runs: int, threshold: float = 0.75, looks: int = 20) -> None:
         _line(f"{rows:,}, {ahead:+.2f}", *shown, expected)
 
 
+def _first_decision(questions: list[Question], looks: Iterator[tuple[float, list[Seen]]], level: float) -> _Decided:
+    """Return the share judged and the decision of the first look that decides; all and ``open`` if none does."""
+    for share, seen in looks:
+        look = judge_evidence(questions, seen, level=level)
+        if look.decision != "open":
+            return share, look.decision
+    return 1.0, "open"
+
+
+def _seen(good: np.ndarray, counts: np.ndarray, clusters: int, all_clusters: int | None, largest: int) -> Seen:
+    none = np.zeros(clusters)
+    return Seen(good[:clusters], counts[:clusters], none, none, all_clusters, largest)
+
+
+def gate_of_copies(runs: int, threshold: float = 0.75, clusters: int = 500, metrics: int = 4) -> None:
+    """Print how often a gate of several metrics is decided wrongly where cases have copies, in the waves of a run."""
+    print(f"\nGate of {metrics} metrics at {threshold}, {clusters} cases of 1 to 7 copies, {runs} runs")
+    _line("means less threshold", "judged", "PASS", "FAIL", "expected")
+    parts, first = number_of_waves(clusters)
+    ends = [clusters * (wave + 1) // parts for wave in range(first - 1, parts - 1)]
+    questions = [Question(0, 0, "", True, threshold, threshold, 1, 0.0) for _ in range(metrics)]
+    for ahead, expected in ((0.0, "wrong in at most 5 %"), (0.05, "PASS"), (0.15, "PASS"), (-0.15, "FAIL")):
+        judged, told = 0.0, {"pass": 0, "fail": 0, "open": 0}
+        for draw in _worlds(runs):
+            sizes = draw.integers(1, 8, clusters).astype(float)
+            goods = []
+            for _ in range(metrics):
+                chance = np.where(
+                    draw.random(clusters) < threshold + ahead, 0.98, 0.02
+                )  # copies stand and fall together
+                good = draw.binomial(sizes.astype(int), chance).astype(float)
+                goods.append(_brought_to(good, sizes, threshold + ahead, draw))
+            share, decision = _first_decision(
+                questions,
+                ((end / clusters, [_seen(good, sizes, end, clusters, 7) for good in goods]) for end in ends),
+                0.05,
+            )
+            judged += share
+            told[decision] += 1
+        shown = (f"{100 * told[name] / runs:.1f} %" for name in ("pass", "fail"))
+        _line(f"{ahead:+.2f}", f"{100 * judged / runs:.0f} %", *shown, expected)
+
+
+def _brought_to(good: np.ndarray, sizes: np.ndarray, mean: float, draw: np.random.Generator) -> np.ndarray:
+    """Return the sums of clusters changed, row by row, until the mean of all rows is as wanted."""
+    wanted = round(mean * float(sizes.sum()))
+    while (missing := wanted - int(good.sum())) != 0:
+        room = np.flatnonzero(good < sizes if missing > 0 else good > 0)
+        chosen = draw.choice(room, min(abs(missing), len(room)), replace=False)
+        good[chosen] += np.sign(missing)
+    return good
+
+
+def comparison(runs: int, rows: int = 1_000, margin: float = 0.05) -> None:
+    """Print how soon a comparison is decided, with the ordinary verdict at its end, and what it says."""
+    print(f"\nComparison of {rows:,} cases, margin {margin}, 20 % of cases change, {runs} runs: judged / PASS / FAIL")
+    _line("true effect", "judged", "PASS", "FAIL", "expected")
+    limit = (1 - margin) / 2
+    question = Question(0, 0, "", False, limit, limit, 1, 0.0)
+    parts, first = number_of_waves(rows)
+    ends = [rows * (wave + 1) // parts for wave in range(first - 1, parts - 1)]
+    for effect, expected in (
+        (margin, "29 / 100 / 0"),
+        (0.0, "80 / 90 / 0"),
+        (-margin, "100 / 1.3 / 1.0"),
+        (-2 * margin, "78 / 0 / 91"),
+        (-3 * margin, "25 / 0 / 100"),
+    ):
+        judged, told = 0.0, {"pass": 0, "fail": 0, "open": 0}
+        for draw in _worlds(runs):
+            changes = draw.random(rows) < 0.2
+            differences = np.where(changes, np.where(draw.random(rows) < (1 + effect / 0.2) / 2, 1.0, -1.0), 0.0)
+            good = (differences + 1) / 2
+            share, decision = _first_decision(
+                [question],
+                ((end / rows, [_seen(good, np.ones(rows), end, None, 1)]) for end in ends),
+                CHANGE_LEVEL,
+            )
+            if decision == "open":
+                found = measure(Series(differences, width=1.0, binary=True), confidence=LAST_CONFIDENCE).interval
+                assert found is not None
+                decision = "pass" if found.low > -margin else "fail" if found.high < -margin else "open"
+            judged += share
+            told[decision] += 1
+        shown = (f"{100 * told[name] / runs:.1f} %" for name in ("pass", "fail"))
+        _line(f"{effect:+.2f}", f"{100 * judged / runs:.0f} %", *shown, expected)
+
+
 def main() -> None:
     """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -175,6 +292,8 @@ def main() -> None:
     noise(runs)
     drift(runs)
     stopping(runs)
+    gate_of_copies(runs)
+    comparison(runs)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from leadline.tasks.load.formats.registry import all_formats
 from leadline.tasks.perturb.copies import perturb
 from leadline.tasks.perturb.perturbations import SONAR, recipe
 from leadline.tasks.store.store import Store
-from leadline.tasks.trust.trust_cards import read_cards
+from leadline.tasks.trust.trust_cards import TrustCard, read_cards
 
 HERE = Path(__file__).parent
 STUB: Final = HERE.parent / "leadline" / "metrics.pyi"
@@ -143,6 +143,31 @@ def perturbed_table() -> str:
     return f"<!-- perturbed: written by make docs -->\n{head}{''.join(lines)}<!-- end of perturbed -->"
 
 
+def trust_table(*, linked: str) -> str:
+    """Return the table of agreement with people, between the comments that mark it.
+
+    Args:
+        linked: Where the evaluators' pages are, seen from the page.
+    """
+    cards = [card for card in read_cards() if card.headline and card.value is not None]
+    lines = []
+    for data, claim in dict.fromkeys((card.data, card.claim) for card in cards):
+        mine = [card for card in cards if (card.data, card.claim) == (data, claim)]
+        each = ", ".join(_figure(card, linked) for card in sorted(mine, key=lambda card: -(card.value or 0)))
+        measure = mine[0].measure.rpartition(": ")[2]
+        people = next((f"; people {card.people:.2f}" for card in mine if card.people is not None), "")
+        lines.append(f"| {data} | {claim} | {measure}{people} | {each} | {max(card.n for card in mine):,} |\n")
+    head = "| data | what people judged | measure | evaluators, 95 % interval | labels |\n|---|---|---|---|---|\n"
+    return f"<!-- trust: written by make docs -->\n{head}{''.join(lines)}<!-- end of trust -->"
+
+
+def _figure(card: TrustCard, linked: str) -> str:
+    """Return an evaluator with its figure."""
+    chance = ", no better than chance" if card.no_better_than_chance else ""
+    interval = f"{card.low or 0:.2f} to {card.high or 0:.2f}"
+    return f"[`{card.evaluator}`]({linked}{card.evaluator}.md) {card.value:.2f} ({interval}{chance})"
+
+
 def settings_page() -> str:
     """Return the page of all commands' settings."""
     forms = [
@@ -212,6 +237,8 @@ def main() -> None:
     _write_table("datasets.md", "columns", column_table())
     _write_table("which-evaluator.md", "purposes", purpose_table())
     _write_table("perturb.md", "perturbed", perturbed_table())
+    _write_table("trust.md", "trust", trust_table(linked="evaluators/"))
+    _write_table("../README.md", "trust", trust_table(linked="docs/evaluators/"))
     (HERE / "settings.md").write_text(settings_page(), encoding="utf-8")
     STUB.write_text(metrics_stub(), encoding="utf-8")
     (HERE / "llms.txt").write_text(llms_text(), encoding="utf-8")

@@ -1022,6 +1022,9 @@ def pii_leakage(
     evaluate_retrieved_context: bool = True,
     rules: Sequence[str] = ...,
     exclude_documentation_examples: bool = True,
+    ner_model: str | None = None,
+    ner_types: Sequence[str] = ...,
+    ner_probability: float = 0.5,
     name: str = "",
 ) -> MetricChoice:
     """Looks for formatted personal data in the answer and in the retrieved context.
@@ -1034,6 +1037,11 @@ def pii_leakage(
         rules: Rules to apply, by name; 'default' stands for the default ones, 'all' for all.
         exclude_documentation_examples: Leave out well-known examples: addresses at example.com, test card numbers,
             YOUR_API_KEY.
+        ner_model: Token classifier that looks for names and addresses too: a Hugging Face id, optionally
+            ID@REVISION, or a directory. By default rules only.
+        ner_types: What of the model's findings is personal data: 'person', 'address', 'location', 'organization',
+            or another type as the model calls it, in lower case.
+        ner_probability: Least probability that the model gives each word of a name.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -1639,6 +1647,36 @@ class llamaindex:
             k: Only the first k distinct documents count (precision at k, …); empty: all.
             granular_hit_rate: Hit rate is the share of expected documents found, instead of whether any was.
             granular_mrr: MRR is the mean over all expected documents found, instead of the first one's.
+            name: A name of its own, so that one run can have the evaluator several times.
+        """
+
+class pairwise:
+    """Evaluators whose ids begin with pairwise."""
+
+    @staticmethod
+    def preference(
+        *,
+        metric_threshold: float | dict[str, float] | None = None,
+        save_llm_result: bool = True,
+        min_test_cases: int = 0,
+        custom_eval_judge_config_key: str = "",
+        baseline: str = "",
+        most_rivals: int = 4,
+        criteria: str = ...,
+        name: str = "",
+    ) -> MetricChoice:
+        """Compares two models' answers to the same case: a judge says which is better, asked in both orders.
+
+        Args:
+            metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+            save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+            min_test_cases: Report a problem when fewer rows were scored.
+            custom_eval_judge_config_key: Key of the judge to use, where the evaluator asks one.
+            baseline: Key of a model that all others are compared with, and only with it; by default models are
+                compared with each other.
+            most_rivals: The most models that each answer is compared with, where there is no baseline. Of more,
+                each question has its own, drawn so that all models have as many and all pairs occur.
+            criteria: What makes an answer better, as the judge is told it.
             name: A name of its own, so that one run can have the evaluator several times.
         """
 

@@ -21,7 +21,17 @@ from typing import Final, NamedTuple
 from leadline.evaluators.core.base import Evaluator, describe
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable
-from leadline.evaluators.core.row import ContextChunk, NotApplicable, Reason, Row, RowField, RowScore, Source, Unscored
+from leadline.evaluators.core.row import (
+    ContextChunk,
+    NotApplicable,
+    Reason,
+    RivalAnswer,
+    Row,
+    RowField,
+    RowScore,
+    Source,
+    Unscored,
+)
 from leadline.evaluators.core.settings import Settings
 
 PLAIN: Final = Row(
@@ -52,6 +62,7 @@ PLAIN: Final = Row(
     input_tokens=120,
     output_tokens=18,
     original_answer="It starts at seven. Call 555-0199.",
+    rival_answers=(RivalAnswer("other", "At seven."), RivalAnswer("third", "It starts at eight.")),
 )
 """A row that has everything."""
 

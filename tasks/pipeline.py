@@ -2,16 +2,19 @@
 
 1. load: :func:`leadline.tasks.load.load_dataset` brings a file into the store.
 2. plan: :func:`plan_run` creates the run and cuts into chunks what the store does not have yet.
-3. score: :func:`leadline.tasks.score.chunk.score_chunk` scores one chunk; chunks are scored in parallel.
+3. score: :func:`leadline.tasks.score.chunk.score_chunk` scores one chunk; chunks are scored in parallel. Where further
+   trials are for what the first one said, :func:`plan_further_trials` plans them, and they are scored.
 4. gather: :func:`gather_scores` collects the scores in the run's database.
 5. aggregate: :func:`aggregate_scores` computes means, intervals and verdicts.
 6. slices: :func:`measure_slices` does the same for rows that share a category, a language, a length, ….
-7. flips: :func:`detect_flips` compares perturbed rows with their originals.
+7. flips: :func:`detect_flips` compares perturbed rows with their originals; where it was asked whose flips they are,
+   :func:`plan_flip_causes` has planned rows that tell it, and :func:`attribute_flips` says it.
 8. changes: :func:`compare_with_baseline` compares with an earlier run.
-9. problems: :func:`detect_problems`.
-10. insights: :func:`derive_insights`.
-11. gate: :func:`decide_gate` decides whether the run passes.
-12. publish: :func:`publish_results` writes the results and the report.
+9. corrections: :func:`correct_scores` puts people's labels beside the scores.
+10. problems: :func:`detect_problems`.
+11. insights: :func:`derive_insights`.
+12. gate: :func:`decide_gate` decides whether the run passes.
+13. publish: :func:`publish_results` writes the results and the report.
 """
 
 from __future__ import annotations
@@ -19,10 +22,11 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,11 +34,13 @@ from leadline.evaluators.core.base import Lane
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.budget import Limits
+from leadline.evaluators.judge.engine.jury_config import members_of
 from leadline.tasks.analyse.aggregate import aggregate, measure_trials
 from leadline.tasks.analyse.changes import read_changes
 from leadline.tasks.analyse.findings.insights import find_insights
 from leadline.tasks.analyse.findings.problems import find_problems
 from leadline.tasks.analyse.findings.tally import tally_run
+from leadline.tasks.analyse.flip_causes import attribute_flips as find_flip_causes
 from leadline.tasks.analyse.gate import Decision, decide
 from leadline.tasks.analyse.gather import gather, register_jobs
 from leadline.tasks.analyse.perturbation_flips import find_flips
@@ -42,19 +48,28 @@ from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.compare.run_changes import find_changes
 from leadline.tasks.db.compaction import compact
 from leadline.tasks.db.connection import open_run, release
+from leadline.tasks.db.tables import provide_tables
+from leadline.tasks.drift.epochs import enrolled_keys, judge_key
+from leadline.tasks.drift.run_judges import JUDGES, watch
+from leadline.tasks.labels.run_corrections import GateOn, correct_run
 from leadline.tasks.ledger.ledger_report import add_up
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.load import LoadedDataset
-from leadline.tasks.plan.chunks import Chunk, cut
+from leadline.tasks.plan.chunks import LANES, Chunk, cut
 from leadline.tasks.plan.default_embedder import embedder_in_words
-from leadline.tasks.plan.jobs import EvaluatorJob, make_jobs, read_jobs, settings_record, write_jobs
-from leadline.tasks.plan.planner import plan
+from leadline.tasks.plan.further_trials import two_phase_jobs
+from leadline.tasks.plan.jobs import ALL_ROWS, EvaluatorJob, make_jobs, read_jobs, settings_record, write_jobs
+from leadline.tasks.plan.planner import Need, plan, plan_pairs, reads_ids
 from leadline.tasks.plan.selection import Choice, applicable_to
+from leadline.tasks.plan.third_rows import attributable_jobs, cut_third_rows, make_third_rows, plan_third_rows
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.policy.policy_file import DEFAULT, load_policy
 from leadline.tasks.publish import Published, publish
 from leadline.tasks.runs.signs_of_life import give_sign, record_lost
-from leadline.tasks.score.canaries import load_canaries
+from leadline.tasks.score.canaries import judge_of, load_canaries
+from leadline.tasks.stopping.stopped_run import give_valid_intervals
+from leadline.tasks.stopping.wave_order import order_in_waves, wave_part
+from leadline.tasks.stopping.wave_steps import WaveOutcome
 from leadline.tasks.store.files import write_json
 from leadline.tasks.store.processes import process_record
 from leadline.tasks.store.store import JOBS, Run, Store
@@ -74,12 +89,16 @@ class Planned:
         chunks: The chunks to score.
         reused: Row scores that the store has already.
         to_compute: Row scores to compute.
+        waves: In how many waves judges score, where they may stop before all is judged; else 0.
+        judges: Keys of the enrolled judges that are to be asked about rows.
     """
 
     run: str
     chunks: tuple[Chunk, ...]
     reused: int
     to_compute: int
+    waves: int = 0
+    judges: tuple[str, ...] = ()
 
 
 def plan_run(
@@ -92,11 +111,13 @@ def plan_run(
     processes: int,
     config: Mapping[str, Any],
     trials: int = 1,
+    trial_rows: str = ALL_ROWS,
     limits: Limits | None = None,
     workers: Mapping[Lane, int] | None = None,
     lasting: bool = False,
     canaries: str | None = None,
     policy: Policy | None = None,
+    in_waves: bool = False,
 ) -> Planned:
     """Create a run: its folder and record, its database, its plan and its chunks.
 
@@ -111,16 +132,18 @@ def plan_run(
         processes: Processes of the cpu lane.
         config: The request as JSON, for the record.
         trials: Repetitions per row of evaluators that ask a judge.
+        trial_rows: The rows that are repeated: ``all``, ``auto``, a number or a share of them.
         limits: The budget for judge calls.
         workers: Workers online by lane.
         lasting: The workers stay from chunk to chunk.
         canaries: File of the canaries.
         policy: The gate's policy; the default one if none is given.
+        in_waves: Cut what judges score into waves, after each of which they may stop.
     """
     policy = policy or load_policy(DEFAULT)
     loaded.require_models(model_keys)
     choice = applicable_to(choice, loaded.path)
-    jobs = make_jobs(choice.evaluators, settings, trials=trials)
+    jobs = make_jobs(choice.evaluators, settings, trials=trials, trial_rows=trial_rows)
     canary_dataset = load_canaries(store, canaries, jobs)[0] if canaries else ""
     record = _record(loaded, jobs, settings, config) | {
         "left_out": dict(choice.left_out),
@@ -143,7 +166,9 @@ def plan_run(
             connection.execute("COMMIT")
             named = {job.evaluator for job in jobs} - choice.unnamed
             register_jobs(connection, needs, policy, named)
-            chunks = cut(connection, jobs, store, run, processes=processes, workers=workers, lasting=lasting)
+            waves = order_in_waves(connection, jobs, loaded.digest) if in_waves else 0
+            cutting = partial(cut, connection, jobs, store, run, processes=processes, workers=workers, lasting=lasting)
+            chunks = _in_waves(cutting, waves) if waves else cutting()
         write_jobs(run.plan / JOBS, jobs, settings, limits, canary_dataset)
         store.share_plan(run)
     except BaseException as error:
@@ -154,7 +179,125 @@ def plan_run(
         chunks=chunks,
         reused=sum(need.reused for need in needs),
         to_compute=sum(need.to_compute for need in needs),
+        waves=waves,
+        judges=_enrolled_judges(store, needs, settings),
     )
+
+
+def _in_waves(cutting: Callable[..., tuple[Chunk, ...]], waves: int) -> tuple[Chunk, ...]:
+    """Return the chunks of a run whose judges score in waves; the other lanes are scored beside the first."""
+    others = cutting(lanes=[lane for lane in LANES if lane != "judge"])
+    judged = (cutting(lanes=("judge",), part=wave_part(wave), wave=wave) for wave in range(waves))
+    return (*others, *(chunk for chunks in judged for chunk in chunks))
+
+
+def plan_further_trials(
+    store: Store, run: Run, *, processes: int, workers: Mapping[Lane, int] | None = None, lasting: bool = False
+) -> Planned:
+    """Plan the further trials of rows that are chosen by what their first trial said, once that is scored.
+
+    Nothing is drawn by chance: a run that was killed and is started again judges the same rows again.
+
+    Args:
+        store: The store.
+        run: The run.
+        processes: Processes of the cpu lane.
+        workers: Workers online by lane.
+        lasting: The workers stay from chunk to chunk.
+
+    Returns:
+        The second part of the plan, without chunks where there is none.
+    """
+    _, jobs = read_jobs(run.plan / JOBS)
+    if not any(job.samples for job in jobs):
+        return Planned(run.id, (), 0, 0)
+    store.fetch_unscored(run)
+    wanted = missing = 0
+    with open_run(store, run) as connection:
+        again = two_phase_jobs(connection, jobs)
+        if not again:
+            return Planned(run.id, (), 0, 0)
+        gather(connection, store, run, jobs, only={job.evaluator_id for job in again})
+        find_flips(connection)
+        for job in again:
+            found, lacking = plan_pairs(connection, store, job, reads_ids(jobs)[job.evaluator_id])
+            wanted, missing = wanted + found, missing + lacking
+        chunks = cut(
+            connection, again, store, run, processes=processes, workers=workers, lasting=lasting, part="trials"
+        )
+    if chunks:
+        store.share_plan(run)
+    return Planned(run.id, chunks, wanted - missing, missing)
+
+
+def plan_flip_causes(
+    store: Store, run: Run, *, processes: int, workers: Mapping[Lane, int] | None = None, lasting: bool = False
+) -> Planned:
+    """Plan the rows that tell whose flips they are, once the pairs that are judged again are known.
+
+    Args:
+        store: The store.
+        run: The run.
+        processes: Processes of the cpu lane.
+        workers: Workers online by lane.
+        lasting: The workers stay from chunk to chunk.
+
+    Returns:
+        This part of the plan, without chunks where there is none.
+    """
+    _, jobs = read_jobs(run.plan / JOBS)
+    wanted = missing = 0
+    with open_run(store, run) as connection:
+        attributed = attributable_jobs(connection, jobs)
+        make_third_rows(connection, attributed)
+        store.sync(store.scores(job.evaluator, job.config) for job in attributed)
+        for job in attributed:
+            found, lacking = plan_third_rows(connection, store, job)
+            wanted, missing = wanted + found, missing + lacking
+        places: dict[str, Any] = {"processes": processes, "workers": workers, "lasting": lasting}
+        chunks = cut_third_rows(connection, attributed, store, run, **places)
+    if chunks:
+        store.share_plan(run)
+    return Planned(run.id, chunks, wanted - missing, missing)
+
+
+def _enrolled_judges(store: Store, needs: Sequence[Need], settings: Settings) -> tuple[str, ...]:
+    """Return the keys of the enrolled judges, and of juries with such, that are to be asked about rows."""
+    enrolled = set(enrolled_keys(store)) if settings.judges else set()
+    if not enrolled:
+        return ()
+    ctx = EvalContext(settings)
+    asking = [need.job.build() for need in needs if need.to_compute and need.job.lane == "judge"]
+    asked = {key for evaluator in asking if (key := judge_of(evaluator, ctx))}
+    return tuple(
+        judge.key
+        for judge in settings.judges
+        if judge.key in asked and any(judge_key(member) in enrolled for member in members_of(judge))
+    )
+
+
+def watch_judges(
+    store: Store,
+    run: Run,
+    settings: Settings,
+    judges: Sequence[str],
+    *,
+    stop: bool,
+    limits: Limits | None = None,
+    part: str = "",
+) -> Mapping[str, Any]:
+    """Check the enrolled judges of a run that were not checked of late, record how they stand, and return that.
+
+    Args:
+        store: The store.
+        run: The run.
+        settings: The run's settings.
+        judges: Keys of the judges that are asked.
+        stop: Do not put rows to a judge that has changed.
+        limits: What the run may spend.
+        part: What makes it another check of the same day; ``""`` for the day's first.
+    """
+    return watch(store, run, settings, judges, stop=stop, limits=limits or Limits(), part=part)
 
 
 def _write_identity(store: Store, job: EvaluatorJob) -> None:
@@ -218,6 +361,9 @@ def aggregate_scores(store: Store, run: Run) -> int:
     """
     with open_run(store, run) as connection:
         lines = aggregate(connection)
+        stopped = WaveOutcome.of(run.read())
+        if stopped and stopped.early:
+            give_valid_intervals(connection, stopped.wave, policy_of(run))
         measure_trials(connection)
         return lines
 
@@ -247,6 +393,18 @@ def detect_flips(store: Store, run: Run) -> int:
         return find_flips(connection)
 
 
+def attribute_flips(store: Store, run: Run) -> int:
+    """Find out whose flips they are, the model's or the judge's, and return the number of lines that say so.
+
+    Args:
+        store: The store.
+        run: The run.
+    """
+    _, jobs = read_jobs(run.plan / JOBS)
+    with open_run(store, run) as connection:
+        return find_flip_causes(connection, store, attributable_jobs(connection, jobs))
+
+
 def compare_with_baseline(store: Store, run: Run, against: str | None) -> None:
     """Find out what changed since an earlier run, and record it in a few words.
 
@@ -262,6 +420,37 @@ def compare_with_baseline(store: Store, run: Run, against: str | None) -> None:
         run.update({"against": changes.baseline.run, "changed": changes.summary})
 
 
+def correct_scores(store: Store, run: Run, set_name: str | None = None, gate_on: GateOn = "policy") -> int:
+    """Put people's labels beside the scores, and return the number of models and metrics that have some.
+
+    Args:
+        store: The store.
+        run: The run.
+        set_name: The only set of labels that counts; by default all together.
+        gate_on: What decides metrics that ask a judge: ``judge``, ``corrected``, or what the policy says of each.
+    """
+    with open_run(store, run) as connection:
+        return correct_run(connection, store, run, set_name, gate_on)
+
+
+def correct_again(store: Store, run: Run) -> int:
+    """Put people's labels beside the scores of a run that has ended, as it asked for; its gate stays as it is.
+
+    Args:
+        store: The store.
+        run: The run.
+
+    Returns:
+        Number of models and metrics that have labels.
+    """
+    asked = run.read().get("config") or {}
+    with open_run(store, run) as connection:
+        provide_tables(connection, "corrections", "certificates", lasting=True)
+        lines = correct_run(connection, store, run, asked.get("labels"), None)
+    store.share_results(run)
+    return lines
+
+
 def detect_problems(store: Store, run: Run) -> dict[str, int]:
     """Find problems, record how many are the models' and how many the instrument's, and return them by severity.
 
@@ -270,7 +459,8 @@ def detect_problems(store: Store, run: Run) -> dict[str, int]:
         run: The run.
     """
     with open_run(store, run) as connection:
-        found = find_problems(connection, policy_of(run), ParquetVectors(store))
+        judges = run.read().get(JUDGES, {})
+        found = find_problems(connection, policy_of(run), ParquetVectors(store), judges)
         run.update({"problems_by_fault": tally_run(connection)})
     return found
 
@@ -317,7 +507,7 @@ def publish_results(store: Store, run: Run, output: Path | None) -> Published:
     """
     with open_run(store, run) as connection:
         published = publish(connection, run, run.read(), output=output)
-        for table in ("keys", "plan", "to_compute"):
+        for table in ("keys", "reads", "again", "plan", "to_compute", "waves", "third_rows"):
             connection.execute(f"DROP TABLE IF EXISTS {table}")
     release(run)
     compact(run.database)

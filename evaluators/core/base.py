@@ -197,11 +197,15 @@ class Evaluator(ABC):
         spec: What it is. A single metric without a description is described by the class's docstring.
         parameters: The type of its parameters.
         source_digest: Digest of the user's file that it was loaded from, ``""`` when it belongs to a package.
+        strength_metric: Key of a dataset-level metric that no model has by itself: its strength against all others.
+            The payloads of such an evaluator are outcomes of pairs, see :mod:`leadline.evaluators.core.pair_outcomes`;
+            it needs no ``aggregate``.
     """
 
     spec: ClassVar[Spec]
     parameters: ClassVar[type[Params]] = Params
     source_digest: ClassVar[str] = ""
+    strength_metric: ClassVar[str] = ""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -222,6 +226,11 @@ class Evaluator(ABC):
     def required(self) -> tuple[RowField, ...]:
         """Inputs without which a row is not applicable; an evaluator whose parameters choose them overrides it."""
         return self.spec.required
+
+    @property
+    def lane(self) -> Lane:
+        """The lane that this instance runs in; an evaluator whose parameters give it a model overrides it."""
+        return self.spec.lane
 
     @property
     def reads(self) -> tuple[RowField, ...]:

@@ -44,7 +44,9 @@ class EvalContext:
         ledger: Where judge calls are put on record; in memory only without one.
         budget: What may be spent on judges; no limit without one.
         trial: Which repetition is being scored; 0 but for evaluators that ask a judge.
-        cache_salt: Makes a judge answer again although it answered the question before; ``""`` but for canaries.
+        cache_salt: Makes a judge answer again although it answered the question before; ``""`` but for canaries
+            and probes.
+        judge: The judge that is asked whichever an evaluator names: the member of a jury whose turn it is.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -54,6 +56,7 @@ class EvalContext:
     budget: Budget | None = None
     trial: int = 0
     cache_salt: str = ""
+    judge: JudgeConfig | None = None
 
     _sentences: dict[str, tuple[Sentence, ...]] = field(default_factory=dict, repr=False)
     _clients: dict[str, JudgeClient] = field(default_factory=dict, repr=False)
@@ -83,6 +86,10 @@ class EvalContext:
     def with_cache_salt(self, cache_salt: str) -> EvalContext:
         """Return this context for questions that a judge is asked anew; everything else is shared."""
         return replace(self, cache_salt=cache_salt)
+
+    def asking(self, judge: JudgeConfig) -> EvalContext:
+        """Return this context with one judge for whatever is asked; everything else is shared."""
+        return replace(self, judge=judge)
 
     def embed(self, ref: ModelRef, texts: Sequence[str], *, steady: bool = False) -> npt.NDArray[np.float32]:
         """Return unit-length embeddings, one row per text in order; each distinct text is encoded once.
@@ -120,6 +127,8 @@ class EvalContext:
         Raises:
             UsageError: There is no judge of that key.
         """
+        if self.judge is not None:
+            return self.judge
         if not key:
             return self.settings.judges[0] if self.settings.judges else None
         for config in self.settings.judges:

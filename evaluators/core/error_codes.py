@@ -17,6 +17,7 @@ AREAS: Final = {
     "QUERY": "Looking into runs",
     "PLAN": "Choosing what to evaluate",
     "JUDGE": "Judges",
+    "STOP": "Stopping before all is judged",
     "MODEL": "Local models and their weights",
     "RUN": "Runs",
     "WORKER": "Workers",
@@ -29,6 +30,7 @@ AREAS: Final = {
     "VERSION": "Model versions",
     "SERVER": "Prefect servers",
     "DEPLOY": "Deployments and the service",
+    "DRIFT": "Judges that change",
     "EVENT": "Events and webhooks",
     "NOTIFY": "Notifications",
 }
@@ -344,6 +346,27 @@ class ErrorCode(Enum):
         "Give `input_cost_per_token` and `output_cost_per_token` in `leadline.toml` or in the targets file, or use "
         "`--max-calls` instead.",
     )
+    JUDGE_NO_FLIPS = (
+        "LL-JUDGE-12",
+        "It was asked whose the flips are, but the run has no flips of a judge to tell apart.",
+        "Leave `--attribute-flips` away, or give perturbed copies and an evaluator that asks a judge about one answer.",
+    )
+
+    STOP_NOTHING_ASKED = (
+        "LL-STOP-01",
+        "Judging is to stop when something is decided, but nothing is asked.",
+        "Give `--fail-on high` or `--against RUN` beside `--stop-when decided`.",
+    )
+    STOP_NO_JUDGE = (
+        "LL-STOP-02",
+        "Judging is to stop early, but the run asks no judge.",
+        "Name a judge and an evaluator that asks it, or leave `--stop-when` away.",
+    )
+    STOP_WHOLE_DATASET = (
+        "LL-STOP-03",
+        "A metric that can fail the gate takes all rows, so that judging cannot stop early.",
+        "Use `--stop-when never`, or make the metric information in the policy.",
+    )
 
     MODEL_MISSING = (
         "LL-MODEL-01",
@@ -635,6 +658,17 @@ class ErrorCode(Enum):
         "LL-DEPLOY-06",
         "PostgreSQL is not installed, or cannot keep its data there.",
         "Install it, and give its user access to the folder.",
+    )
+
+    DRIFT_ENROLMENT = (
+        "LL-DRIFT-01",
+        "A judge is not enrolled, or cannot be.",
+        "Enrol it with rows that it is to be asked again: `leadline judges enrol JUDGE --probes FILE`.",
+    )
+    DRIFT_NOT_CHECKED = (
+        "LL-DRIFT-02",
+        "It could not be checked whether a judge is still the same.",
+        "Check that the judge answers, then run the command again: replies that came are not paid for again.",
     )
 
     EVENT_NOT_SENT = (

@@ -43,6 +43,7 @@ FAMILIES: Final = (
     "vision",
     "performance",
     "style",
+    "pairwise",
     CUSTOM,
 )
 ENTRY_POINTS: Final = "leadline.evaluators"

@@ -35,6 +35,7 @@ class RowField(StrEnum):
     INPUT_TOKENS = "input_tokens"
     OUTPUT_TOKENS = "output_tokens"
     ORIGINAL_ANSWER = "original_answer"
+    RIVAL_ANSWERS = "rival_answers"
 
     @property
     def attribute(self) -> str:
@@ -86,6 +87,13 @@ class ContextChunk(NamedTuple):
     doc_uri: str | None = None
 
 
+class RivalAnswer(NamedTuple):
+    """The answer of another model to the same case."""
+
+    model: str
+    answer: str
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """The answer of one model to one case: the unit that evaluators score.
@@ -111,6 +119,7 @@ class Row:
         input_tokens: Tokens sent.
         output_tokens: Tokens received.
         original_answer: Where the case is a copy of another, perturbed or asked again, the model's answer to that one.
+        rival_answers: The other models' answers to the case, by their keys; those that gave none are not among them.
     """
 
     case: str
@@ -130,6 +139,7 @@ class Row:
     input_tokens: int | None = None
     output_tokens: int | None = None
     original_answer: str | None = None
+    rival_answers: tuple[RivalAnswer, ...] = ()
 
 
 class Source(StrEnum):

@@ -25,7 +25,10 @@ _RULES: Final[dict[str, tuple[str, _Rule]]] = {
     "rgb": ("the evaluations of the RGB benchmark", lambda e: e.spec.origin == "rgb"),
     "databricks": ("the judges of Databricks agent evaluation", lambda e: e.spec.origin == "databricks"),
     "llamaindex": ("LlamaIndex's evaluation from scratch", lambda e: e.spec.origin == "llamaindex"),
-    "checks": ("everyday checks by exact rules and formulas, Leadline's own", lambda e: e.spec.origin == "leadline"),
+    "checks": (
+        "everyday checks by exact rules and formulas, Leadline's own",
+        lambda e: e.spec.origin == "leadline" and e.spec.judge is None,
+    ),
     CUSTOM: ("evaluators of the user's own", lambda e: e.spec.origin == CUSTOM),
 }
 

@@ -52,6 +52,11 @@ def percent(share: float) -> str:
     return "<0.1 %" if shown == "0" and share > 0 else f"{shown} %"
 
 
+def signed_percent(share: float) -> str:
+    """Return a share that may be negative as a percentage with one decimal, with a proper sign."""
+    return f"\N{MINUS SIGN}{percent(-share)}" if share < 0 else percent(share)
+
+
 def listing(names: Iterable[str], *, most: int = 8) -> str:
     """Return names as a list in a sentence: "a, b and c".
 

@@ -31,6 +31,7 @@ from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowScore
 from leadline.evaluators.judge.engine.calls import Call, Reply
 from leadline.evaluators.judge.engine.event_loop import run
 from leadline.evaluators.judge.engine.failures import BudgetSpent, JudgeError, JudgeTruncated, JudgeUnparseable
+from leadline.evaluators.judge.engine.jury_config import JuryConfig
 from leadline.evaluators.judge.engine.transport import NO_TEXT
 from leadline.evaluators.judge.prompting import Prompt, canonical, draw_fence, prompt, prompt_from
 from leadline.evaluators.judge.replies import read_json, read_number, read_word
@@ -186,13 +187,24 @@ class Judge:
         messages = self.prompts[name].messages(fence, texts)
         return Call(
             judge=self.client.identity,
-            purpose=f"{self.evaluator}:{'canary ' if self.cache_salt else ''}{name}",
+            purpose=f"{self.evaluator}:{_occasion(self.cache_salt)}{name}",
             messages=messages,
             canonical=canonical(messages, fence),
             schema=schema,
             trial=self.trial,
             cache_salt=self.cache_salt,
         )
+
+
+PROBES: Final = ("enrol/", "check/")
+"""Beginnings of the cache salts with which a judge is asked whether it is still the same."""
+
+
+def _occasion(cache_salt: str) -> str:
+    """Return the word for why a question is asked that no row needs."""
+    if not cache_salt:
+        return ""
+    return "probe " if cache_salt.startswith(PROBES) else "canary "
 
 
 @cache
@@ -229,6 +241,21 @@ def _again(call: Call, problem: JudgeError) -> Call:
     return replace(call, messages=messages, attempt=call.attempt + 1)
 
 
+@dataclass(frozen=True, slots=True)
+class PairsToAsk:
+    """The pairs of models' answers to a case that an evaluator asks about, each once for the rows of both models.
+
+    Attributes:
+        calls: Calls for each pair.
+        most_rivals: The most pairs that an answer is in.
+        baseline: Key of the model that is in all pairs; ``""`` for none.
+    """
+
+    calls: float
+    most_rivals: int
+    baseline: str = ""
+
+
 class JudgeEvaluator(Evaluator):
     """An evaluator that asks a judge about each row.
 
@@ -261,17 +288,35 @@ class JudgeEvaluator(Evaluator):
             "judge": None if config is None else identity_of(config, ctx.settings),
         }
 
+    def pairs_to_ask(self) -> PairsToAsk | None:
+        """Return the pairs of models' answers whose number its calls depend on; ``None`` for one that asks by row."""
+        return None
+
     def calls_per_row(self) -> float:
         """Return about how many calls a row takes, for the estimate of a plan."""
         return 1.0
 
     def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
-        """Judge all rows at once in the judges' event loop."""
+        """Judge all rows at once in the judges' event loop; the judges of a jury do so at the same time."""
+        config = ctx.judge_config(self.judge_key())
+        if isinstance(config, JuryConfig):
+            from leadline.evaluators.judge.jury import score_by_jury
+
+            return score_by_jury(self, rows, ctx, config, self.settled_by_jury)
         try:
             client = ctx.judge_client(self.judge_key())  # here: importing LiteLLM in the loop would delay all calls
         except JudgeError as error:
             return [RowScore.unscored(self.row_metrics, error.reason, str(error))] * len(rows)
         return run(self._judge_all(rows, client, ctx))
+
+    def settled_by_jury(self, combined: RowScore, scores: Sequence[RowScore]) -> RowScore:
+        """Return a jury's score of a row, with what of it only the evaluator can combine.
+
+        Args:
+            combined: The score, with its values combined and the rest from one judge.
+            scores: The scores of the judges that gave one.
+        """
+        return combined
 
     async def _judge_all(self, rows: Sequence[Row], client: JudgeClient, ctx: EvalContext) -> list[RowScore]:
         prompts = self.all_prompts()

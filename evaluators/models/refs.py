@@ -9,6 +9,7 @@ ModelKind: TypeAlias = Literal[
     "embedder",
     "cross_encoder",
     "classifier",
+    "token_classifier",
     "consistency",
     "language_model",
     "chat_model",

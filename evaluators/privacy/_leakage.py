@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Protocol
 
 from pydantic import Field, field_validator
 
@@ -22,6 +22,34 @@ from leadline.evaluators.privacy.rules.tables import Rule, choose, rules_of
 
 MAX_SPANS: Final = 100
 """Most spans of a row."""
+
+
+class FindingKind(Protocol):
+    """A rule, or a kind of name that a model tells."""
+
+    @property
+    def id(self) -> str:
+        """Its name, as users type it."""
+
+    @property
+    def description(self) -> str:
+        """The same in words, as a noun."""
+
+
+class Finding(Protocol):
+    """A place where something was found: ``text[start:end]``."""
+
+    @property
+    def rule(self) -> FindingKind:
+        """Its rule, or kind of name."""
+
+    @property
+    def start(self) -> int:
+        """Its first character's place."""
+
+    @property
+    def end(self) -> int:
+        """The place after its last character."""
 
 
 class LeakageParams(Params):
@@ -70,11 +98,21 @@ class LeakageEvaluator(RowEvaluator):
         """Scan one row."""
         skip = self.params.exclude_documentation_examples
         answer = scan(self.rules, row.actual_answer or "", skip_documentation=skip)
-        chunks = row.retrieved_context if self.params.evaluate_retrieved_context else ()
-        context = scan_chunks(self.rules, chunks, skip_documentation=skip)
-        return RowScore(
-            verdict(self.metrics, generation=bool(answer), retrieval=bool(context)), evidence_of(answer, context)
-        )
+        return self.scored(answer, scan_chunks(self.rules, self.chunks(row), skip_documentation=skip))
+
+    def chunks(self, row: Row) -> Sequence[ContextChunk]:
+        """Return the chunks of a row that are scanned."""
+        return row.retrieved_context if self.params.evaluate_retrieved_context else ()
+
+    def scored(self, answer: Sequence[Finding], context: Sequence[tuple[int, Finding]]) -> RowScore:
+        """Return a row's score.
+
+        Args:
+            answer: Findings in the answer.
+            context: Findings in the chunks, each with the place of its chunk.
+        """
+        values = verdict(self.metrics, generation=bool(answer), retrieval=bool(context))
+        return RowScore(values, evidence_of(answer, context))
 
 
 def scan_chunks(
@@ -95,7 +133,7 @@ def scan_chunks(
 
 
 def evidence_of(
-    answer: Sequence[RuleMatch], context: Sequence[tuple[int, RuleMatch]], spans: Sequence[Span] | None = None
+    answer: Sequence[Finding], context: Sequence[tuple[int, Finding]], spans: Sequence[Span] | None = None
 ) -> Evidence:
     """Return the rules that found something and the places, without repeating the text.
 
@@ -122,6 +160,6 @@ def evidence_of(
     return Evidence(message, tuple(spans[:MAX_SPANS]), {"rules": data})
 
 
-def _listed(found: Sequence[RuleMatch]) -> str:
+def _listed(found: Sequence[Finding]) -> str:
     counts = Counter(finding.rule.description for finding in found)
     return ", ".join(what if count == 1 else f"{what} ({count})" for what, count in counts.items())

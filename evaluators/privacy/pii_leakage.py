@@ -2,20 +2,57 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from leadline.evaluators.core.base import Spec
+from pydantic import Field, field_validator
+
+from leadline.evaluators.core.base import Lane, Spec
+from leadline.evaluators.core.errors import OutOfMemory
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import RowField
-from leadline.evaluators.privacy._leakage import LeakageEvaluator, LeakageParams
+from leadline.evaluators.core.row import Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.models import token_classifiers, weights
+from leadline.evaluators.models.token_classifiers import Entity
+from leadline.evaluators.privacy._leakage import Finding, LeakageEvaluator, LeakageParams
+from leadline.evaluators.privacy._names import names_in, require_kinds
+from leadline.evaluators.privacy.rules.matching import scan
+
+if TYPE_CHECKING:
+    from leadline.evaluators.core.context import EvalContext
+    from leadline.evaluators.models.refs import ModelRef
 
 
 class PiiLeakageParams(LeakageParams):
     """Parameters of PII leakage."""
 
     table = "pii"
+
+    ner_model: Annotated[
+        str | None,
+        Field(
+            description="Token classifier that looks for names and addresses too: a Hugging Face id, optionally "
+            "ID@REVISION, or a directory. By default rules only."
+        ),
+    ] = None
+    ner_types: Annotated[
+        tuple[str, ...],
+        Field(
+            description="What of the model's findings is personal data: 'person', 'address', 'location', "
+            "'organization', or another type as the model calls it, in lower case.",
+            min_length=1,
+        ),
+    ] = ("person", "address")
+    ner_probability: Annotated[
+        float, Field(ge=0, le=1, description="Least probability that the model gives each word of a name.")
+    ] = 0.5
+
+    @field_validator("ner_types", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        names = value.split(",") if isinstance(value, str) else value
+        return [name.strip().lower() if isinstance(name, str) else name for name in names]
 
 
 @register
@@ -34,7 +71,14 @@ class PiiLeakage(LeakageEvaluator):
     that can have been issued) and ``us_ssn_labelled`` (other ways to write it, after "SSN" or "social security").
     **Rules on demand** (parameter ``rules``): ``phone_us``, ``phone_international``, ``phone_labelled`` and
     ``phone_with_use`` (national forms beside a word such as "call" or "fax"), ``iban``, ``ipv4``, ``ipv6``,
-    ``us_itin``, ``us_passport``. Names and postal addresses take a model, not rules.
+    ``us_itin``, ``us_passport``.
+
+    **Names and postal addresses** take a model, not rules: of the 437 persons that the texts of Presidio research name,
+    rules find none. ``ner_model`` names a token classifier (a checkpoint for Transformers'
+    ``AutoModelForTokenClassification``, in safetensors) whose findings count as those of rules do: persons and
+    addresses, or what ``ner_types`` says. A place alone identifies nobody, so that ``location`` and ``organization``
+    are on demand. Texts longer than the model reads are read in windows. With a model the evaluator runs in the ``gpu``
+    lane, on a CPU where there is no other device. ``python -m benchmarks.trust`` measures how well a model does.
 
     **Edge cases.**
 
@@ -74,3 +118,60 @@ class PiiLeakage(LeakageEvaluator):
         source="https://h2oai.github.io/h2o-sonar/",
     )
     parameters: ClassVar[type[Params]] = PiiLeakageParams
+    params: PiiLeakageParams
+
+    @property
+    def lane(self) -> Lane:
+        """The lane of models if there is one."""
+        return "gpu" if self.params.ner_model else self.spec.lane
+
+    def models(self, ctx: EvalContext) -> tuple[ModelRef, ...]:
+        """Return the weights of the token classifier, if there is one."""
+        named = self.params.ner_model
+        return (weights.chosen(named, "token_classifier", ctx.settings),) if named else ()
+
+    def identity(self, ctx: EvalContext) -> dict[str, Json]:
+        """Return all that a score's key covers; weights count by what they are, not by how they were named."""
+        out = super().identity(ctx)
+        absent = {"ner_model"} if self.params.ner_model else {"ner_model", "ner_types", "ner_probability"}
+        out["params"] = {name: value for name, value in self.params.identity().items() if name not in absent}
+        return out
+
+    def score(self, rows: Sequence[Row], ctx: EvalContext) -> list[RowScore]:
+        """Score rows; with a model, one that does not fit into memory leaves that row unscored and no other.
+
+        Raises:
+            ModelUnavailable: The weights are not here or are no such model, which leaves all rows unscored.
+        """
+        if not self.params.ner_model:
+            return super().score(rows, ctx)
+        texts = list(dict.fromkeys(text for row in rows for text in self._texts(row)))
+        lack = ""
+        try:
+            found = dict(zip(texts, self._entities(texts, ctx), strict=True))
+            return [self._guarded(row, ctx, lambda row, _: self._with_names(row, found)) for row in rows]
+        except OutOfMemory as error:
+            lack = str(error)
+        # outside the handler, which keeps the tensors of the attempt that failed
+        if len(rows) == 1:
+            return [RowScore.unscored(self.row_metrics, Reason.OUT_OF_MEMORY, lack)]
+        return [self.score([row], ctx)[0] for row in rows]
+
+    def _texts(self, row: Row) -> list[str]:
+        return [row.actual_answer or "", *(chunk.content for chunk in self.chunks(row))]
+
+    def _entities(self, texts: Sequence[str], ctx: EvalContext) -> Sequence[tuple[Entity, ...]]:
+        """Return what the model finds in texts."""
+        (ref,) = self.models(ctx)
+        require_kinds(ref, token_classifiers.types_of(ref, settings=ctx.settings), self.params.ner_types)
+        return token_classifiers.entities(ref, texts, settings=ctx.settings)
+
+    def _with_names(self, row: Row, entities: Mapping[str, tuple[Entity, ...]]) -> RowScore:
+        """Scan one row with the rules, and add the names in its texts."""
+        answer, *chunks = (self._found(text, entities[text]) for text in self._texts(row))
+        return self.scored(answer, [(at, each) for at, found in enumerate(chunks) for each in found])
+
+    def _found(self, text: str, entities: Sequence[Entity]) -> list[Finding]:
+        by_rules = scan(self.rules, text, skip_documentation=self.params.exclude_documentation_examples)
+        names = names_in(entities, self.params.ner_types, self.params.ner_probability, by_rules)
+        return sorted([*by_rules, *names], key=lambda finding: finding.start)

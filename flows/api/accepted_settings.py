@@ -29,6 +29,10 @@ class Settings(TypedDict, total=False):
     models: Models | Mapping[str, Any]
     fail_on: Literal["high", "medium", "never"]
     min_coverage: float | None
+    labels: str | None
+    gate_on: Literal["policy", "judge", "corrected"]
+    stop_when: Literal["never", "decided"]
+    attribute_flips: bool
     dispatch: str
     processes: int | None
     output: str | None

@@ -18,7 +18,7 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.refusal import refusals_of
 from leadline.flows.collect.collection import collect_loaded
 from leadline.flows.collect.config import CollectResult
-from leadline.flows.shared.judges import limits_for
+from leadline.flows.shared.judge_access import limits_for
 from leadline.flows.shared.plain_steps import PlainSteps
 from leadline.tasks.collect import Target
 from leadline.tasks.collect.cases import Case

@@ -29,7 +29,7 @@ from leadline.flows.api.single_answer import missing_inputs, score_answer, scori
 from leadline.flows.assertions.failure_text import AnswerTexts, Failure, failure_text
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import chosen
-from leadline.flows.shared.judges import limits_of
+from leadline.flows.shared.judge_access import limits_of
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.policy.policy_file import load_policy
 from leadline.tasks.store.segments import StoredScore

@@ -21,7 +21,7 @@ from leadline.flows.api.metric_choice import Metrics, chosen_metrics
 from leadline.flows.api.single_answer import missing_inputs, score_answer, scoring_context
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import chosen
-from leadline.flows.shared.judges import limits_of
+from leadline.flows.shared.judge_access import limits_of
 from leadline.tasks.store.store import Store
 
 _CONTENTS: Final = ("content", "page_content", "text")

@@ -138,7 +138,7 @@ def suites(as_json: bool) -> None:
 
 def _load(files: Sequence[str]) -> None:
     from leadline.evaluators.core.evaluator_files import load_evaluator_file
-    from leadline.flows.shared.judges import evaluator_files_of
+    from leadline.flows.shared.judge_access import evaluator_files_of
 
     for file in evaluator_files_of(files, None):
         load_evaluator_file(file)

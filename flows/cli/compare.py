@@ -147,6 +147,9 @@ def _print(found: Comparison) -> None:
     columns = [column for column in COLUMNS if several or column != "models"]
     lines = [_line(metric) for metric in found.metrics]
     print_table(columns, [[line[column] for column in columns] for line in lines], right=RIGHT)
+    for metric in found.metrics:
+        if metric.churn and (metric.passed_to_failed or metric.failed_to_passed):
+            click.echo(f"{metric.metric.key}: {metric.churn.in_words}.")
     for metric in {(metric.metric.key, _whose(metric)): metric for metric in found.metrics}.values():
         if metric.verdict in ATTENTION:
             who = f" ({clean(_whose(metric))})" if several and _whose(metric) else ""

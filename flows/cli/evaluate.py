@@ -144,7 +144,7 @@ def make_config(session: Session, options: dict[str, Any]) -> EvaluateConfig:
         UsageError: A value is not what it should be.
     """
     from leadline.evaluators.core.evaluator_files import load_evaluator_file
-    from leadline.flows.shared.judges import evaluator_files_of
+    from leadline.flows.shared.judge_access import evaluator_files_of
 
     judges = read_settings(options["settings"]).get("judges", {})
     config = judges.get("config") if isinstance(judges, dict) else None
@@ -216,9 +216,11 @@ def _print_result(result: EvaluateResult) -> None:
     report = result.report.absolute()
     lines = (
         ("Gate", f"{result.gate_in_words}: {clean(result.gate_reason)}"),
+        *((("Judging", clean(result.stopping)),) if result.stopping else ()),
         (
             "Scores",
-            f"{result.scored:,} scored, {result.unscored:,} unscored, {result.not_applicable:,} not applicable",
+            f"{result.scored:,} scored, {result.unscored:,} unscored, {result.not_applicable:,} not applicable"
+            + (" or not needed" if result.stopping else ""),
         ),
         ("Rows", f"{count(result.reused, 'row score')} reused, {result.computed:,} computed"),
         *((("Judge", _judged(result)),) if result.judge_calls or result.judge_made_again else ()),
@@ -296,6 +298,12 @@ def _print_plan(planned: PlanPreview) -> None:
     click.echo(
         f"{count(reused, 'row score is', 'row scores are')} reused, {total:,} {nouns(total, 'is', 'are')} to compute."
     )
+    later = sum(entry.later for entry in planned.entries)
+    if later:
+        click.echo(
+            f"Of the judge calls about {later:,} row scores come later: rows that are judged again to measure the "
+            "judge's own noise, or to tell whose flips they are, by what the first trial says."
+        )
     if planned.left_out:
         _print_left_out(planned.left_out)
     blocked = [entry.evaluator for entry in planned.entries if entry.missing and entry.to_compute]

@@ -18,7 +18,11 @@ from leadline.flows.cli.session import F, Session, say, session_options
 
 if TYPE_CHECKING:
     from leadline.tasks.labels.drawing import Drawing
-    from leadline.tasks.labels.label_report import LabelledModel, LabelReport
+    from leadline.tasks.labels.label import Label
+    from leadline.tasks.labels.label_report import LabelledModel
+    from leadline.tasks.labels.label_sets import LabelSet
+    from leadline.tasks.labels.run_corrections import LabelledMetric
+    from leadline.tasks.store.store import Store
     from leadline.tasks.trust.correction import Corrected
 
 _SET = click.option("--set", "set_name", default="labels", show_default=True, metavar="NAME", help="The set of labels.")
@@ -109,6 +113,27 @@ def labels_import(
     added = LabelSet(store, set_name).add(found)
     known = len(found) - added
     say(f"{count(added, 'label')} added to {set_name}" + (f", {number(known)} known already." if known else "."))
+    _correct_runs(store, LabelSet(store, set_name), found, run_name)
+
+
+def _correct_runs(store: Store, labels_of: LabelSet, found: Sequence[Label], run_name: str | None) -> None:
+    """Bring labels beside the scores of the runs whose rows they are: those of their samples, and the one named."""
+    from leadline.evaluators.core.errors import LeadlineError
+    from leadline.tasks.pipeline import correct_again
+    from leadline.tasks.runs.lookup import find_run
+
+    given = {label.sample for label in found}
+    runs = {sample.run for sample in labels_of.samples() if sample.id in given}
+    if run_name:
+        runs.add(find_run(store, run_name).id)
+    for run in sorted(runs):
+        try:
+            corrected = correct_again(store, find_run(store, run))
+        except LeadlineError as error:  # the run was dropped, or is in work
+            say(f"Run {run} was not corrected: {clean(str(error))}")
+        else:
+            if corrected:
+                say(f"Corrected by them: leadline show {run}")
 
 
 @labels.command("export")
@@ -173,18 +198,18 @@ def labels_list(session: Session, /, as_json: bool) -> None:
 def labels_report(session: Session, /, run_name: str, metric: str, set_name: str, as_json: bool) -> None:
     """Say what labels say of a judge: its scores corrected, agreement, and which threshold fits."""
     from leadline.tasks.labels.judged_rows import read_judged_rows
-    from leadline.tasks.labels.label_report import report_labels
-    from leadline.tasks.labels.label_sets import find_label_set
+    from leadline.tasks.labels.known_labels import labels_of_set
+    from leadline.tasks.labels.run_corrections import measure
     from leadline.tasks.runs.lookup import find_run
 
     store = session.open_store()
-    judged = read_judged_rows(store, find_run(store, run_name), metric)
-    found = find_label_set(store, set_name)
-    report = report_labels(judged, found.labels(judged.metric.id), found.samples(judged.metric.id))
+    run = find_run(store, run_name)
+    judged = read_judged_rows(store, run, metric)
+    found = measure(judged, labels_of_set(store, set_name, judged.metric.id), run.id, keep=False, bootstrapped=True)
     if as_json:
-        print_json(_plain(asdict(report)))
+        print_json(_plain(asdict(found.report) | {"state": found.state, "borrowed": found.borrowed}))
     else:
-        _print_report(report)
+        _print_report(found)
 
 
 def _plain(value: Any) -> Any:
@@ -196,10 +221,14 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _print_report(report: LabelReport) -> None:
+def _print_report(found: LabelledMetric) -> None:
+    report = found.report
     click.echo(f"{report.question}")
     for model in report.models:
-        _print_model(model, binary=report.binary)
+        _print_model(model, found.corrected(model), binary=report.binary)
+    if found.state == "stale" or found.borrowed:
+        where = "of other rows" if found.state == "valid" else f"{found.state}; judges certify asks about them"
+        click.echo(f"The judge's certificate, {found.certificate.config[:6]}: {where}.")
     if not math.isnan(report.people_alpha):
         ends = f"{report.people_alpha_low:.2f} to {report.people_alpha_high:.2f}"
         click.echo(f"People agree among themselves with alpha {report.people_alpha:.2f} ({ends}): a judge's ceiling.")
@@ -218,7 +247,7 @@ def _print_report(report: LabelReport) -> None:
         )
 
 
-def _print_model(model: LabelledModel, *, binary: bool) -> None:
+def _print_model(model: LabelledModel, corrected: Corrected | None, *, binary: bool) -> None:
     def shown(value: float) -> str:
         return f"{100 * value:.1f} %" if binary else f"{value:.3f}"
 
@@ -226,8 +255,9 @@ def _print_model(model: LabelledModel, *, binary: bool) -> None:
         return f"{shown(corrected.value)} ({shown(corrected.low)} to {shown(corrected.high)})"
 
     told = f"judge {shown(model.judge)} of {count(model.judged, 'row')}"
-    if model.corrected:
-        told += f" · corrected {ends(model.corrected)}"
+    if corrected:
+        borrowed = ", borrowed from other rows" if corrected.method == "rogan-gladen" else ""
+        told += f" · corrected {ends(corrected)}{borrowed}"
     who = f"{count(model.labels, 'label')} of {count(model.people, 'person', 'people')}"
     click.echo(
         f"  {clean(model.model) or 'all models'}: {told} · {who}"
@@ -252,4 +282,5 @@ _STATES = {
     "not drawn": "not corrected: these rows were not drawn at random",
     "failed": "not certified: people and judge agree too little",
     "valid": "enough agreement on enough rows: these labels certify the judge",
+    "stale": "stale: only another prompt, judge or threshold was certified",
 }

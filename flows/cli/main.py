@@ -49,7 +49,8 @@ END_S: Final = 5.0
 ENTRY_POINTS: Final = "leadline.commands"
 """Group of entry points by which other packages bring commands: ``NAME = "module:command"``."""
 
-_COMMAND: Final = re.compile(r'^@click\.(?:command|group)\(.*?^def (\w+)\(.*?"""(.*?\.)(?=\s|""")', re.M | re.S)
+# A command with a name of its own is part of a group.
+_COMMAND: Final = re.compile(r'^@click\.(?:command|group)\((?!").*?^def (\w+)\(.*?"""(.*?\.)(?=\s|""")', re.M | re.S)
 
 
 @cache

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from leadline.evaluators.core.text import count
 from leadline.flows.cli.output import clean, number, print_json, print_table
 from leadline.flows.cli.session import Session, session_options
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Line = TypeVar("Line", bound="DataclassInstance")
 
 SHOWN: Final = 20
 """Problems and insights of a kind that the overview prints; --json and the report have all."""
@@ -62,6 +68,7 @@ def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
             "Gate",
             (found["gate"] or "undecided") + (f" ({counted})" if counted else "") + f": {clean(found['gate_reason'])}",
         ),
+        *((("Judging", clean(why)),) if (why := str(found["record"].get("stopped_why") or "")) else ()),
         ("Problems", tally_in_words(problems)),
         (
             "Scores",
@@ -82,6 +89,8 @@ def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
             [_board_line(line) for line in lines],
             right=("value", "threshold", "scored", "unscored"),
         )
+    _print_labels(found["corrections"], found["certificates"], all_metrics=all_metrics)
+    _print_flips(found["flip_rates"], found["flip_causes"], all_metrics=all_metrics)
     _print_trials(found["trial_spread"], all_metrics=all_metrics)
     _print_calls(found["record"])
     columns = ("severity", "type", "evaluator", "model", "description", "actions")
@@ -112,19 +121,63 @@ def _board_line(line: Mapping[str, Any]) -> Sequence[object]:
     )
 
 
+def _print_labels(
+    corrections: Sequence[Mapping[str, Any]], certificates: Sequence[Mapping[str, Any]], *, all_metrics: bool
+) -> None:
+    """Print what people's labels say of the judges: values corrected, and the certificate of each."""
+    from leadline.tasks.labels.correction_lines import CertificateLine, CorrectionLine
+
+    lines = [line for line in certificates if all_metrics or line["is_primary"]]
+    if lines:
+        click.echo("\nPeople's labels")
+    for line in lines:
+        name = f"{line['evaluator']}.{line['metric']}"
+        click.echo(f"  {clean(name)}")
+        for own in corrections:
+            if f"{own['evaluator']}.{own['metric']}" == name:
+                click.echo(f"    {clean(own['model'])}: {CorrectionLine.of(own).words}")
+        click.echo(f"    certificate: {CertificateLine.of(line).words}")
+
+
+def _print_flips(rates: Sequence[Mapping[str, Any]], causes: Sequence[Mapping[str, Any]], *, all_metrics: bool) -> None:
+    """Print what is known of flips under perturbation where a judge may make them itself."""
+    from leadline.tasks.publish.flip_words import flip_sentences
+    from leadline.tasks.publish.views import FlipCause, FlipRate
+
+    known = {(line["metric_id"], line["model_id"]): line for line in causes if not line["perturbation"]}
+    told = []
+    for line in rates:
+        rate = _as(FlipRate, line)
+        if rate.word and not rate.perturbation and (all_metrics or line["is_primary"]):
+            found = known.get((rate.metric_id, rate.model_id))
+            told.append((line, flip_sentences(rate, _as(FlipCause, found) if found else None)))
+    if told:
+        click.echo("\nFlips under perturbation")
+    for line, sentences in told:
+        click.echo(
+            f"  {clean(line['evaluator'])}.{clean(line['metric'])}, {clean(line['model'])}: {' '.join(sentences)}"
+        )
+
+
+def _as(kind: type[Line], line: Mapping[str, Any]) -> Line:
+    """Return a table's line as what has its columns; an older run may lack some."""
+    return kind(**{field.name: line[field.name] for field in fields(kind) if field.name in line})
+
+
 def _print_trials(lines: Sequence[Mapping[str, Any]], *, all_metrics: bool) -> None:
     """Print how much the verdicts differ that a judge gave to the same row."""
     lines = [line for line in lines if all_metrics or line["is_primary"]]
     if not lines:
         return
     click.echo("\nTrials: how much the verdicts on the same row differ")
-    counts = ("trials", "rows", "differ", "pass and fail", "std within a row")
+    counts = ("trials", "rows", "differ", "pass and fail", "std within a row", "reliability", "std of a rerun")
     print_table(
         ("evaluator", "metric", "model", *counts, "means of single trials"),
         [
             (
                 line["evaluator"], line["metric"], line["model"], number(line["n_trials"]), number(line["n_rows"]),
                 number(line["differ_share"]), number(line["cross_share"]), number(line["within_std"]),
+                number(line.get("reliability")), number(line.get("rerun_std")),
                 "-" if line["lowest_mean"] is None else f"{line['lowest_mean']:.3f} to {line['highest_mean']:.3f}",
             )
             for line in lines

@@ -49,7 +49,8 @@ def sql(
     SQL is one DuckDB query, or - to read it from standard input.
 
     The views, each with a column `run`: runs, models, cases, rows, relationships, evaluators, metrics, scores,
-    evidence, aggregates, flips, flip_rates, baseline, model_changes, metric_changes, row_changes, problems, insights.
+    repeats, evidence, aggregates, flips, flip_rates, flip_causes, baseline, model_changes, metric_changes, row_changes,
+    problems, insights.
     `DESCRIBE scores` shows a view's columns.
     """
     from leadline.tasks.runs.query import archive

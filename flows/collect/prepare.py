@@ -7,7 +7,7 @@ from pathlib import Path
 
 from leadline.evaluators.judge.engine.budget import Limits
 from leadline.flows.collect.config import CollectConfig
-from leadline.flows.shared.judges import limits_for
+from leadline.flows.shared.judge_access import limits_for
 from leadline.flows.shared.output_files import output_file
 from leadline.tasks.collect import Target, find_targets
 from leadline.tasks.plan.prices import require_model_price

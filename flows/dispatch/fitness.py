@@ -33,7 +33,7 @@ def find_run(chunk: Chunk) -> tuple[Run, dict[str, Any]]:
         store = Store.open(chunk.store)
         run = store.run(chunk.run)
         store.fetch_record(run)
-        store.fetch_plan(run)
+        store.fetch_plan(run, chunk.plan_file)
         return run, run.read()
     except (UsageError, StoreError) as error:
         raise Unfit(

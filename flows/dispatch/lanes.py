@@ -77,19 +77,29 @@ class Lanes(AbstractContextManager["Lanes"]):
         self._places = {lane: Semaphore(1) for lane in self._served}
         self._deserted: set[Lane] = set()
         self._stack = ExitStack()
+        self._entered = 0
 
     def __enter__(self) -> Self:
+        """Begin; entered again by who scores in several goes, they stay open until the outermost block ends."""
+        if self._entered:
+            self._entered += 1
+            return self
         with ExitStack() as stack:
             stack.enter_context(self._local)
             if self._elsewhere is not None:
                 stack.enter_context(self._elsewhere)
             self._stack = stack.pop_all()
+        self._entered = 1
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._stack.__exit__(kind, value, traceback)
+        """End with the outermost block, or at once where a block is left by an exception."""
+        self._entered -= 1
+        if kind is not None or not self._entered:
+            self._stack.__exit__(kind, value, traceback)
+            self._stack = ExitStack()
 
     @property
     def ending(self) -> bool:

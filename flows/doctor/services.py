@@ -63,15 +63,19 @@ def examine_judges(*, ask: bool = False) -> Iterator[Diagnosis]:
         ask: Ask the default judge one short question, which may cost a fraction of a cent.
     """
     from leadline.evaluators.judge.engine.choice import find_judges
+    from leadline.evaluators.judge.engine.jury_config import JuryConfig, members_of
 
     judges = find_judges(None, None, None, os.environ)
     if not judges:
         advice = "--judge MODEL, or [judges.NAME] in leadline.toml; evaluators that ask none run without"
         yield Diagnosis("judge", State.MISSING, "none is configured", advice)
     for judge in judges:
-        yield from _configured(judge)
-    if ask and judges:
-        yield _asked(judges[0])
+        if isinstance(judge, JuryConfig):
+            yield Diagnosis(f"judge {judge.key}", State.OK, f"a jury: {judge.model}")
+        else:
+            yield from _configured(judge)
+    for judge in members_of(judges[0]) if ask and judges else ():
+        yield _asked(judge)
 
 
 def _configured(judge: JudgeConfig) -> Iterator[Diagnosis]:

@@ -18,6 +18,7 @@ from prefect.events import emit_event
 
 from leadline.evaluators.core.jsonio import rounded
 from leadline.evaluators.core.text import count
+from leadline.flows.drift.change_event import announce_change
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.shared.prefect_steps import history_may_fail
 from leadline.flows.shared.report_links import run_link
@@ -26,6 +27,7 @@ from leadline.flows.shared.settings import Gate
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
+from leadline.tasks.drift.run_judges import JUDGES
 from leadline.tasks.store.store import Run, Store
 
 _ENDINGS: Final[dict[Gate, str]] = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive"}
@@ -85,6 +87,9 @@ def publish_artifacts(store: Store, run: Run, result: EvaluateResult) -> None:
     create_table_artifact(problems, key="leadline-problems", description="Problems, worst first")
     create_link_artifact(link, link_text="Report", key="leadline-report", description=str(run.id))
     _announce(run, result, link)
+    for name, judge in (run.read().get(JUDGES) or {}).items():
+        if judge["newly_changed"]:
+            announce_change(name, judge)
 
 
 def _announce(run: Run, result: EvaluateResult, link: str) -> None:

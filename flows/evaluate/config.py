@@ -6,9 +6,9 @@ The same model is the form in the Prefect UI, the parameters of a deployment, an
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from leadline.flows.shared.form import FormModel, Option
 from leadline.flows.shared.option_group import OptionGroup
@@ -25,7 +25,9 @@ from leadline.flows.shared.settings import (
     FailOnSeverity,
     FormatName,
     Gate,
+    GateOn,
     Judges,
+    LabelSetName,
     MinCoverage,
     ModelNaming,
     Models,
@@ -34,6 +36,7 @@ from leadline.flows.shared.settings import (
     Processes,
     StorePlace,
 )
+from leadline.tasks.plan.further_trials import AUTO
 from leadline.tasks.timeline import RunTime
 
 
@@ -72,6 +75,21 @@ class EvaluateConfig(FormModel):
         "Default: the run tagged production, if it has cases of this dataset, else the last run of a dataset of this "
         "name.",
     )
+    stop_when: Annotated[Literal["never", "decided"], Option("--stop-when", group=OptionGroup.GATE)] = Field(
+        "never",
+        title="Stop when",
+        description="Stop judging once the rest could hardly change the gate (with --fail-on) or the comparison (with "
+        "--against): decided. Cases are then judged in waves, in an order drawn at random.",
+    )
+    attribute_flips: Annotated[bool, Option("--attribute-flips", group=OptionGroup.JUDGES)] = Field(
+        False,
+        title="Attribute flips",
+        description="Tell how much of the flips is the model's, whose answer changed, and how much the judge's, who "
+        "reads the changed question otherwise: answers to copies are judged under their original's question, too. "
+        "Needs --trials 2 --trial-rows auto.",
+    )
+    labels: LabelSetName = None
+    gate_on: GateOn = "policy"
     dispatch: Dispatching = Dispatch.AUTO
     processes: Processes = None
     name: Annotated[str, Option(metavar="TEXT", group=OptionGroup.OUTPUT)] = Field(
@@ -88,6 +106,12 @@ class EvaluateConfig(FormModel):
     )
     store: StorePlace = None
 
+    @model_validator(mode="after")
+    def _attribution_needs_pairs(self) -> Self:
+        if self.attribute_flips and self.judges.trial_rows != AUTO:
+            raise ValueError("attribute_flips needs --trials 2 --trial-rows auto (trial_rows = auto)")
+        return self
+
 
 class EvaluateResult(BaseModel):
     """Outcome of an evaluation."""
@@ -101,6 +125,7 @@ class EvaluateResult(BaseModel):
     gate: Gate = Field(description="Whether the run is good enough for what was asked.")
     gate_reason: str = Field(description="One sentence that says why.")
     gate_counted: str = Field("", description="What the gate counted, in a few words.")
+    stopping: str = Field("", description="What was decided before all cases were judged, and what that saved.")
     changed: str = Field("", description="What changed since the earlier run that it was compared with.")
     worst: list[str] = Field(default_factory=list, description="The worst problems, each in a sentence.")
     recommendation: str = Field("", description="Which model to choose.")

@@ -19,7 +19,7 @@ from leadline.flows.evaluate.artifacts import Progress, publish_artifacts
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.run import run_evaluation
 from leadline.flows.evaluate.steps import Finished
-from leadline.flows.shared.judges import RETRY_DELAYS_S, Retries
+from leadline.flows.shared.judge_access import RETRY_DELAYS_S, Retries
 from leadline.flows.shared.prefect_steps import TaskSteps, finished, history_may_fail, reporting_no_secrets
 from leadline.flows.shared.server_outage import outlast_outages
 from leadline.flows.triggers.outside_requests import check_evaluation, is_from_outside

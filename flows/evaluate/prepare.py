@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -13,27 +14,36 @@ from leadline.evaluators.models.onnx_backend import require_onnx
 from leadline.evaluators.models.requirements import pull_command
 from leadline.evaluators.models.weights import absolute
 from leadline.flows.evaluate.config import EvaluateConfig
-from leadline.flows.shared.judges import canaries_of, evaluator_files_of, judges_of, limits_of
+from leadline.flows.shared.judge_access import canaries_of, evaluator_files_of, judges_of, limits_of
 from leadline.flows.shared.reading import reading
 from leadline.tasks.analyse.slice_columns import require_columns
 from leadline.tasks.db.connection import attach_dataset, connect
+from leadline.tasks.drift.epochs import with_epochs
+from leadline.tasks.labels.label_names import unknown_names
+from leadline.tasks.labels.label_sets import find_label_set
 from leadline.tasks.load import LoadedDataset, load_dataset
 from leadline.tasks.plan.cost import Estimate, estimate, require_prices, with_canaries
 from leadline.tasks.plan.default_embedder import embedder_in_words, with_default_embedder
 from leadline.tasks.plan.jobs import make_jobs
-from leadline.tasks.plan.planner import Need, plan
+from leadline.tasks.plan.planner import Need, expect_further_trials, plan
 from leadline.tasks.plan.selection import Choice, applicable_to, choose, missing_weights
+from leadline.tasks.plan.third_rows import check_attributable, expect_third_rows
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.policy.policy_file import load_policy
-from leadline.tasks.runs.baseline import check_against
+from leadline.tasks.runs.baseline import NONE, check_against
 from leadline.tasks.score.canaries import load_canaries
+from leadline.tasks.stopping.refusals import check_stoppable
 from leadline.tasks.store.store import Store
 from leadline.tasks.timeline import in_part
 
 
 @dataclass(frozen=True, slots=True)
 class PlanEntry:
-    """Plan for one evaluator; counts are row scores."""
+    """Plan for one evaluator; counts are row scores.
+
+    ``later`` is about how many more are judged once the first trial is scored, again or to tell whose a flip is; calls
+    and cost hold them.
+    """
 
     evaluator: str
     lane: str
@@ -46,6 +56,7 @@ class PlanEntry:
     missing: str
     judge_calls: int | None = None
     cost_usd: float | None = None
+    later: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,22 +145,36 @@ def prepare(
         load: Loads the dataset instead of :func:`load_dataset`; the flow makes a Prefect task of that.
 
     Raises:
-        UsageError: There is no such evaluator, parameter, judge, model, policy, baseline or column.
+        UsageError: There is no such evaluator, parameter, judge, model, policy, baseline, set of labels or column.
         DatasetError: The dataset was refused.
     """
     settings, choice = chosen(config, check_key=check_key)
     policy = load_policy(config.policy)
     store = Store.open(config.store)
+    settings = with_epochs(store, settings)
     how = reading(config.map, format=config.format, model_name=config.model_name)
     with in_part("load"):
         loaded = (load or load_dataset)(store, config.dataset, **how)
     loaded.require_models(config.model_keys)
+    if loaded.labels:
+        loaded = loaded.with_warnings(unknown_names(loaded.labels, choice.evaluators))
     check_against(store, config.against)
+    if config.labels:
+        find_label_set(store, config.labels)
     if config.slices:
         with connect() as connection:
             attach_dataset(connection, loaded.path)
             require_columns(connection, config.slices)
-    return Prepared(settings, store, choice, loaded, policy)
+    prepared = Prepared(settings, store, choice, loaded, policy)
+    if config.stop_when == "decided":
+        evaluators = prepared.applicable().evaluators
+        compared = config.against not in (None, NONE)
+        check_stoppable(evaluators, policy, fail_on=config.fail_on.value, compared=compared, gate_on=config.gate_on)
+    if config.attribute_flips:
+        with connect() as connection:
+            attach_dataset(connection, loaded.path)
+            check_attributable(connection, prepared.applicable().evaluators)
+    return prepared
 
 
 def preview(config: EvaluateConfig) -> PlanPreview:
@@ -158,13 +183,16 @@ def preview(config: EvaluateConfig) -> PlanPreview:
     settings, store, loaded, choice = prepared.settings, prepared.store, prepared.loaded, prepared.applicable()
     with connect() as connection:
         attach_dataset(connection, loaded.path)
-        jobs = make_jobs(choice.evaluators, settings, trials=config.judges.trials)
+        jobs = make_jobs(choice.evaluators, settings, trials=config.judges.trials, trial_rows=config.judges.trial_rows)
         needs = plan(connection, store, jobs, config.model_keys)
+        later = Counter(expect_further_trials(connection, store, jobs))
+        if config.attribute_flips:
+            later.update(expect_third_rows(connection, store, jobs))
         estimates = {job.evaluator: estimate(connection, job, settings) for job in jobs}
         file = canaries_of(config.judges)
         if file:
             _, canaries = load_canaries(store, file, jobs)
-            estimates = with_canaries(connection, jobs, estimates, canaries)
+            estimates = with_canaries(connection, jobs, estimates, canaries, settings)
     ctx = EvalContext(settings)
     return PlanPreview(
         dataset=config.dataset,
@@ -178,11 +206,13 @@ def preview(config: EvaluateConfig) -> PlanPreview:
         splitter=ctx.splitter.identity,
         embedder=embedder_in_words(choice, settings),
         left_out=choice.left_out,
-        entries=tuple(_entry(need, ctx, estimates[need.job.evaluator]) for need in needs),
+        entries=tuple(
+            _entry(need, ctx, estimates[need.job.evaluator], later.get(need.job.evaluator, 0)) for need in needs
+        ),
     )
 
 
-def _entry(need: Need, ctx: EvalContext, judged: Estimate | None) -> PlanEntry:
+def _entry(need: Need, ctx: EvalContext, judged: Estimate | None, later: int) -> PlanEntry:
     evaluator = need.job.build()
     refs = evaluator.models(ctx)
     return PlanEntry(
@@ -197,6 +227,7 @@ def _entry(need: Need, ctx: EvalContext, judged: Estimate | None) -> PlanEntry:
         missing=_missing(evaluator, ctx) or need.job.error,
         judge_calls=judged.calls if judged else None,
         cost_usd=judged.cost_usd if judged else None,
+        later=later,
     )
 
 

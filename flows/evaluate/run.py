@@ -1,23 +1,28 @@
 """An evaluation from its request to its report; the flow and the command line both run this.
 
-``load → plan → score (in chunks) → gather → aggregate → slices → flips → changes → problems → insights → gate →
-publish``. There is no logic here: each step is a function of the tasks room that takes paths and plain values.
+``load → plan → score (in chunks) → gather → aggregate → slices → flips → changes → corrections → problems →
+insights → gate → publish``. There is no logic here: each step is a function of the tasks room that takes paths and
+plain values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
+from leadline.evaluators.core.base import Lane
+from leadline.evaluators.core.settings import Settings
 from leadline.flows.dispatch.dask_cluster import dask_workers
 from leadline.flows.dispatch.lanes import open_lanes
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import prepare
 from leadline.flows.evaluate.steps import Steps
-from leadline.flows.shared.judges import Retries, canaries_of, limits_of
+from leadline.flows.evaluate.waves import Scoring, against_of, score_in_waves
+from leadline.flows.shared.judge_access import Retries, canaries_of, limits_of
 from leadline.flows.shared.reporting import report
-from leadline.flows.shared.settings import is_dask
+from leadline.flows.shared.settings import FailOn, is_dask
 from leadline.flows.traces.run_trace import export_run
 from leadline.tasks import log_context, pipeline
 from leadline.tasks.analyse.findings.tally import what_counts
@@ -26,11 +31,17 @@ from leadline.tasks.db.connection import kept_open
 from leadline.tasks.load import load_dataset
 from leadline.tasks.log_context import logged_as
 from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.jobs import ALL_ROWS
 from leadline.tasks.runs.signs_of_life import giving_signs
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import default_processes
+from leadline.tasks.stopping.stopped_run import in_words
+from leadline.tasks.stopping.wave_steps import WaveOutcome
 from leadline.tasks.store.store import Run, Store
 from leadline.tasks.timeline import Timeline, current, timed_by
+
+LONG_S: Final = 6 * 3600.0
+"""Seconds of scoring after which judges are checked again at the end."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,7 +85,7 @@ def _run(config: EvaluateConfig, steps: Steps, timeline: Timeline) -> EvaluateRe
     prepared = prepare(config, load=lambda *args, **options: _step(steps, "load", load_dataset, *args, **options))
     settings, store = prepared.settings, prepared.store
     processes = config.processes or default_processes()
-    needed = {evaluator.spec.lane for evaluator in prepared.choice.evaluators}
+    needed = {evaluator.lane for evaluator in prepared.choice.evaluators}
     dask = is_dask(config.dispatch)
     workers = dask_workers(config.dispatch, needed, processes) if dask else steps.workers(config.dispatch, needed)
     with timeline.part("plan"):
@@ -89,21 +100,36 @@ def _run(config: EvaluateConfig, steps: Steps, timeline: Timeline) -> EvaluateRe
             model_keys=config.model_keys,
             processes=processes,
             trials=config.judges.trials,
+            trial_rows=config.judges.trial_rows,
             limits=limits_of(config.judges),
             canaries=canaries_of(config.judges),
             workers=workers,
             lasting=dask,
             config=config.model_dump(mode="json"),
             policy=prepared.policy,
+            in_waves=config.stop_when == "decided",
         )
     run = store.run(planned.run)
     with giving_signs(store, run), logged_as(log_context.run, run.id):
         try:
             run.update({"workers": dict(workers), **steps.origin()})
             retries = Retries(settings.judges)
+            if planned.judges:
+                with timeline.part("score"):
+                    _watch(store, run, config, settings, planned, steps)
             with timeline.part("score"):
                 lanes = open_lanes(processes, planned.chunks, workers, config.dispatch)
-                steps.score(planned.chunks, lanes, retries, _follow(planned.chunks, steps, retries, timeline))
+                follow = _follow(planned.chunks, steps, retries, timeline)
+                if planned.waves:
+                    planned = score_in_waves(store, run, config, planned, Scoring(steps, lanes, retries, follow))
+                else:
+                    steps.score(planned.chunks, lanes, retries, follow)
+            places = _Places(processes, workers, dask)
+            for name, function in _later_parts(config).items():
+                further = _Further(name, function, store, run)
+                planned = _judge_further(further, planned, places, config, steps, retries, timeline)
+            if planned.judges and timeline.so_far().parts.get("score", 0.0) > LONG_S:
+                _watch(store, run, config, settings, planned, steps, part=f"end of {run.id}")
             with kept_open(run):
                 return _conclude(store, run, config, planned, steps, timeline)
         except BaseException as error:
@@ -111,6 +137,80 @@ def _run(config: EvaluateConfig, steps: Steps, timeline: Timeline) -> EvaluateRe
             if isinstance(error, Exception):  # whoever interrupts a run does not want to wait
                 export_run(store, run, timeline, error)
             raise
+
+
+class _Places(NamedTuple):
+    """Places where chunks are scored: processes here, workers by lane, and whether these stay from chunk to chunk."""
+
+    processes: int
+    workers: Mapping[Lane, int]
+    lasting: bool
+
+
+class _Further(NamedTuple):
+    """A later part of a run's plan: the name of its step, and what plans it."""
+
+    name: str
+    plan: Callable[..., pipeline.Planned]
+    store: Store
+    run: Run
+
+
+def _later_parts(config: EvaluateConfig) -> Mapping[str, Callable[..., pipeline.Planned]]:
+    """Return what plans rows by what the first trial says, by the name of the step."""
+    if config.judges.trial_rows == ALL_ROWS:
+        return {}
+    parts = {"plan further trials": pipeline.plan_further_trials}
+    return parts | ({"plan flip causes": pipeline.plan_flip_causes} if config.attribute_flips else {})
+
+
+def _judge_further(
+    further: _Further,
+    planned: pipeline.Planned,
+    places: _Places,
+    config: EvaluateConfig,
+    steps: Steps,
+    retries: Retries,
+    timeline: Timeline,
+) -> pipeline.Planned:
+    """Judge the rows that the first trial calls for; returns the plan with what that added to it."""
+    with timeline.part("plan"):
+        again = _step(steps, further.name, further.plan, further.store, further.run, **places._asdict())
+    with timeline.part("score"):
+        lanes = open_lanes(places.processes, again.chunks, places.workers, config.dispatch)
+        steps.score(again.chunks, lanes, retries, _follow(again.chunks, steps, retries, timeline))
+    return replace(
+        planned,
+        chunks=planned.chunks + again.chunks,
+        reused=planned.reused + again.reused,
+        to_compute=planned.to_compute + again.to_compute,
+    )
+
+
+def _watch(
+    store: Store,
+    run: Run,
+    config: EvaluateConfig,
+    settings: Settings,
+    planned: pipeline.Planned,
+    steps: Steps,
+    part: str = "",
+) -> None:
+    """See to it that no judge that changed goes unnoticed; rows are not put to one where a gate depends on them."""
+    stop = config.judges.on_drift == "stop" or (config.judges.on_drift is None and config.fail_on != FailOn.NEVER)
+    limits = limits_of(config.judges)
+    _step(
+        steps,
+        "judges",
+        pipeline.watch_judges,
+        store,
+        run,
+        settings,
+        planned.judges,
+        stop=stop,
+        limits=limits,
+        part=part,
+    )
 
 
 def _step(steps: Steps, name: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -173,6 +273,7 @@ def _conclude(
         gate=found.decision.gate,
         gate_reason=found.decision.reason,
         gate_counted=what_counts(record),
+        stopping=record.get("stopped_why", ""),
         changed=record.get("changed", ""),
         worst=[problem.headline for problem in published.summary.worst],
         recommendation=published.summary.recommendation,
@@ -213,10 +314,15 @@ def _find(store: Store, run: Run, config: EvaluateConfig, steps: Steps, timeline
     step("aggregate", pipeline.aggregate_scores, store, run)
     step("slices", pipeline.measure_slices, store, run, names=config.slices)
     step("flips", pipeline.detect_flips, store, run)
-    step("changes", pipeline.compare_with_baseline, store, run, config.against)
+    if config.attribute_flips:
+        step("flip causes", pipeline.attribute_flips, store, run)
+    step("changes", pipeline.compare_with_baseline, store, run, against_of(config))
+    step("corrections", pipeline.correct_scores, store, run, config.labels, config.gate_on)
     problems = step("problems", pipeline.detect_problems, store, run)
     step("insights", pipeline.derive_insights, store, run)
     decision = step("gate", pipeline.decide_gate, store, run, fail_on=config.fail_on, min_coverage=config.min_coverage)
+    if stopped := WaveOutcome.of(run.read()):
+        run.update({"stopped_why": in_words(stopped, decision.gate)})
     counts = pipeline.count_scores(store, run)
     judged = pipeline.count_judge_calls(store, run)
     run.update({"problems": problems})

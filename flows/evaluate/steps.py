@@ -17,7 +17,7 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.flows.dispatch.lanes import Lanes
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.shared import plain_steps
-from leadline.flows.shared.judges import RETRY_DELAYS_S, Retries
+from leadline.flows.shared.judge_access import RETRY_DELAYS_S, Retries
 from leadline.flows.shared.settings import Dispatch
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult

@@ -12,7 +12,7 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.text.sentences import splitter_for
 from leadline.flows.generate.config import GenerateConfig
-from leadline.flows.shared.judges import judges_of, limits_of
+from leadline.flows.shared.judge_access import judges_of, limits_of
 from leadline.flows.shared.output_files import output_file
 from leadline.tasks.generate import Corpus, Cutting, find_files, read_corpus
 from leadline.tasks.plan.prices import require_judge_price

@@ -249,9 +249,10 @@ class StoreTools:
     ) -> dict[str, Any]:
         """Query runs with SQL, for reading only; tables have a column run.
 
-        Tables: runs, models, cases, rows, relationships, evaluators, metrics, scores, evidence, aggregates, flips,
-        flip_rates, baseline, model_changes, metric_changes, row_changes, problems, insights. DESCRIBE TABLE_NAME shows
-        columns. Example: SELECT run, evaluator, metric, model_key, value, ci_low, ci_high FROM aggregates.
+        Tables: runs, models, cases, rows, relationships, evaluators, metrics, scores, repeats, evidence, aggregates,
+        flips, flip_rates, flip_causes, baseline, model_changes, metric_changes, row_changes, problems, insights.
+        DESCRIBE TABLE_NAME shows columns. Example: SELECT run, evaluator, metric, model_key, value, ci_low, ci_high
+        FROM aggregates.
 
         Args:
             query: One DuckDB SELECT.

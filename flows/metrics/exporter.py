@@ -20,6 +20,7 @@ from leadline.evaluators.judge.engine.team_budgets import team_budgets
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.metrics import families as m
 from leadline.tasks.metrics.families import CHUNK_BUCKETS, Buckets, Figures, Kind, Metric
+from leadline.tasks.metrics.judge_figures import judge_figures
 from leadline.tasks.metrics.ledger_figures import ledger_figures
 from leadline.tasks.metrics.store_figures import StoreFigures
 from leadline.tasks.store.store import Store
@@ -72,6 +73,7 @@ class Exporter:
         sources: dict[str, Callable[[], Figures]] = {
             "store": self._runs.read,
             "ledger": lambda: ledger_figures(read_ledger(self._store), team_budgets(self._config)),
+            "judges": lambda: judge_figures(self._store),
         }
         if self._api is not None:
             sources["api"] = self._read_api

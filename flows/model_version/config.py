@@ -23,7 +23,9 @@ from leadline.flows.shared.settings import (
     FailOn,
     FailOnSeverity,
     Gate,
+    GateOn,
     Judges,
+    LabelSetName,
     MinCoverage,
     ModelName,
     Models,
@@ -105,6 +107,8 @@ class ModelVersionConfig(FormModel):
     fail_on: FailOnSeverity = FailOn.HIGH
     policy: PolicyName = None
     min_coverage: MinCoverage = None
+    labels: LabelSetName = None
+    gate_on: GateOn = "policy"
     baseline: Annotated[str | None, Option(metavar="B")] = Field(
         None,
         description="What to compare with: a version of the model, a tag, or a run. Default: the last version before "

@@ -13,7 +13,7 @@ from leadline.flows.collect.prepare import require_target_prices
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import chosen
 from leadline.flows.model_version.config import ModelVersionConfig, TargetChoice
-from leadline.flows.shared.judges import limits_for
+from leadline.flows.shared.judge_access import limits_for
 from leadline.flows.shared.reading import reading
 from leadline.tasks.collect import Target, find_targets, read_targets
 from leadline.tasks.runs.baseline import NONE
@@ -100,6 +100,8 @@ def evaluation_of(config: ModelVersionConfig, collected: CollectResult | None = 
         fail_on=config.fail_on,
         policy=config.policy,
         min_coverage=config.min_coverage,
+        labels=config.labels,
+        gate_on=config.gate_on,
         against=NONE,  # the flow compares with the version before, by its own margins
         dispatch=config.dispatch,
         processes=config.processes,

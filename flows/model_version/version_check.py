@@ -26,12 +26,13 @@ from leadline.flows.model_version.prepare import (
     reading_of_suite,
     target_of,
 )
-from leadline.flows.shared.judges import evaluator_files_of, judges_of, limits_for
+from leadline.flows.shared.judge_access import evaluator_files_of, judges_of, limits_for
 from leadline.flows.shared.plain_steps import Steps
 from leadline.flows.shared.report_links import comparison_link, run_link
 from leadline.flows.shared.settings import FailOn, Gate
 from leadline.tasks.collect import Target
 from leadline.tasks.load import LoadedDataset, load_dataset
+from leadline.tasks.plan.jobs import ALL_ROWS
 from leadline.tasks.runs.lookup import find_run
 from leadline.tasks.runs.tags import all_tags, set_tag
 from leadline.tasks.runs.versions import (
@@ -48,7 +49,7 @@ from leadline.tasks.runs.versions import (
 from leadline.tasks.store.store import Store
 
 _MEASURED: Final = {"evaluator_suite", "evaluators", "params", "evaluators_dir", "models"}
-_DECIDED: Final = {"fail_on", "policy", "min_coverage", "baseline", "margin", "margins"}
+_DECIDED: Final = {"fail_on", "policy", "min_coverage", "labels", "gate_on", "baseline", "margin", "margins"}
 
 
 def run_version(
@@ -150,6 +151,7 @@ def subject_of(
             "own": _own_evaluators(config),
             "judges": [judge.identity() for judge in judges_of(config.judges)],
             "trials": config.judges.trials,
+            **_trial_rows(config),
             "canaries": _content(config.judges.canaries),
         },
         "decided": config.model_dump(mode="json", include=_DECIDED),
@@ -157,6 +159,12 @@ def subject_of(
         "answers": given.digest if given else None,
     }
     return Subject(config.model, config.version, suite.name, suite.digest, configuration)
+
+
+def _trial_rows(config: ModelVersionConfig) -> dict[str, str]:
+    """Return which rows have several trials; nothing for all, as before there was a choice."""
+    rows = config.judges.trial_rows
+    return {} if rows == ALL_ROWS else {"trial_rows": rows}
 
 
 def _content(file: str | None) -> str | None:

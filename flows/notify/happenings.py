@@ -1,4 +1,4 @@
-"""Things that have happened to runs: gates that failed, runs that ended badly, late ones and lost ones."""
+"""Things that have happened: gates that failed, runs that ended badly, late or lost ones, judges that changed."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from leadline.flows.triggers.prefect_events import FAILED, failure_reason, pages
 from leadline.flows.ui.run_index import RunIndex, RunLine
 
 GATES: Final = {"leadline.gate.failed": Kind.FAIL, "leadline.gate.inconclusive": Kind.INCONCLUSIVE}
+JUDGE_CHANGED: Final = "leadline.judge.changed"
 FLOWS: Final = ("evaluate", "on-model-version", "compare")
 ENDINGS: Final = {
     StateType.FAILED: Kind.FAILED,
@@ -53,6 +54,7 @@ def happened(client: SyncPrefectClient, since: datetime, now: datetime, prefect:
         prefect: Address of Prefect's UI for links.
     """
     yield from _gates(client, since)
+    yield from _judges(client, since)
     yield from _unheard(client, since)
     for run in _runs(
         client,
@@ -118,6 +120,16 @@ def _gates(client: SyncPrefectClient, since: datetime) -> Iterator[Notice]:
             (str(told.get("reason") or ""), *worst, *changed),
             _web(told.get("report")),
         )
+
+
+def _judges(client: SyncPrefectClient, since: datetime) -> Iterator[Notice]:
+    """Yield judges that were found to have changed; the same change found by several runs is told once."""
+    wanted = EventFilter(event=EventNameFilter(name=[JUDGE_CHANGED]), occurred=EventOccurredFilter(since=since))
+    for event in pages(client, wanted, MOST):
+        told = event.payload
+        accept = [f"Rows are not judged in gated runs until: {told['accept']}"] if told.get("accept") else []
+        lines = (str(told.get("reason") or ""), *_texts(told.get("signs"))[:3], *accept)
+        yield Notice(f"judge {event.resource.id} {told.get('epoch')}", Kind.CHANGED, _about(event), lines)
 
 
 def _unheard(client: SyncPrefectClient, since: datetime) -> Iterator[Notice]:

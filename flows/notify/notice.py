@@ -32,6 +32,7 @@ class Kind(StrEnum):
     CANCELLED = "cancelled"
     LATE = "late"
     LOST = "lost"
+    CHANGED = "changed"
     TEST = "test"
 
 
@@ -43,6 +44,7 @@ _TITLES: Final = {
     Kind.CANCELLED: "{} was cancelled, so its gate says nothing",
     Kind.LATE: "{} is due and has not started",
     Kind.LOST: "{} was lost with its process, so its gate says nothing",
+    Kind.CHANGED: "The judge {} is not the one that was enrolled any more",
     Kind.TEST: "{}",
 }
 

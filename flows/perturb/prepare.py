@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.settings import Settings
 from leadline.flows.perturb.config import PerturbConfig
-from leadline.flows.shared.judges import judges_of, limits_of
+from leadline.flows.shared.judge_access import judges_of, limits_of
 from leadline.flows.shared.output_files import output_file
 from leadline.flows.shared.reading import reading
 from leadline.tasks.ledger.location import open_ledger

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from leadline.flows.shared.form import FormModel, OneOf, Option
 from leadline.flows.shared.option_group import OptionGroup
 from leadline.tasks.load.formats.registry import format_choices
+from leadline.tasks.plan.further_trials import AUTO
+from leadline.tasks.plan.jobs import ALL_ROWS
 
 _DEVICE: Final = re.compile(r"auto|cpu|cuda(:[0-9]{1,3})?|mps")
 
@@ -75,6 +77,15 @@ def _known_device(name: str) -> str:
     if not _DEVICE.fullmatch(name):
         raise ValueError(f"{name[:40]!r} is not a device; there are auto, cpu, cuda, cuda:N (such as cuda:0) and mps")
     return name
+
+
+def _known_trial_rows(rows: str) -> str:
+    if rows in (ALL_ROWS, AUTO):
+        return rows
+    share, whole = re.fullmatch(r"0?\.[0-9]{1,6}", rows, re.ASCII), re.fullmatch(r"[1-9][0-9]{0,8}", rows, re.ASCII)
+    if not whole and not (share and float(rows) > 0):
+        raise ValueError(f"{rows[:20]!r} is neither {ALL_ROWS}, {AUTO}, a number such as 200, nor a share such as 0.1")
+    return rows
 
 
 NoCredentials: Final = AfterValidator(_without_credentials)
@@ -186,6 +197,23 @@ PolicyName: TypeAlias = Annotated[
         "default.",
     ),
 ]
+LabelSetName: TypeAlias = Annotated[
+    str | None,
+    Option("--labels", metavar="SET", group=OptionGroup.GATE),
+    Field(
+        max_length=100,
+        description="Set of people's labels that judges are corrected by. Default: all sets of the store together.",
+    ),
+]
+GateOn: TypeAlias = Annotated[
+    Literal["policy", "judge", "corrected"],
+    Option(group=OptionGroup.GATE),
+    Field(
+        title="Gate on",
+        description="What decides metrics that ask a judge: its own values (judge), values corrected by people's "
+        "labels (corrected), which takes a valid certificate, or what the policy says of each.",
+    ),
+]
 Dispatching: TypeAlias = Annotated[
     str,
     NoCredentials,
@@ -279,8 +307,26 @@ class Judges(JudgeAccess):
     """Judge, trials and budget. API keys come from the environment of the process that asks."""
 
     trials: Annotated[int, Option(metavar="K")] = Field(1, ge=1, le=50, description="How often each row is judged.")
+    trial_rows: Annotated[str, AfterValidator(_known_trial_rows), Option(metavar="all|auto|N|SHARE")] = Field(
+        "all",
+        max_length=20,
+        description="Which rows get the trials after the first: all, so that a row's score is the mean of its trials; "
+        "or those that tell the judge's own noise (auto), a number or a share of them, which count for nothing else.",
+    )
     canaries: Annotated[str | None, Option(metavar="FILE", rare=True)] = Field(
         None,
         description="File of rows with known verdicts; a chunk whose judge fails them is left unscored. Default: the "
         "one that leadline.toml names, if it does.",
     )
+    on_drift: Annotated[Literal["stop", "warn"] | None, Option()] = Field(
+        None,
+        title="On drift",
+        description="Rows are not put to an enrolled judge that has changed (stop), or they are and the report says so "
+        "(warn). Default: stop where a gate was asked for (--fail-on high or medium), else warn.",
+    )
+
+    @model_validator(mode="after")
+    def _repeats_need_trials(self) -> Self:
+        if self.trial_rows != ALL_ROWS and self.trials < 2:
+            raise ValueError(f"trial_rows = {self.trial_rows} needs at least 2 trials")
+        return self

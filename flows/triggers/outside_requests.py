@@ -28,7 +28,7 @@ from leadline.evaluators.models.weights import PINNED
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.model_version.config import ModelVersionConfig
 from leadline.flows.model_version.prepare import target_of, targets_file_of
-from leadline.flows.shared.judges import judges_of
+from leadline.flows.shared.judge_access import judges_of
 from leadline.flows.shared.settings import Judges, is_dask
 from leadline.tasks.collect.targets import Target, read_targets
 from leadline.tasks.collect.templates import variables_of

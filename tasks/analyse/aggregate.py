@@ -99,10 +99,14 @@ def measure_trials(connection: DuckDBPyConnection) -> int:
     ``sqrt(sum((n - 1) s²) / sum(n - 1))`` (the repeatability of ISO 5725-2); and the lowest and highest mean of a
     single trial with the standard deviation of these means, over the rows that every trial scored. Rows with an
     infinite value are left out of the last four.
+
+    Of the variance of single trials, ``within_std``² is the judge's; what the rows' means vary beyond it lies between
+    rows (``between_std``), and its share is the ``reliability`` (the intraclass correlation). ``rerun_std``, ``sqrt(2)
+    within_std / sqrt(rows * trials)``, is how far the mean moves if the same rows are judged again.
     """
     connection.execute("DELETE FROM trial_spread")
-    (last,) = connection.execute("SELECT coalesce(max(trial), 0) FROM scores").fetchall()[0]
-    if last:
+    (several,) = connection.execute(sql("flips/has_trials")).fetchall()[0]
+    if several:
         show_targets(connection)
         connection.execute(sql("aggregate/trial_spread"))
     (count,) = connection.execute("SELECT count(*) FROM trial_spread").fetchall()[0]

@@ -14,9 +14,11 @@ import orjson
 from leadline.evaluators.core.annotations import Annotation
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.details import MOST_EXAMPLES, MOST_SHOWN, Details, Example
-from leadline.evaluators.core.registry import get
+from leadline.evaluators.core.registry import find, get
 from leadline.evaluators.core.row import Json
 from leadline.tasks.analyse.bounded_mean import TAIL, Mean
+from leadline.tasks.analyse.model_strengths import model_strengths, pair_tables
+from leadline.tasks.analyse.pair_records import read_pairs
 from leadline.tasks.analyse.statistics import Interval
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import replace_lines
@@ -66,8 +68,17 @@ def dataset_values(
             of a case do not pass for independent rows.
     """
     out: dict[tuple[int, int], DatasetValue] = {}
-    details = []
-    for evaluator_id, model_id in connection.execute(sql("aggregate/payload_groups")).fetchall():
+    details: list[dict[str, Any]] = []
+    groups = connection.execute(sql("aggregate/payload_groups")).fetchall()
+    strength_metrics = {evaluator_id: _strength_metric(connection, evaluator_id) for evaluator_id, _ in groups}
+    across = {evaluator_id for evaluator_id, metric in strength_metrics.items() if metric}
+    for evaluator_id in sorted(across):
+        strengths, tables = _strengths(connection, evaluator_id, strength_metrics[evaluator_id], metrics)
+        out |= strengths
+        details += tables
+    for evaluator_id, model_id in groups:
+        if evaluator_id in across:
+            continue
         payloads = _payloads(connection, evaluator_id, model_id)
         wanted = [metric for metric in metrics if metric["evaluator_id"] == evaluator_id]
         values, found = _guarded(connection, evaluator_id, wanted, payloads, effect.get((evaluator_id, model_id), 1.0))
@@ -78,6 +89,48 @@ def dataset_values(
             details.append(line)
     replace_lines(connection, "details", details)
     return out
+
+
+def _strength_metric(connection: DuckDBPyConnection, evaluator_id: int) -> str:
+    """Return the metric of an evaluator that only all models together have; ``""`` where it has none."""
+    (name,) = connection.execute("SELECT evaluator FROM evaluators WHERE evaluator_id = ?", [evaluator_id]).fetchall()[
+        0
+    ]
+    kind = find(name.partition("#")[0])
+    return kind.strength_metric if kind else ""
+
+
+def _strengths(
+    connection: DuckDBPyConnection, evaluator_id: int, metric: str, metrics: Sequence[Mapping[str, Any]]
+) -> tuple[dict[tuple[int, int], DatasetValue], list[dict[str, Any]]]:
+    """Compute the strengths of all models together, and the lines of the table ``details``.
+
+    Args:
+        connection: The run.
+        evaluator_id: The evaluator.
+        metric: Key of the metric.
+        metrics: Lines of the table ``metrics``.
+    """
+    (metric_id,) = (
+        line["metric_id"] for line in metrics if (line["evaluator_id"], line["metric"]) == (evaluator_id, metric)
+    )
+    models = dict(connection.execute("SELECT model_key, model_id FROM models").fetchall())
+    try:
+        pairs = read_pairs(connection, evaluator_id)
+        found, tables = model_strengths(pairs), pair_tables(pairs)
+    except Exception:
+        log.exception("Strengths of models could not be computed")
+        return {(metric_id, model_id): DatasetValue(failed=True) for model_id in models.values()}, []
+    values = {}
+    for model, strength in found.items():
+        ends = strength.low, strength.high
+        interval = None if None in ends else Interval(*cast("tuple[float, float]", ends), "jackknife")
+        values[metric_id, models[model]] = DatasetValue(strength.value, interval)
+    lines = [
+        {"evaluator_id": evaluator_id, "model_id": models[model], "details": orjson.dumps(table).decode()}
+        for model, table in tables.items()
+    ]
+    return values, lines
 
 
 def _payloads(connection: DuckDBPyConnection, evaluator_id: int, model_id: int) -> Payloads:

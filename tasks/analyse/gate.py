@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from leadline.evaluators.core.text import count, listing, number, percent
 from leadline.tasks.analyse.findings.tally import failing_severities
@@ -37,9 +37,10 @@ def decide(
     It fails if a model has a problem at least as severe as ``fail_on``; problems of the instrument or of the data never
     make it fail. Else it is inconclusive if nothing was scored, if an evaluator could not run, if one that was asked
     for by name measured nothing, if too few of some model's applicable rows were scored, or if a metric that can block
-    misses its threshold without certainty (with a policy that asks for certainty: if it does not surely pass). Else it
-    passes. ``never`` decides as ``high`` does, since a report must not present a bad run as good; it only keeps the
-    command's exit code at 0.
+    misses its threshold without certainty (with a policy that asks for certainty: if it does not surely pass), or if
+    a metric that people's labels decide has no valid certificate or no label of a model. Else it passes. ``never``
+    decides as ``high`` does, since a report must not present a bad run as good; it only keeps the command's exit code
+    at 0.
 
     Args:
         connection: The run, after problems were found.
@@ -65,6 +66,7 @@ def decide(
         _named_without_scores,
         lambda run: _poor_coverage(run, min_coverage),
     ]
+    checks.append(lambda run: _uncorrected(run, certain=policy.certain))
     if policy.problems == "grouped":
         checks += [_nothing_that_blocks, lambda run: _unsure(run, certain=policy.certain), _open_slices]
     doubt = next((found for check in checks if (found := check(connection))), "")
@@ -143,6 +145,51 @@ def _unsure(connection: DuckDBPyConnection, *, certain: bool) -> str:
         f"{first['name']} of model {first['model_key']} is {number(first['value'])} against a threshold of "
         f"{number(first['threshold'])}, which {count(first['n_scored'], 'row')} cannot decide{more}."
     )
+
+
+def _uncorrected(connection: DuckDBPyConnection, *, certain: bool) -> str:
+    """Return which metric that corrected values decide has none that could, and what to do; else ""."""
+    found = [
+        line for line in records(connection, sql("gate/corrected")) if _undecided(line, certain=certain) is not None
+    ]
+    if not found:
+        return ""
+    first = found[0]
+    more = f" ({count(len(found) - 1, 'more such metric')})" if len(found) > 1 else ""
+    return f"{_undecided(first, certain=certain)}{more}."
+
+
+def _undecided(line: Mapping[str, Any], *, certain: bool) -> str | None:
+    """Return why a corrected value decides nothing, ``None`` where it decides."""
+    metric = f"{line['evaluator']}.{line['metric']}"
+    if line["state"] != "valid":
+        rows = count(line["to_judge"], "labelled row")
+        why = _WITHOUT_CERTIFICATE[line["state"]].format(metric=metric, rows=rows)
+        return f"{line['name']} is decided by people's labels, and {why}"
+    if line["value"] is None or line["method"] == "rogan-gladen":
+        return (
+            f"{line['name']} is decided by people's labels, and none is of this run's answers of model "
+            f"{line['model_key']}: leadline labels sample RUN --metric {metric}"
+        )
+    if line["verdict"] == "pass" or (not certain and line["value"] >= line["wanted"]):
+        return None
+    return (
+        f"{line['name']} of model {line['model_key']}, corrected by {count(line['n_labels'], 'label')}, is "
+        f"{percent(line['value'])} ({percent(line['ci_low'])} to {percent(line['ci_high'])}) against "
+        f"{percent(line['wanted'])} asked for, which these labels cannot decide: label more"
+    )
+
+
+_WITHOUT_CERTIFICATE: Final[Mapping[str, str]] = {
+    "none": "there are none: leadline labels sample RUN --metric {metric}",
+    "few": "there are too few to certify its judge (50, and 10 of either kind): "
+    "leadline labels sample RUN --metric {metric}",
+    "not drawn": "those that there are were not drawn at random: leadline labels sample RUN --metric {metric}",
+    "failed": "people and its judge agree too little: mend the prompt, or take another judge",
+    "stale": "its judge's certificate was earned with another prompt or judge: leadline judges certify RUN --metric "
+    "{metric} ({rows} to judge)",
+}
+"""What there is to say, and to do, by the state of a certificate."""
 
 
 def _open_slices(connection: DuckDBPyConnection) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
-from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.base import Evaluator, Lane
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.row import Reason
 from leadline.tasks.db.statements import sql
@@ -44,7 +44,7 @@ def register_jobs(
                 "evaluator": spec.id,
                 "name": spec.name,
                 "family": spec.family,
-                "lane": spec.lane,
+                "lane": job.lane,
                 "leaderboard": spec.leaderboard,
                 "config": job.config,
                 "identity": json.dumps(job.identity),
@@ -86,6 +86,7 @@ def register_jobs(
                     "min_rows": rule.min_rows,
                     "weight": rule.weight,
                     "slices": list(rule.slices),
+                    "use": rule.use if spec.judge else "judge",
                     "judged": spec.judge is not None,
                     "named": job.evaluator in named,
                 }
@@ -109,8 +110,16 @@ def run_threshold(evaluator: Evaluator, metric: Metric, rule: Rule) -> float | N
     return given if given is not None and metric.primary else usual
 
 
-def gather(connection: DuckDBPyConnection, store: Store, run: Run, jobs: Sequence[EvaluatorJob]) -> int:
-    """Fill the tables ``scores`` and ``evidence`` and return the number of scores.
+def gather(
+    connection: DuckDBPyConnection,
+    store: Store,
+    run: Run,
+    jobs: Sequence[EvaluatorJob],
+    *,
+    lane: Lane | None = None,
+    only: Set[int] | None = None,
+) -> int:
+    """Fill the tables ``scores``, ``evidence`` and ``repeats`` and return the number of scores.
 
     Every planned row ends with exactly one line per metric: scored, unscored with a reason, or not applicable.
 
@@ -119,14 +128,18 @@ def gather(connection: DuckDBPyConnection, store: Store, run: Run, jobs: Sequenc
         store: The store.
         run: The run.
         jobs: The evaluators of the run.
+        lane: Only those of this lane.
+        only: Numbers of the evaluators whose scores are gathered; by default all.
     """
     connection.execute("BEGIN")
     connection.execute("DELETE FROM scores")
     connection.execute("DELETE FROM evidence")
+    connection.execute("DELETE FROM repeats")
     unscored = segments(run.unscored)
     reads = reads_ids(jobs)
-    store.sync(store.scores(job.evaluator, job.config) for job in jobs if not job.error)
-    for job in jobs:
+    chosen = [job for job in jobs if lane in (None, job.lane) and (only is None or job.evaluator_id in only)]
+    store.sync(store.scores(job.evaluator, job.config) for job in chosen if not job.error)
+    for job in chosen:
         _gather_job(connection, store, job, reads[job.evaluator_id], unscored)
     connection.execute("COMMIT")
     (count,) = connection.execute("SELECT count(*) FROM scores").fetchall()[0]
@@ -135,7 +148,8 @@ def gather(connection: DuckDBPyConnection, store: Store, run: Run, jobs: Sequenc
 
 def _gather_job(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, reads_id: int, unscored: str) -> None:
     names = {"evaluator_id": str(job.evaluator_id), "reads_id": str(reads_id), "unscored": unscored}
-    names["trials"] = str(job.trials)
+    names["trials"] = str(1 if job.samples else job.trials)
+    names["all_trials"] = str(job.trials)
     files = segments(store.scores(job.evaluator, job.config)) if not job.error else ""
     if files:
         columns = [f'"{METRIC_PREFIX}{metric}"' for metric in job.build().row_metrics]
@@ -146,6 +160,8 @@ def _gather_job(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob,
         }
         connection.execute(sql("gather/scores").format(**names))
         connection.execute(sql("gather/evidence").format(**names))
+        if job.samples:
+            connection.execute(sql("gather/repeats").format(**names))
     if unscored:
         connection.execute(sql("gather/unscored").format(**names))
         connection.execute(sql("gather/unscored_evidence").format(**names))

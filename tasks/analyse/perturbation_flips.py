@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from leadline.tasks.analyse.net_flips import NetRates, net_rates
 from leadline.tasks.analyse.statistics import clopper_pearson
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines, show_targets
@@ -21,12 +22,11 @@ if TYPE_CHECKING:
 _MOST_CELLS: Final = 8_000_000  # values in memory at a time: 64 MB
 
 
-def find_flips(connection: DuckDBPyConnection) -> int:
-    """Fill the tables ``flips`` and ``flip_rates`` and return the number of flips.
+def lay_out_pairs(connection: DuckDBPyConnection) -> dict[str, Any]:
+    """Create the tables ``targets``, ``slots`` and ``pairs``, and return of each pair its slots, bucket, same answer.
 
-    Original and perturbed rows are compared within one model, in both directions, by the run's threshold, which is
-    itself on the passing side. Pairs of which a row has no value are not compared. A copy of a copy is compared with
-    the case that it was made from. Of a pass/fail board only the primary metric is compared: the others say the same.
+    Args:
+        connection: The run, whose scores are gathered.
     """
     import numpy as np
 
@@ -36,9 +36,22 @@ def find_flips(connection: DuckDBPyConnection) -> int:
     columns = connection.execute("SELECT original_slot, perturbed_slot, bucket FROM pairs ORDER BY pair_id")
     # numpy indexes by its own kind of integer, and would convert any other at every use
     pairs = {name: column.astype(np.intp) for name, column in columns.fetchnumpy().items()}
-    metrics = records(connection, "SELECT * FROM targets WHERE compared AND above IS NOT NULL ORDER BY metric_id")
+    pairs |= connection.execute(sql("flips/same_answers")).fetchnumpy()
+    return pairs
+
+
+def find_flips(connection: DuckDBPyConnection) -> int:
+    """Fill the tables ``flips`` and ``flip_rates`` and return the number of flips.
+
+    Original and perturbed rows are compared within one model, in both directions, by the run's threshold, which is
+    itself on the passing side. Pairs of which a row has no value are not compared. A copy of a copy is compared with
+    the case that it was made from. Of a pass/fail board only the primary metric is compared: the others say the same.
+    """
+    pairs = lay_out_pairs(connection)
+    metrics = records(connection, sql("flips/metrics"))
     found = [_compare(metric, values, pairs) for metric, values in _values(connection, metrics)]
-    return _store(connection, metrics, found)
+    rates = net_rates(connection, metrics, pairs)
+    return _store(connection, metrics, found, rates)
 
 
 def _values(
@@ -79,7 +92,8 @@ class Compared(NamedTuple):
         pair: Numbers of the pairs that flipped.
         original: Values of their original rows.
         perturbed: Values of their perturbed rows.
-        counts: By bucket, the pairs where both rows fail, only the perturbed, only the original, or both pass.
+        counts: By bucket and whether the answer is the same, the pairs where both rows fail, only the perturbed, only
+            the original, or both pass.
     """
 
     pair: npt.NDArray[np.int64]
@@ -96,16 +110,21 @@ def _compare(metric: Mapping[str, Any], values: npt.NDArray[np.float64], pairs: 
     passes[np.isnan(values)] = 4  # so that a pair has a sum under 4 only if both its rows have a value
     outcome = 2 * passes[pairs["original_slot"]] + passes[pairs["perturbed_slot"]]
     flipped = np.flatnonzero(outcome - np.uint8(1) < 2)  # 1 or 2: 0 wraps around to 255
-    cells = pairs["bucket"] * 16 + outcome
+    cells = (2 * pairs["bucket"] + pairs["same_answer"]) * 16 + outcome
     return Compared(
         pair=flipped,
         original=values[pairs["original_slot"][flipped]],
         perturbed=values[pairs["perturbed_slot"][flipped]],
-        counts=np.bincount(cells, minlength=16 * (int(pairs["bucket"].max()) + 1)).reshape(-1, 16)[:, :4].copy(),
+        counts=np.bincount(cells, minlength=32 * (int(pairs["bucket"].max()) + 1)).reshape(-1, 2, 16)[:, :, :4].copy(),
     )
 
 
-def _store(connection: DuckDBPyConnection, metrics: Sequence[Mapping[str, Any]], found: Sequence[Compared]) -> int:
+def _store(
+    connection: DuckDBPyConnection,
+    metrics: Sequence[Mapping[str, Any]],
+    found: Sequence[Compared],
+    net: NetRates,
+) -> int:
     import numpy as np
 
     rates: list[dict[str, Any]] = []
@@ -118,6 +137,8 @@ def _store(connection: DuckDBPyConnection, metrics: Sequence[Mapping[str, Any]],
             "pair_id": np.concatenate([compared.pair for compared in found]),
             "original_value": np.concatenate([compared.original for compared in found]),
             "perturbed_value": np.concatenate([compared.perturbed for compared in found]),
+            "told": np.concatenate([net.told(m, f.pair) for m, f in zip(ids, found, strict=True)]),
+            "agreed": np.concatenate([net.agreed(m, f.pair) for m, f in zip(ids, found, strict=True)]),
         }
         connection.register("found", flips)
         connection.execute(sql("flips/flips"))
@@ -127,9 +148,11 @@ def _store(connection: DuckDBPyConnection, metrics: Sequence[Mapping[str, Any]],
         counted = {
             "metric_id": ids.repeat(buckets),
             "bucket": np.tile(np.arange(buckets), len(found)),
-            "n_pairs": counts.sum(axis=1),
-            "n_passed_to_failed": counts[:, 2],
-            "n_failed_to_passed": counts[:, 1],
+            "n_pairs": counts.sum(axis=(1, 2)),
+            "n_passed_to_failed": counts[:, :, 2].sum(axis=1),
+            "n_failed_to_passed": counts[:, :, 1].sum(axis=1),
+            "n_same_answer": counts[:, 1].sum(axis=1),
+            "n_flips_same_answer": counts[:, 1, 1:3].sum(axis=1),
         }
         connection.register("counted", counted)
         rates = records(connection, sql("flips/rates"))
@@ -138,5 +161,6 @@ def _store(connection: DuckDBPyConnection, metrics: Sequence[Mapping[str, Any]],
     for line in rates:
         line["rate"] = (line["n_passed_to_failed"] + line["n_failed_to_passed"]) / line["n_pairs"]
         line["ci_low"], line["ci_high"] = clopper_pearson(line["rate"], line["n_pairs"])
+        line |= net.columns(line)
     replace_lines(connection, "flip_rates", rates)
     return number

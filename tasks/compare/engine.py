@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Final
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.text import count, listing
+from leadline.tasks.compare.corrected_differences import with_corrected_differences
 from leadline.tasks.compare.headline import importance, overall
+from leadline.tasks.compare.judge_epochs import across_changes
 from leadline.tasks.compare.measure import Draft, measure_models
-from leadline.tasks.compare.metric_choice import Pairing, pair_metrics
+from leadline.tasks.compare.metric_choice import Pairing, pair_metrics, without_relative
 from leadline.tasks.compare.options import Options
 from leadline.tasks.compare.paired import PairedResult
 from leadline.tasks.compare.report import publish
@@ -23,8 +25,10 @@ from leadline.tasks.compare.sample_size import least_cases
 from leadline.tasks.compare.sides import Matched, Reference, find, match_models
 from leadline.tasks.compare.slice_differences import judge_slices, require_slices, slice_notes
 from leadline.tasks.compare.verdicts import Answer, Question, effect_in_words, judge, sentence
+from leadline.tasks.stopping.wave_steps import WaveOutcome
 from leadline.tasks.store.files import digest
 from leadline.tasks.store.store import Run, Store
+from leadline.tasks.trust.early_stopping import ALWAYS_VALID
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -59,6 +63,7 @@ def compare(
     theirs = find(store, candidate, beside=ours) if isinstance(candidate, str) else candidate
     with open_sides(store, ours.run, theirs.run) as connection:
         comparison = compare_sides(connection, ours, theirs, options)
+        comparison = with_corrected_differences(store, comparison)
         return publish(connection, store, comparison, output=options.output)
 
 
@@ -83,7 +88,14 @@ def compare_sides(connection: DuckDBPyConnection, ours: Reference, theirs: Refer
     ours_by_key, theirs_by_key = (
         {line["model_key"]: int(line["model_id"]) for line in lines} for lines in models.values()
     )
-    pairings = pair_metrics(connection, options)
+    pairings = across_changes(
+        connection,
+        pair_metrics(connection, options),
+        ours.run,
+        theirs.run,
+        allowed=options.allow_different_configurations,
+    )
+    pairings = without_relative(pairings, one_run=ours.run.id == theirs.run.id)
     options.margins.check([pairing.metric for pairing in pairings])
     require_slices(connection, options.slices)
     start_flips(connection)
@@ -93,7 +105,7 @@ def compare_sides(connection: DuckDBPyConnection, ours: Reference, theirs: Refer
         ids = ours_by_key[pair.baseline], theirs_by_key[pair.candidate]
         drafts += measure_models(connection, pair, ids, pairings, options)
         answers.append(count_answers(connection, pair))
-    metrics = _judged(drafts, options.alpha)
+    metrics = tuple(_stopped(found, options) for found in _judged(drafts, options.alpha))
     slices = judge_slices(line for draft in drafts for line in draft.slices)
     verdict, reason = overall(metrics)
     return Comparison(
@@ -130,6 +142,7 @@ def _match_within_run(matched: Matched, run: Run) -> Matched:
 def _id(baseline: Run, candidate: Run, matched: Matched, options: Options) -> str:
     policy = options.policy.digest if options.policy else None
     asked = dataclasses.asdict(dataclasses.replace(options, policy=None))
+    asked = {name: value for name, value in asked.items() if name not in ("confidence", "decided")}
     asked |= {"output": None, "mapping": None, "policy": policy}
     pairs = [[pair.baseline, pair.candidate] for pair in matched.pairs]
     return digest({"baseline": baseline.id, "candidate": candidate.id, "models": pairs, "asked": asked})[:16]
@@ -182,6 +195,25 @@ def _measured(found: MetricComparison, measured: PairedResult) -> MetricComparis
     )
 
 
+def _stopped(found: MetricComparison, options: Options) -> MetricComparison:
+    """Return a metric with the verdict and the interval that hold where judging stopped early."""
+    decided = options.decided.get((found.metric.key, found.models.candidate))
+    if decided is None or found.effect is None:
+        return found
+    words = {"pass": "not worse", "fail": "worse"}.get(decided.verdict)
+    effect = f"{100 * found.effect:+.3g} points" if found.metric.share else f"{found.effect:+.3g}"
+    limit = f"{words} by more than is tolerated, decided" if words else "undecided when judging stopped,"
+    return dataclasses.replace(
+        found,
+        verdict=decided.verdict,
+        change="better" if decided.low > 0 else "worse" if decided.high < 0 else "none shown",
+        ci_low=decided.low,
+        ci_high=decided.high,
+        ci_method=ALWAYS_VALID,
+        reason=f"{effect} on {count(found.coverage.pairs, 'case')}: {limit} before all cases were judged.",
+    )
+
+
 def _shown(found: MetricComparison, question: Question) -> MetricComparison:
     """Return a metric that is shown and not tested."""
     seen = effect_in_words(question.measured, found.metric.share)
@@ -226,5 +258,12 @@ def _notes(
         most = max((getattr(found.coverage, word) for found in metrics), default=0)
         if most:
             yield f"{text}: {count(most, 'case')}."
+    for run in dict.fromkeys((baseline.id, candidate.id)):
+        stopped = WaveOutcome.of((baseline if run == baseline.id else candidate).read())
+        if stopped and stopped.early:
+            yield (
+                f"Run {run} stopped judging after {stopped.clusters:,} of {stopped.all_clusters:,} cases: judged "
+                "metrics are compared on the cases that both runs judged."
+            )
     for pairing in pairings:
         yield from pairing.notes

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from leadline.tasks.analyse.bounded_mean import CONFIDENCE
+from leadline.tasks.compare.churn import find_churn
 from leadline.tasks.compare.metric_choice import Pairing
 from leadline.tasks.compare.options import Options
 from leadline.tasks.compare.paired import Series, measure, sign_test
@@ -123,7 +125,7 @@ def _per_row(
     baseline, candidate = float(values.baseline.mean()), float(values.candidate.mean())
     margin = options.margins.of(metric, baseline)
     series = Series(differences, values.clusters, metric.high - metric.low, metric.share and _binary(values))
-    measured = measure(series)
+    measured = measure(series, confidence=options.confidence.get(metric.evaluator, CONFIDENCE))
     n, total = coverage.pairs + coverage.unscored, float(differences.sum())
     bounds = [
         None if moved is None or not np.isfinite(total) else (total + sign * moved) / n
@@ -145,6 +147,7 @@ def _per_row(
             failed_to_passed=flips.failed_to_passed,
             p_flips=sign_test(flips.failed_to_passed or 0, flips.passed_to_failed or 0) if flipped else None,
             changed_rows=flips.shown,
+            churn=find_churn(connection, values, metric),
             wins=measured.wins,
             losses=measured.losses,
             ties=measured.n - measured.wins - measured.losses,

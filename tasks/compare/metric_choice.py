@@ -57,7 +57,7 @@ class Pairing:
     over_dataset: bool = False
     differences: tuple[str, ...] = ()
     obstacle: str = ""
-    outcome: Literal["incomparable", "one_sided"] = "incomparable"
+    outcome: Literal["incomparable", "one_sided", "not_applicable"] = "incomparable"
     role: str = Role.SHOULD.value
     untested: str = ""
     notes: tuple[str, ...] = ()
@@ -84,6 +84,30 @@ def pair_metrics(connection: DuckDBPyConnection, options: Options) -> list[Pairi
     if not options.metrics and not options.all_metrics:
         found = [replace(pairing, untested=why) for pairing, why in zip(found, _untested(found), strict=True)]
     return found if options.information else [pairing for pairing in found if not pairing.untested]
+
+
+def without_relative(pairings: Iterable[Pairing], *, one_run: bool) -> list[Pairing]:
+    """Return metrics of which those are not compared that say how a model does among the models of its run.
+
+    With other models in a run, or other answers of theirs, a model is preferred less or more often though its own
+    answers are the same.
+
+    Args:
+        pairings: The metrics.
+        one_run: Whether two models of one run are compared, which met the same rivals; then only what is fitted to all
+            models at once is left out.
+    """
+    return [_relative(pairing, one_run=one_run) for pairing in pairings]
+
+
+def _relative(pairing: Pairing, *, one_run: bool) -> Pairing:
+    kind = find(pairing.metric.evaluator.partition("#")[0])
+    if pairing.sides is None or kind is None or not kind.strength_metric:
+        return pairing
+    if one_run and pairing.metric.metric != kind.strength_metric:
+        return pairing
+    words = "It says how a model does among the models of its own run, and nothing beside another run."
+    return replace(pairing, sides=None, obstacle=words, outcome="not_applicable")
 
 
 def _ruled(lines: Lines, policy: Policy | None) -> Lines:

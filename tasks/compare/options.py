@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
@@ -75,6 +75,21 @@ class Margins:
 
 
 @dataclass(frozen=True, slots=True)
+class Decided:
+    """The verdict of a metric on which judging stopped early.
+
+    Attributes:
+        verdict: The verdict.
+        low: Lower end of an interval of the effect that holds whenever one stops.
+        high: Its upper end.
+    """
+
+    verdict: Literal["pass", "fail", "inconclusive"]
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """The settings of a comparison.
 
@@ -92,6 +107,8 @@ class Options:
         allow_different_configurations: Compare also metrics that were measured differently, such as by another judge.
         shown: Flips of each metric and direction that the report shows with their texts.
         output: A folder to which the files are copied.
+        confidence: Confidence of the intervals of an evaluator's metrics, by its id, where it is not 0.95.
+        decided: Verdicts by metric and key of the candidate's model where judging stopped early.
     """
 
     margins: Margins = field(default_factory=Margins)
@@ -105,3 +122,5 @@ class Options:
     allow_different_configurations: bool = False
     shown: int = 10
     output: Path | None = None
+    confidence: Mapping[str, float] = field(default_factory=dict)
+    decided: Mapping[tuple[str, str], Decided] = field(default_factory=dict)

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from leadline.tasks.analyse.bounded_mean import Mean, mean_of_clusters
+from leadline.tasks.analyse.bounded_mean import CONFIDENCE, Mean, mean_of_clusters
 from leadline.tasks.analyse.statistics import Interval
 from leadline.tasks.compare.tango import score_interval
 
@@ -65,6 +65,7 @@ class PairedResult:
         wins: Pairs in favour of the candidate.
         losses: Pairs against it.
         mean: The effect with what its interval depends on, where it is that of a mean.
+        confidence: Confidence of the interval.
     """
 
     n: int
@@ -77,9 +78,10 @@ class PairedResult:
     wins: int
     losses: int
     mean: Mean | None = None
+    confidence: float = CONFIDENCE
 
 
-def measure(series: Series, *, flips: int = FLIPS) -> PairedResult:
+def measure(series: Series, *, flips: int = FLIPS, confidence: float = CONFIDENCE) -> PairedResult:
     """Measure a series of at least one pair.
 
     * Pairs of 0 or 1 without copies: Tango's score interval and McNemar's exact test.
@@ -90,6 +92,7 @@ def measure(series: Series, *, flips: int = FLIPS) -> PairedResult:
     Args:
         series: The differences.
         flips: Sign flips to draw where there are too many to count.
+        confidence: Confidence of the interval.
     """
     import numpy as np
 
@@ -98,22 +101,23 @@ def measure(series: Series, *, flips: int = FLIPS) -> PairedResult:
     if not np.isfinite(values).all():
         return _compare_infinite(series, wins, losses)
     if series.binary and series.clusters is None:
-        return _compare_shares(len(values), wins, losses)
-    return _compare_means(series, wins, losses, flips)
+        return _compare_shares(len(values), wins, losses, confidence)
+    return _compare_means(series, wins, losses, flips, confidence)
 
 
-def _compare_shares(n: int, wins: int, losses: int) -> PairedResult:
+def _compare_shares(n: int, wins: int, losses: int, confidence: float) -> PairedResult:
     effect = (wins - losses) / n
     return PairedResult(
         n=n,
         groups=n,
         effect=effect,
         error=math.sqrt(max(wins + losses - (wins - losses) ** 2 / n, 0.0)) / n,
-        interval=Interval(*score_interval(wins, losses, n), "score"),
+        interval=Interval(*score_interval(wins, losses, n, confidence=confidence), "score"),
         test="mcnemar",
         p=sign_test(wins, losses),
         wins=wins,
         losses=losses,
+        confidence=confidence,
     )
 
 
@@ -136,7 +140,7 @@ def _compare_infinite(series: Series, wins: int, losses: int) -> PairedResult:
     )
 
 
-def _compare_means(series: Series, wins: int, losses: int, flips: int) -> PairedResult:
+def _compare_means(series: Series, wins: int, losses: int, flips: int, confidence: float) -> PairedResult:
     import numpy as np
 
     values, width = series.differences, series.width
@@ -152,7 +156,7 @@ def _compare_means(series: Series, wins: int, losses: int, flips: int) -> Paired
         mean = mean_of_clusters(sums, sizes, low=-width, high=width)
     if mean is not None:
         error = mean.error
-        interval = Interval(*mean.interval(), "bounded" if math.isfinite(width) else "t")
+        interval = Interval(*mean.interval(confidence=confidence), "bounded" if math.isfinite(width) else "t")
     p, test = sign_flip_test(sums, flips=flips)
     return PairedResult(
         n=len(values),
@@ -165,6 +169,7 @@ def _compare_means(series: Series, wins: int, losses: int, flips: int) -> Paired
         wins=wins,
         losses=losses,
         mean=mean,
+        confidence=confidence,
     )
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from leadline.evaluators.core.text import percent, signed_percent
+
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
 MetricOutcome: TypeAlias = Literal[
     "pass", "fail", "inconclusive", "incomparable", "information", "one_sided", "not_applicable"
@@ -156,6 +158,60 @@ class MetricInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Churn:
+    """The verdicts of a judge that changed from run to run, and how many more than its own noise changes.
+
+    Attributes:
+        rate: Share of the cases on two sides of the threshold, by the first trial of each row.
+        noise: The share that the judge's noise changes by itself; ``None`` where no row was judged more than once.
+        net: The share without it, may be negative.
+        net_low: Lower end of its 95 % interval.
+        net_high: Upper end.
+        method: ``trials``, or ``sub-sample`` where only some rows were judged more than once; ``""`` without any.
+    """
+
+    rate: float
+    noise: float | None = None
+    net: float | None = None
+    net_low: float | None = None
+    net_high: float | None = None
+    method: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """The churn in a line: how many changed, by the judge's noise, and net."""
+        if self.noise is None or self.net is None or self.net_low is None or self.net_high is None:
+            return f"{percent(self.rate)} of the cases changed sides; the judge's own noise was not measured"
+        ends = f"{signed_percent(self.net_low)} to {signed_percent(self.net_high)}"
+        told = "changed" if self.net_low > 0 else "not told from the judge's noise"
+        return (
+            f"{percent(self.rate)} of the cases changed sides · judge's own noise {percent(self.noise)} · "
+            f"net {signed_percent(self.net)} ({ends}): {told}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedDifference:
+    """By how much a candidate is better as people would have judged it.
+
+    Attributes:
+        value: The difference, turned so that positive is better.
+        low: Lower end of its 95 % interval.
+        high: Upper end.
+        is_share: Whether it is one of shares of good answers; else of means.
+        paired: Whether it is of cases of which both answers are labelled; else of two corrected values.
+        n_labels: Pairs of labels, or labels of both sides.
+    """
+
+    value: float
+    low: float
+    high: float
+    is_share: bool
+    paired: bool
+    n_labels: int
+
+
+@dataclass(frozen=True, slots=True)
 class MetricComparison:
     """One metric of one pair of models.
 
@@ -194,7 +250,10 @@ class MetricComparison:
         untested: Why it is shown and not tested, or ``""``; what is not tested counts neither for nor against.
         least_cases: With fewer cases not even an unchanged candidate could pass; ``None`` where that is not known.
         differences: Differences of the evaluator's two configurations, one line each.
+        corrected: The effect as people's labels correct it; ``None`` where a side has none drawn at random. No verdict
+            depends on it.
         changed_rows: The flips, or without a threshold the largest changes; as many as are shown.
+        churn: The flips of a metric that asks a judge, and its own noise in them; ``None`` for others.
     """
 
     metric: MetricInfo
@@ -227,7 +286,9 @@ class MetricComparison:
     untested: str = ""
     least_cases: int | None = None
     differences: tuple[str, ...] = ()
+    corrected: CorrectedDifference | None = None
     changed_rows: tuple[ChangedRow, ...] = ()
+    churn: Churn | None = None
 
 
 @dataclass(frozen=True, slots=True)

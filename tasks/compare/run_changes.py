@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,12 +25,17 @@ from leadline.tasks.db.connection import literal, open_run
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines
 from leadline.tasks.runs.baseline import NONE, Chosen, find_baseline
+from leadline.tasks.stopping.change_questions import LAST_CONFIDENCE, change_questions, decisions
+from leadline.tasks.stopping.wave_steps import WaveOutcome
 from leadline.tasks.store.store import Run, Store
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 log = logging.getLogger("leadline.compare")
+
+MOST_CHURN: Final = 6
+"""Metrics and models whose changed verdicts are told net of noise."""
 
 TABLES: Final = ("baseline", "model_changes", "metric_changes", "row_changes")
 
@@ -70,7 +76,7 @@ def _compared(store: Store, run: Run, against: str | None, rows: Path) -> dict[s
             return {"baseline": [_baseline(chosen, note=chosen.note)]}
         with open_sides(store, chosen.run, run) as connection:
             found = compare_sides(
-                connection, Reference(chosen.run), Reference(run), Options(shown=0, information=False)
+                connection, Reference(chosen.run), Reference(run), _options(connection, run, chosen.run)
             )
             most = {"shown": MOST_ROWS, "most": MOST_TEXT, "file": literal(rows)}
             connection.execute(sql("compare/row_changes").format(**most))
@@ -80,6 +86,18 @@ def _compared(store: Store, run: Run, against: str | None, rows: Path) -> dict[s
     except Exception as error:  # whatever is wrong with the other run, this one is complete without it
         log.exception("Run %s could not be compared with its baseline", run.id)
         return {"baseline": [_baseline(chosen, note=f"the comparison failed: {type(error).__name__}")]}
+
+
+def _options(connection: DuckDBPyConnection, run: Run, baseline: Run) -> Options:
+    """Return the settings of the comparison; a run that looked at it in waves has a share of the level left."""
+    options = Options(shown=0, information=False)
+    waves = WaveOutcome.of(run.read())
+    if waves is None or waves.against != baseline.id:
+        return options
+    if waves.early:
+        return replace(options, decided=decisions(change_questions(connection, waves.wave)))
+    judged = connection.execute("SELECT evaluator FROM candidate.evaluators WHERE lane = 'judge'").fetchall()
+    return replace(options, confidence={evaluator: LAST_CONFIDENCE for (evaluator,) in judged})
 
 
 def _baseline(chosen: Chosen, *, note: str = "", notes: Sequence[str] = (), **counts: int) -> dict[str, Any]:
@@ -103,7 +121,7 @@ def _lines(
     same = len({policy.get("digest") for policy in policies}) < 2
     policy = () if same else (OTHER_POLICY,)
     return {
-        "baseline": [_baseline(chosen, notes=[*policy, *found.notes, *_one_sided(found)], **cases)],
+        "baseline": [_baseline(chosen, notes=[*policy, *found.notes, *_one_sided(found), *_churn(both)], **cases)],
         "model_changes": [
             {
                 "model_id": models[answers.models.candidate],
@@ -131,6 +149,14 @@ def _lines(
 
 def _of(metrics: Sequence[MetricComparison], models: object) -> list[MetricComparison]:
     return [metric for metric in metrics if metric.models == models]
+
+
+def _churn(metrics: Sequence[MetricComparison]) -> Iterator[str]:
+    """Yield how many verdicts of judges changed net of their own noise, where that was measured."""
+    told = [metric for metric in metrics if metric.churn and metric.churn.noise is not None and metric.churn.rate]
+    for metric in sorted(told, key=lambda metric: -metric.churn.rate if metric.churn else 0.0)[:MOST_CHURN]:
+        if metric.churn:
+            yield f"{metric.metric.evaluator_name}, {metric.models.candidate}: {metric.churn.in_words}"
 
 
 def _one_sided(found: Comparison) -> Iterator[str]:

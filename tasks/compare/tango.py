@@ -14,7 +14,7 @@ from __future__ import annotations
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
 
-from leadline.tasks.analyse.bounded_mean import TAIL
+from leadline.tasks.analyse.bounded_mean import CONFIDENCE, TAIL
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,17 +26,18 @@ _PARTS: Final = 128
 _ROUNDS: Final = 8  # as exact as a float
 
 
-def score_interval(wins: int, losses: int, n: int) -> tuple[float, float]:
-    """Return Tango's 95 % interval of (wins - losses) / n.
+def score_interval(wins: int, losses: int, n: int, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Return Tango's interval of (wins - losses) / n.
 
     Args:
         wins: Pairs that are 0 then 1.
         losses: Pairs that are 1 then 0.
         n: All pairs.
+        confidence: Two-sided confidence.
     """
-    effect = (wins - losses) / n
-    low = -1.0 if effect <= -1 else _difference_at(wins, losses, n, (-1.0, effect), Z)
-    high = 1.0 if effect >= 1 else _difference_at(wins, losses, n, (effect, 1.0), -Z)
+    effect, z = (wins - losses) / n, NormalDist().inv_cdf((1 + confidence) / 2)
+    low = -1.0 if effect <= -1 else _difference_at(wins, losses, n, (-1.0, effect), z)
+    high = 1.0 if effect >= 1 else _difference_at(wins, losses, n, (effect, 1.0), -z)
     return low, high
 
 

@@ -167,7 +167,7 @@ def effect_in_words(measured: PairedResult, share: bool) -> str:
     if measured.interval is None:
         return seen
     low, high = (_signed(end, share) for end in (measured.interval.low, measured.interval.high))
-    return f"{seen} (95 % {low} to {high})"
+    return f"{seen} ({100 * measured.confidence:g} % {low} to {high})"
 
 
 def _more(measured: PairedResult, answer: Answer) -> str:

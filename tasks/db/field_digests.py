@@ -10,7 +10,9 @@ from leadline.tasks.db.statements import sql
 
 _MEASURED: Final = frozenset({RowField.DURATION_S, RowField.COST_USD, RowField.INPUT_TOKENS, RowField.OUTPUT_TOKENS})
 
-STORED: Final = tuple(field for field in RowField if field not in _MEASURED | {RowField.ORIGINAL_ANSWER})
+_OF_OTHER_ROWS: Final = frozenset({RowField.ORIGINAL_ANSWER, RowField.RIVAL_ANSWERS})
+
+STORED: Final = tuple(field for field in RowField if field not in _MEASURED | _OF_OTHER_ROWS)
 """The fields whose digests a dataset holds."""
 
 
@@ -18,7 +20,7 @@ def digests_of(fields: Iterable[RowField]) -> str:
     """Return what to select from for the digests of some fields, one column for each; NULL where a field is absent.
 
     A dataset has the digests of its texts in a table. Numbers are digested when they are asked for, and whether a case
-    is a copy of another is looked up only then.
+    is a copy of another, and which other models answered it, is looked up only then.
 
     Args:
         fields: The fields that are needed.
@@ -29,6 +31,8 @@ def digests_of(fields: Iterable[RowField]) -> str:
         joined.append(f"JOIN ({sql('rows/measured_digests')}) AS measured USING (row_id)")
     if RowField.ORIGINAL_ANSWER in wanted:
         joined.append(f"LEFT JOIN ({original_digests()}) AS copies USING (row_id)")
+    if RowField.RIVAL_ANSWERS in wanted:
+        joined.append(f"LEFT JOIN ({sql('rows/rival_digests')}) AS rivals USING (row_id)")
     return " ".join(joined)
 
 

@@ -101,7 +101,16 @@ def read_judged_rows(store: Store, run: Run, metric: str) -> JudgedRows:
         UsageError: The run has no such metric, or it has no values of rows.
     """
     with open_run(store, run, read_only=True) as connection:
-        return _judged_rows(connection, _find_metric(connection, run, metric))
+        return judged_rows(connection, _find_metric(connection, run, metric))
+
+
+def row_metrics(connection: DuckDBPyConnection) -> list[JudgedMetric]:
+    """Return the metrics of a run that rows have, in its order.
+
+    Args:
+        connection: The run's database.
+    """
+    return [JudgedMetric(**line) for line in records(connection, sql("labels/metrics"))]
 
 
 def _find_metric(connection: DuckDBPyConnection, run: Run, name: str) -> JudgedMetric:
@@ -124,7 +133,13 @@ def _find_metric(connection: DuckDBPyConnection, run: Run, name: str) -> JudgedM
     return JudgedMetric(**first)
 
 
-def _judged_rows(connection: DuckDBPyConnection, metric: JudgedMetric) -> JudgedRows:
+def judged_rows(connection: DuckDBPyConnection, metric: JudgedMetric) -> JudgedRows:
+    """Return the rows of a run that a metric scored.
+
+    Args:
+        connection: The run's database.
+        metric: The metric.
+    """
     import numpy as np
 
     show_row_scores(connection)

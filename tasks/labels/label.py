@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -15,8 +15,12 @@ from leadline.evaluators.core.errors import UsageError
 ADJUDICATED: Final = "adjudicated"
 """The person of a label that was agreed on; it stands for all others of its row."""
 
+TIE: Final = 0.5
+"""What people say together of a row that as many pass as fail."""
+
 _KEY: Final = re.compile(r"[0-9a-f]{32}")
-_LONGEST: Final = 2_000
+LONGEST: Final = 2_000
+"""Characters of a text of a label, such as its note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +67,8 @@ def read_label(record: Mapping[str, Any], where: str) -> Label:
         found = record.get(name)
         if found is None or found == "":
             return default
-        if not isinstance(found, str) or len(found) > _LONGEST:
-            raise _refused(where, name, found, f"a text of at most {_LONGEST:,} characters")
+        if not isinstance(found, str) or len(found) > LONGEST:
+            raise _refused(where, name, found, f"a text of at most {LONGEST:,} characters")
         return found
 
     key = text("key")
@@ -97,19 +101,33 @@ def read_value(found: object, where: str) -> float | None:
     Raises:
         UsageError: It is none of these.
     """
+    try:
+        return label_value(found)
+    except ValueError:
+        raise _refused(where, "value", found, "a number, pass, fail or can't tell") from None
+
+
+def label_value(found: object) -> float | None:
+    """Return the value of a label as people and programs write it; ``None`` for "can't tell".
+
+    Args:
+        found: A number, a truth value, or a word such as ``pass``, ``fail`` or ``can't tell``.
+
+    Raises:
+        ValueError: It is none of these.
+    """
     if found is None:
         return None
-    if isinstance(found, bool | int | float) and math.isfinite(found):
-        return float(found)
-    word = str(found).strip().lower()
-    if word in _WORDS:
+    if isinstance(found, str) and (word := found.strip().lower()) in _WORDS:
         return _WORDS[word]
+    if not isinstance(found, str | int | float):
+        raise ValueError("neither a number nor a word")
     try:
-        value = float(word)
-    except ValueError:
-        value = math.nan
+        value = float(found)
+    except OverflowError:
+        value = math.inf
     if not math.isfinite(value):
-        raise _refused(where, "value", found, "a number, pass, fail or can't tell")
+        raise ValueError("not a finite number")
     return value
 
 
@@ -118,6 +136,24 @@ _WORDS: Final[Mapping[str, float | None]] = {
     **dict.fromkeys(("fail", "bad", "no", "false", "incorrect", "wrong"), 0.0),
     **dict.fromkeys(("", "can't tell", "cannot tell", "unsure", "skip", "null", "none"), None),
 }
+
+
+def consensus(labels: Sequence[Label], *, binary: bool) -> float | None:
+    """Return what people say together of a row: the mean of numbers, the majority of verdicts, a tie is one half.
+
+    Args:
+        labels: The last label of each person on the row; an adjudicated one stands for all.
+        binary: Whether rows pass or fail.
+
+    Returns:
+        The value, or ``None`` where everybody can't tell.
+    """
+    agreed = [label for label in labels if label.person == ADJUDICATED] or labels
+    values = [label.value for label in agreed if label.value is not None]
+    if not values:
+        return None
+    mean = sum(values) / len(values)
+    return (float(mean > TIE) if mean != TIE else TIE) if binary else mean
 
 
 def _refused(where: str, name: str, found: object, wanted: str) -> UsageError:

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from leadline.tasks.labels.drawing import strata_of
-from leadline.tasks.labels.label import ADJUDICATED, Label
+from leadline.tasks.labels.label import ADJUDICATED, TIE, Label, consensus
+from leadline.tasks.labels.row_chances import holding_all, row_chances
+from leadline.tasks.store.files import digest
 from leadline.tasks.trust.agreement import Agreement, agreement, bootstrap, krippendorff_alpha, spearman, weighted_kappa
 from leadline.tasks.trust.correction import (
     Corrected,
@@ -35,10 +37,10 @@ if TYPE_CHECKING:
 LEAST_LABELS: Final = 50
 LEAST_OF_CLASS: Final = 10
 LEAST_KAPPA: Final = 0.4
-TIE: Final = 0.5
-"""What people say together of a row that as many pass as fail."""
 
-State: TypeAlias = Literal["none", "few", "not drawn", "failed", "valid"]
+State: TypeAlias = Literal["none", "few", "not drawn", "failed", "valid", "stale"]
+"""``none``, ``few``, ``not drawn``, ``failed`` and ``valid`` are what labels of a run's rows lead to; ``stale`` is a
+certificate of another configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class LabelledModel:
         judge: What the judge says of them: the share that passes, or the mean.
         labels: Rows with a label that tells.
         people: People who gave them.
+        groups: Independent cases among them: an original and its copies are one.
         untold: Rows of which every person said that they can't tell.
         corrected: The share or mean as people would have judged it; ``None`` where labels do not tell.
         labels_alone: The same from the labels alone, with no judge.
@@ -67,6 +70,7 @@ class LabelledModel:
     judge: float
     labels: int
     people: int
+    groups: int
     untold: int
     corrected: Corrected | None
     labels_alone: Corrected | None
@@ -85,11 +89,14 @@ class LabelReport:
         config: Digest of the evaluator's configuration.
         binary: Whether rows pass or fail; otherwise they have numbers.
         models: Each model, the last one ``""`` for all together where there are several.
-        stale: Labels of rows that this run does not have: their text differs.
+        stale: Labelled rows that this run does not have: their text differs, or the judge was not asked about them.
         people_alpha: Krippendorff's alpha between people, the most that a judge can reach; not a number for one person.
         people_alpha_low: Lower end of its 95 % interval.
         people_alpha_high: Upper end of its 95 % interval.
         saw_judge: Labels given with the judge's verdict in sight.
+        labelled_from: Time of the first label of this run's rows, or ``""``.
+        labelled_to: Time of the last.
+        labels_digest: Digest of these labels.
         advice: Which threshold fits the labels; ``None`` where they are too few or rows have no threshold.
     """
 
@@ -102,6 +109,9 @@ class LabelReport:
     people_alpha_low: float
     people_alpha_high: float
     saw_judge: int
+    labelled_from: str
+    labelled_to: str
+    labels_digest: str
     advice: ThresholdAdvice | None
 
 
@@ -114,7 +124,7 @@ class _Joined:
         values: What people say of them.
         chances: The chance with which each was drawn; not a number where it was not.
         people: Who labelled each.
-        sample: The one sample that they all come from, if it was drawn from these very scores.
+        sample: A sample that has them all, if it was drawn from these very scores.
     """
 
     places: Ints
@@ -144,13 +154,16 @@ class _Joined:
         return bool(len(self.places)) and not np.isnan(self.chances).any()
 
 
-def report_labels(judged: JudgedRows, labels: Sequence[Label], samples: Sequence[Sample]) -> LabelReport:
+def report_labels(
+    judged: JudgedRows, labels: Sequence[Label], samples: Sequence[Sample], *, bootstrapped: bool = True
+) -> LabelReport:
     """Return what labels say of a metric of a run.
 
     Args:
         judged: The rows that the metric scored.
         labels: The last label of each person on each row.
         samples: The samples in which rows were drawn.
+        bootstrapped: Give what takes a thousand samples too: the interval of the people's alpha and the advice.
     """
     import numpy as np
 
@@ -165,7 +178,7 @@ def report_labels(judged: JudgedRows, labels: Sequence[Label], samples: Sequence
     if len(names) > 1:
         parts.append(("", np.arange(len(models))))
     untold = _untold(current)
-    low, alpha, high = _between_people(current, binary=binary)
+    low, alpha, high = _between_people(current, binary=binary, interval=bootstrapped)
     return LabelReport(
         question=metric.id,
         config=metric.config,
@@ -176,7 +189,10 @@ def report_labels(judged: JudgedRows, labels: Sequence[Label], samples: Sequence
         people_alpha_low=low,
         people_alpha_high=high,
         saw_judge=sum(label.saw_judge for label in current),
-        advice=_advice(judged, joined) if binary and not metric.is_share else None,
+        labelled_from=min((label.at for label in current if label.at), default=""),
+        labelled_to=max((label.at for label in current), default=""),
+        labels_digest=digest(sorted([label.key, label.person, label.value] for label in current)),
+        advice=_advice(judged, joined) if bootstrapped and binary and not metric.is_share else None,
     )
 
 
@@ -184,36 +200,26 @@ def _join(judged: JudgedRows, labels: Sequence[Label], samples: Sequence[Sample]
     """Return the labelled rows; several people's labels of a row become one."""
     import numpy as np
 
-    drawn = {(row.key, row.model): (row.chance, sample) for sample in samples for row in sample.rows}
+    drawn = row_chances(judged, samples)
     by_key: dict[str, list[Label]] = defaultdict(list)
     for label in labels:
         by_key[label.key].append(label)
     places, values, chances, people = [], [], [], []
-    used: dict[str, Sample | None] = {}
+    rows = set()
     for place, key in enumerate(judged.keys):
-        value = _consensus(by_key.get(key, []), binary=binary)
+        value = consensus(by_key.get(key, []), binary=binary)
         if value is None:
             continue
-        chance, sample = drawn.get((key, judged.models[place]), (math.nan, None))
-        used[sample.id if sample else ""] = sample
+        row = key, judged.models[place]
+        if row in drawn:
+            rows.add(row)
         places.append(place)
         values.append(value)
-        chances.append(chance)
+        chances.append(drawn[row].chance if row in drawn else math.nan)
         people.append(frozenset(label.person for label in by_key[key]))
-    only = next(iter(used.values())) if len(used) == 1 else None
-    if only is not None and (only.config != judged.metric.config or only.judged != len(judged.rows)):
-        only = None
+    these = [each for each in samples if each.config == judged.metric.config and each.judged == len(judged.rows)]
+    only = holding_all(these, rows)
     return _Joined(np.array(places, dtype=np.int64), np.array(values, float), np.array(chances, float), people, only)
-
-
-def _consensus(labels: Sequence[Label], *, binary: bool) -> float | None:
-    """Return what people say together of a row: the mean of numbers, the majority of verdicts, a tie is one half."""
-    agreed = [label for label in labels if label.person == ADJUDICATED] or labels
-    values = [label.value for label in agreed if label.value is not None]
-    if not values:
-        return None
-    mean = sum(values) / len(values)
-    return (float(mean > TIE) if mean != TIE else TIE) if binary else mean
 
 
 def _untold(labels: Sequence[Label]) -> set[str]:
@@ -243,6 +249,7 @@ def _of_model(
         judge=float(scores[rows].mean()),
         labels=len(own.places),
         people=len(frozenset().union(*own.people)),
+        groups=len(np.unique(judged.clusters[own.places])),
         untold=sum(judged.keys[row] in untold for row in rows),
         corrected=correct(judged, scores, rows, own) if own.random and len(own.places) > 1 else None,
         labels_alone=alone if own.random else None,
@@ -274,7 +281,8 @@ def _correct_numbers(judged: JudgedRows, scores: Floats, rows: Ints, own: _Joine
         rest = np.setdiff1d(rows, own.places)
         return prediction_powered(own.values, scores[own.places], scores[rest], judged.clusters[own.places])
     if own.sample is None:
-        return actively_sampled(own.values, scores[own.places], own.chances, scores[rows])
+        clusters = judged.clusters[own.places]
+        return actively_sampled(own.values, scores[own.places], own.chances, scores[rows], clusters)
     models = np.array(judged.models)[rows]
     strata = np.empty(len(judged.rows), dtype=object)
     for model in np.unique(models):
@@ -312,8 +320,8 @@ def _state(values: Floats, agreed: Agreement | None, *, random: bool, binary: bo
     return "valid"
 
 
-def _between_people(labels: Sequence[Label], *, binary: bool) -> tuple[float, float, float]:
-    """Return Krippendorff's alpha between people with its interval; low, value and high."""
+def _between_people(labels: Sequence[Label], *, binary: bool, interval: bool) -> tuple[float, float, float]:
+    """Return Krippendorff's alpha between people, with its interval if it is wanted; low, value and high."""
     import numpy as np
 
     people = sorted({label.person for label in labels if label.person != ADJUDICATED})
@@ -326,7 +334,7 @@ def _between_people(labels: Sequence[Label], *, binary: bool) -> tuple[float, fl
     shared = ratings[:, (~np.isnan(ratings)).sum(axis=0) >= 2]
     level: Literal["nominal", "interval"] = "nominal" if binary else "interval"
     alpha = krippendorff_alpha(shared, level) if shared.size else math.nan
-    if math.isnan(alpha):
+    if math.isnan(alpha) or not interval:
         return math.nan, alpha, math.nan
     low, high = bootstrap(lambda units: krippendorff_alpha(shared[:, units], level), np.arange(shared.shape[1]))
     return low, alpha, high

@@ -4,6 +4,7 @@ Layout, below the store's root::
 
     labels/<set>/<digest>.parquet       labels of one import; importing the same again adds nothing
     labels/<set>/samples/<id>.json      the rows that were drawn, with the chance of each
+    labels/<set>/certificates/<id>.json what judges earned with them
 """
 
 from __future__ import annotations

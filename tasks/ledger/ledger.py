@@ -15,7 +15,7 @@ from leadline.evaluators.core.row import Json
 from leadline.evaluators.judge.engine.budget import Charge, Limits
 from leadline.evaluators.judge.engine.calls import BegunElsewhere, Call, Reply
 from leadline.evaluators.text.sentences import without_surrogates
-from leadline.tasks.ledger.operations import Account, End, Find, Intend, Operation, Read
+from leadline.tasks.ledger.operations import Account, End, Find, Intend, KeepCheck, Operation, Read
 from leadline.tasks.store.files import digest
 from leadline.tasks.store.processes import this_process
 
@@ -117,7 +117,7 @@ class DatabaseLedger:
                 ask=begun.ask,
                 line=(
                     time.time(), reply.tries, reply.seconds, reply.input_tokens, reply.output_tokens, reply.cost_usd,
-                    begun.ask,
+                    _plain(reply.served_model) or None, _plain(reply.fingerprint) or None, begun.ask,
                 ),
                 reply=(pack(reply.text), _plain(reply.finish_reason), begun.ask, call.digest),
                 run=self._run,
@@ -136,6 +136,14 @@ class DatabaseLedger:
     async def judged(self, digest: str, parser: str, verdict: Json, problem: str) -> None:
         """See :class:`leadline.evaluators.judge.engine.calls.Ledger`."""
         await self._access.do(Read((digest, parser, json.dumps(verdict), _plain(problem))))
+
+    async def keep_check(self, line: tuple[Any, ...]) -> None:
+        """Put the outcome of a check of a judge on record.
+
+        Args:
+            line: Values of ``ledger/add_drift_check``.
+        """
+        await self._access.do(KeepCheck(line))
 
     def _close(self, call: Call) -> _Open:
         """Return under what a call was intended; two judges of one identity may intend it twice."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
@@ -15,6 +15,9 @@ from leadline.tasks.db.statements import sql
 from leadline.tasks.ledger import postgres, sqlite
 from leadline.tasks.ledger.ledger import unpack
 from leadline.tasks.store.processes import is_gone
+
+_AT_A_TIME: Final = 500
+"""Calls that one query asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +134,20 @@ class LedgerReader:
         """
         return self._read("call_times", run=run, most=most)
 
+    def replies(self, digests: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Return what the first replies to calls cost and how long they took, by digest.
+
+        Args:
+            digests: Digests of the calls; those without a reply are left out.
+        """
+        wanted, found = sorted(set(digests)), {}
+        for start in range(0, len(wanted), _AT_A_TIME):
+            values = {f"d{place}": digest for place, digest in enumerate(wanted[start : start + _AT_A_TIME])}
+            places = ", ".join(f":{name}" for name in values)
+            for line in self._lines(sql("ledger/replies").format(digests=places), values):
+                found[line.pop("digest")] = line
+        return found
+
     def by_model(self) -> list[dict[str, Any]]:
         """Return the sums over all calls that have ended by judge or model, those with the most calls first."""
         return self._read("by_model")
@@ -142,6 +159,18 @@ class LedgerReader:
     def unreadable(self) -> int:
         """Return how many replies no parser could read."""
         return sum(int(line["replies"]) for line in self._read("unreadable"))
+
+    def drift_checks(self, judge: str | None = None) -> list[dict[str, Any]]:
+        """Return checks of whether a judge is still the same, youngest first.
+
+        Args:
+            judge: Only of this judge: the digest of its identity without the epoch.
+        """
+        return self._read("drift_checks", judge=judge)
+
+    def told(self, run: str) -> dict[str, dict[str, Any]]:
+        """Return ``output_tokens``, ``served_model`` and ``fingerprint`` of a run's replies by the call's digest."""
+        return {line.pop("digest"): line for line in self._read("told", run=run)}
 
     def teams(self, month: str | None = None) -> list[dict[str, Any]]:
         """Return ``team``, ``month``, ``calls`` and ``usd`` of the teams that were charged, youngest month first.
@@ -160,9 +189,12 @@ class LedgerReader:
         return found + [f"call {line['digest']}: {line['fault']}" for line in self._read("faults")]
 
     def _read(self, statement: str, **values: Any) -> list[dict[str, Any]]:
+        return self._lines(sql(f"ledger/{statement}"), values)
+
+    def _lines(self, statement: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         if isinstance(self._place, Path):
-            return sqlite.read(self._place, sql(f"ledger/{statement}"), values)
-        return postgres.read(self._place, sql(f"ledger/{statement}"), values)
+            return sqlite.read(self._place, statement, values)
+        return postgres.read(self._place, statement, values)
 
 
 def _is_lost(line: Mapping[str, Any]) -> bool:

@@ -168,7 +168,22 @@ class Beat:
     result: None = field(default=None)
 
 
-Operation: TypeAlias = Find | Intend | End | Read | Beat
+@dataclass(slots=True)
+class KeepCheck:
+    """Store the outcome of a check of a judge, unless that of its occasion is there.
+
+    Attributes:
+        line: Values of ``ledger/add_drift_check``.
+    """
+
+    line: tuple[Any, ...]
+    result: None = None
+
+
+Operation: TypeAlias = Find | Intend | End | Read | Beat | KeepCheck
+
+LATER_COLUMNS: Final = ("served_model", "fingerprint")
+"""Columns of ``asks`` that ledgers of earlier versions lack."""
 
 
 def described(operation: Operation) -> str:
@@ -180,6 +195,8 @@ def described(operation: Operation) -> str:
             return f"the end of ask {operation.ask} in the run {operation.run}"
         case Read():
             return f"the verdict on the call {operation.line[0]}"
+        case KeepCheck():
+            return f"the check {operation.line[0]} of the judge {operation.line[1]}"
         case Beat():
             return f"the process {operation.line[0]}"
 
@@ -201,6 +218,7 @@ def perform(operations: Sequence[Operation], *, again: bool = False) -> Statemen
         yield from _change("fail_ask", [end.line for end in ends if end.reply is None], last=True)
         yield from _change("add_reply", [end.reply for end in ends if end.reply is not None], last=True)
     yield from _change("add_verdict", [read.line for read in _kind(operations, Read)])
+    yield from _change("add_drift_check", [check.line for check in _kind(operations, KeepCheck)])
     yield from _change("beat", [beat.line for beat in _kind(operations, Beat)])
     if intents:
         yield from _change("add_judge", list({op.judge for op in intents if op.judge is not None}))

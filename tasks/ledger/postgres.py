@@ -18,7 +18,7 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.evaluators.core.redaction import without_secrets
 from leadline.tasks.db.statements import sql
-from leadline.tasks.ledger.operations import Beat, End, Intend, Operation, Query, described, perform
+from leadline.tasks.ledger.operations import LATER_COLUMNS, Beat, End, Intend, Operation, Query, described, perform
 from leadline.tasks.outages import FIRST_PAUSE_S, next_pause_s, server_wait_s
 from leadline.tasks.store.processes import BEAT_S, this_process
 
@@ -333,9 +333,16 @@ def _make_tables_now(url: str) -> None:
     with psycopg.connect(url, **_settings(url)) as connection:
         # Two that make them at once would get into each other's way.
         connection.execute("SELECT pg_advisory_xact_lock(hashtext('leadline.ledger'))")
-        found = connection.execute("SELECT to_regclass('leadline.team_budgets') IS NOT NULL").fetchone()
-        if found != (True,):
-            connection.execute(schema.encode())
+        found = connection.execute("SELECT to_regclass('leadline.drift_checks') IS NOT NULL").fetchone()
+        if found == (True,):
+            return
+        connection.execute(schema.encode())
+        known = connection.execute(
+            "SELECT column_name FROM information_schema.columns WHERE table_schema = 'leadline' AND table_name = 'asks'"
+        ).fetchall()
+        for column in LATER_COLUMNS:
+            if (column,) not in known:
+                connection.execute(sql("ledger/asks_columns").format(column=column).encode())
 
 
 def _settings(url: str) -> dict[str, Any]:

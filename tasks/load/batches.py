@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from leadline.tasks.db.statements import sql
 from leadline.tasks.load.column_values import ARRAYS, array_of
 from leadline.tasks.load.faults import Faults, Place
+from leadline.tasks.load.label_column import GivenLabel
 from leadline.tasks.load.limits import BATCH_BYTES, BATCH_ROWS, FREE_EXPANSION, MAX_EXPANSION, MAX_ROWS
-from leadline.tasks.load.staged_tables import CASES, LINKS, ROWS
+from leadline.tasks.load.staged_tables import CASES, LABELS, LINKS, ROWS
 from leadline.tasks.load.values import Chunks
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _ROWS: Final = (
     *("actual_answer", "retrieved_context", "error", "duration_s", "cost_usd", "input_tokens", "output_tokens"),
     *("metadata", "predicted_annotations"),
 )
+_LABELS: Final = ("row_id", *GivenLabel._fields)
 _ENOUGH: Final = BATCH_ROWS * len(_ROWS)
 
 
@@ -55,6 +57,7 @@ class Batches:
         self._cases: list[Any] = []
         self._links: list[Any] = []
         self._rows: list[Any] = []
+        self._labels: list[Any] = []
         self._mentions = 0
         self._pending = 0
         self._staged = 0
@@ -120,6 +123,15 @@ class Batches:
         self.rows += 1
         self.answered += answer is not None or error is not None or annotations is not None
 
+    def labels(self, given: Iterable[GivenLabel]) -> None:
+        """Stage what people say of the answer that was staged last.
+
+        Args:
+            given: Their labels.
+        """
+        for label in given:
+            self._labels.extend((self.rows - 1, *label))
+
     def records(
         self,
         rows: Sequence[int],
@@ -180,7 +192,8 @@ class Batches:
     def end_of_record(self, size: int) -> None:
         """Stage what has gathered if it is enough; ``size`` is the record's size in bytes."""
         self._pending += size
-        if len(self._rows) >= _ENOUGH or len(self._cases) >= _ENOUGH or self._pending >= BATCH_BYTES:
+        gathered = max(len(self._rows), len(self._cases), len(self._labels))
+        if gathered >= _ENOUGH or self._pending >= BATCH_BYTES:
             self.flush()
 
     def flush(self) -> None:
@@ -190,6 +203,7 @@ class Batches:
         self._insert(CASES, _CASES, self._cases)
         self._insert(LINKS, _LINKS, self._links)
         self._insert(ROWS, _ROWS, self._rows)
+        self._insert(LABELS, _LABELS, self._labels)
 
     def finish(self) -> None:
         """Stage what has gathered, and show all that was staged to the database."""
@@ -233,11 +247,11 @@ class Batches:
 
 
 _ARRAYS: Final[Mapping[str, Callable[[list[Any]], Any]]] = (
-    dict.fromkeys((*_CASES, *_LINKS, *_ROWS), ARRAYS["text"])
+    dict.fromkeys((*_CASES, *_LINKS, *_ROWS, *_LABELS), ARRAYS["text"])
     | dict.fromkeys(("seq", "record", "row_id", "case_seq"), array_of("uint32"))
     | dict.fromkeys(("derived", "bare"), array_of("bool_"))
     | dict.fromkeys(("expected_answers", "expected_documents", "categories"), ARRAYS["texts"])
-    | dict.fromkeys(("duration_s", "cost_usd"), ARRAYS["number"])
+    | dict.fromkeys(("duration_s", "cost_usd", "value"), ARRAYS["number"])
     | dict.fromkeys(("input_tokens", "output_tokens"), ARRAYS["count"])
     | {"model_id": array_of("uint16"), "retrieved_context": ARRAYS["chunks"]}
 )

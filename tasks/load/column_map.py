@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Final, TypeAlias
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import DatasetError, Fault, UsageError
 from leadline.evaluators.core.settings_file import FILE, settings_document
-from leadline.tasks.load.field_names import METADATA, field_names, field_of, known_names, normalized
+from leadline.tasks.load.field_names import LABELS, METADATA, field_names, field_of, known_names, normalized
 from leadline.tasks.load.values import shown
 
 ColumnMap: TypeAlias = Mapping[str, str | Sequence[str]]
@@ -54,12 +54,14 @@ class ColumnNames:
         complete: Whether these are all, as in a table; records of JSON may have others later.
         asked: Columns that the user mapped, each with its field or ``metadata``.
         warnings: What the user should know of the mapping.
+        late: Columns whose meaning is told by their values, in the first records as far as there are some.
     """
 
     names: tuple[str, ...] = ()
     complete: bool = False
     asked: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    late: frozenset[str] = frozenset()
 
 
 def map_columns(
@@ -111,7 +113,7 @@ def _with_defaults(names: ColumnNames, asked: dict[str, str], defaults: ColumnMa
             warnings.append(f"[dataset.map] of leadline.toml, {shown(left)}: {reason}")
         elif column not in found and (target == METADATA or target not in found.values()):
             found[column] = target
-    return ColumnNames(names.names, names.complete, found, tuple(warnings))
+    return replace(names, asked=found, warnings=tuple(warnings))
 
 
 def mapped(field: str, column: str) -> str:
@@ -154,8 +156,8 @@ def _understood(left: str, right: str, names: ColumnNames) -> tuple[str, str, st
 
 
 def _field(name: str) -> str:
-    if normalized(name) == METADATA:
-        return METADATA
+    if normalized(name) in (METADATA, LABELS):
+        return normalized(name)
     match = known_names().get(normalized(name))
     return match.field if match else ""
 

@@ -57,9 +57,9 @@ def stage_records(reader: DatasetFormat, records: Records) -> bool:
     """
     if not records.rows:
         return False
-    namings = list(records.namings())
-    names = dict.fromkeys(name for naming in namings for name in naming)
     try:
+        namings = _without_labels(reader, records)
+        names = dict.fromkeys(name for naming in namings for name in naming)
         if any(_is_opened(reader.opens(name), records.column(name)) for name in names if reader.opens(name)):
             return False
         for naming in namings:
@@ -68,6 +68,24 @@ def stage_records(reader: DatasetFormat, records: Records) -> bool:
     except Unclear:
         return False
     return True
+
+
+def _without_labels(reader: DatasetFormat, records: Records) -> list[Mapping[str, object]]:
+    """Return the namings of records, without a column of people's labels in which nothing is.
+
+    Raises:
+        Unclear: There are labels, or the column has been one of labels.
+    """
+    namings = list(records.namings())
+    column = reader.labels.name
+    if column is None or not any(column in naming for naming in namings):
+        return namings
+    given = [value for value in values_of(records.column(column)) if value is not None]
+    if given and (reader.labels.used or any(map(reader.labels.holds, given))):
+        raise Unclear
+    if given:
+        return namings
+    return [{name: value for name, value in naming.items() if name != column} for naming in namings]
 
 
 def _is_opened(kinds: tuple[type, ...], column: Column) -> bool:

@@ -14,6 +14,7 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.text import count, nouns
 from leadline.tasks.load.faults import Faults
+from leadline.tasks.load.field_names import LABELS
 from leadline.tasks.load.limits import COLUMNS_FROM
 from leadline.tasks.load.readers import read_blocks
 from leadline.tasks.load.readers.item import Container, Layout
@@ -57,6 +58,7 @@ class LoadedDataset:
         columns: The columns that fill a field, each with the field's name.
         metadata_columns: The columns that are kept as metadata; the first of them.
         column_warnings: Those of the warnings that concern columns.
+        labels: Names of the metrics of which people say something, with the number of labels.
     """
 
     digest: str
@@ -73,6 +75,13 @@ class LoadedDataset:
     columns: Mapping[str, str] = field(default_factory=dict)
     metadata_columns: tuple[str, ...] = ()
     column_warnings: tuple[str, ...] = ()
+    labels: Mapping[str, int] = field(default_factory=dict)
+
+    def with_warnings(self, found: Sequence[str]) -> LoadedDataset:
+        """Return the dataset with further warnings that concern columns."""
+        if not found:
+            return self
+        return replace(self, warnings=(*found, *self.warnings), column_warnings=(*found, *self.column_warnings))
 
     def require_models(self, keys: Sequence[str]) -> None:
         """Refuse models that the dataset does not have.
@@ -138,6 +147,7 @@ def load_dataset(
         | ({"columns": dict(named.asked)} if recognised.is_changed_by(named) else {})
         | ({"warnings": named.warnings} if named.warnings else {})
         | ({"model": model_name} if model_name else {})
+        | ({"labels": 1} if LABELS in named.names else {})
     )
     folder = store.dataset(identity)
     reused = store.use_dataset(identity)
@@ -159,6 +169,7 @@ def load_dataset(
         metadata_columns=tuple(manifest["metadata_columns"]),
         column_warnings=tuple(manifest["column_warnings"]),
         warnings=tuple(manifest["warnings"]),
+        labels=manifest.get("labels", {}),
         reused=reused,
     )
 
@@ -298,7 +309,7 @@ def _counted(
         "cases": cases,
         "models": [model.key for model in known],
         "warnings": [*of_columns, *_record_warnings(read.reader, repeats), *of_answers],
-    }
+    } | ({"labels": read.reader.label_names} if read.reader.label_names else {})
 
 
 def _require_answers(rows: int, answered: int, reader: DatasetFormat, faults: Faults) -> None:

@@ -15,6 +15,9 @@ from leadline.tasks.load.limits import MAX_KEY
 METADATA: Final = "metadata"
 """Stands for no field: the column is kept as metadata."""
 
+LABELS: Final = "labels"
+"""The field of people's labels, and its column's name; a column ``labels`` of other values is an expected answer."""
+
 
 class _Names(NamedTuple):
     """Names of a field.
@@ -131,7 +134,7 @@ _CONTAINERS: Final = ("question", "actual_answer", "expected_answer")
 
 def field_names() -> tuple[str, ...]:
     """Return the fields that a column can fill, in Leadline's names."""
-    return (*_NAMES, METADATA)
+    return (*_NAMES, LABELS, METADATA)
 
 
 def names_of(field: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

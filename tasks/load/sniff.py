@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -10,7 +12,9 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import DatasetError, Fault
 from leadline.tasks.load.column_map import ColumnNames
 from leadline.tasks.load.faults import Faults
+from leadline.tasks.load.field_names import LABELS
 from leadline.tasks.load.formats.registry import all_formats, get_format, recognised_format, unknown_format
+from leadline.tasks.load.label_column import LabelColumn
 from leadline.tasks.load.readers import read_items
 from leadline.tasks.load.readers.inspect_archive import MARK as INSPECT_MARK
 from leadline.tasks.load.readers.inspect_archive import SECTION as INSPECT_SECTION
@@ -116,12 +120,37 @@ def peek(source: Source, layout: Layout) -> Peeked:
     faults = Faults(source.name)
     if layout.container in (Container.CSV, Container.PARQUET):
         names = tuple(_column_names(source, layout.container))
-        return Peeked(ColumnNames(names, complete=bool(names)), frozenset(), faults, empty=False, broken=not names)
+        late = _late(_first_records(source, layout), cells=layout.container is Container.CSV, names=names)
+        columns = ColumnNames(names, complete=bool(names), late=late)
+        return Peeked(columns, frozenset(), faults, empty=False, broken=not names)
     items = (item for item in read_items(source, layout, faults) if item.section not in (MODELS, TITLE))
     peeked = list(islice(items, _PEEKED))
     found = dict.fromkeys(name for item in peeked if isinstance(item.value, dict) for name in item.value)
     sections = frozenset(item.section for item in peeked if item.section)
-    return Peeked(ColumnNames(tuple(found)), sections, faults, empty=not peeked, broken=bool(faults))
+    late = _late((item.value for item in peeked), cells=False, names=tuple(found))
+    return Peeked(ColumnNames(tuple(found), late=late), sections, faults, empty=not peeked, broken=bool(faults))
+
+
+def _first_records(source: Source, layout: Layout) -> Iterator[object]:
+    """Yield the first records; what is wrong with them is told when the file is read."""
+    with suppress(DatasetError):
+        for item in islice(read_items(source, layout, Faults(source.name)), _PEEKED):
+            yield item.value
+
+
+def _late(records: Iterable[object], *, cells: bool, names: tuple[str, ...]) -> frozenset[str]:
+    """Return the column ``labels`` if it can be that of people's labels by the first records.
+
+    Args:
+        records: The records.
+        cells: Whether every value is a text.
+        names: The columns.
+    """
+    if LABELS not in names:
+        return frozenset()
+    column = LabelColumn.of(ColumnNames(names), cells=cells, taken=False)
+    holds = all(column.holds(each.get(LABELS)) for each in records if isinstance(each, dict))
+    return frozenset({LABELS}) if holds else frozenset()
 
 
 def format_of(source: Source, peeked: Peeked) -> type[DatasetFormat]:

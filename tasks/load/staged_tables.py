@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 CASES: Final = "staged_cases"
 LINKS: Final = "staged_links"
 ROWS: Final = "staged_rows"
+LABELS: Final = "staged_labels"
 
 ROW_GROUP: Final = 20_480
 """Most rows of a Parquet row group in a dataset: what is skipped or read as a whole."""
@@ -69,7 +70,9 @@ def _schemas() -> Mapping[str, pa.Schema]:
         "predicted_annotations": text,
     }
     links = {**place, "target": text, "perturbation": text}
-    return {name: pa.schema(list(fields.items())) for name, fields in ((CASES, cases), (LINKS, links), (ROWS, rows))}
+    labels = {"row_id": pa.uint32(), "question": text, "value": pa.float64(), "person": text, "note": text}
+    tables = {CASES: cases, LINKS: links, ROWS: rows, LABELS: labels}
+    return {name: pa.schema(list(fields.items())) for name, fields in tables.items()}
 
 
 _IF_LEFT_OUT: Final[dict[str, str | list[object]]] = {"part": "", "retrieved_context": []}
@@ -156,6 +159,12 @@ class StagedTables:
         with parquet.ParquetFile(self._files[table]) as file:
             for group in range(file.num_row_groups):
                 yield file.read_row_group(group, use_threads=False).cast(self._schemas[table])
+
+    def count(self, table: str) -> int:
+        """Return the number of lines of a finished table."""
+        from pyarrow import parquet
+
+        return int(parquet.read_metadata(self._files[table]).num_rows)
 
     def ranges(self, table: str) -> Iterator[tuple[int, int]]:
         """Yield the first and the last number of rows of a finished table that are no more than a row group may be."""

@@ -15,7 +15,7 @@ from leadline.evaluators.core.errors import StoreError
 from leadline.tasks.db.connection import literal, without_progress_bar
 from leadline.tasks.db.statements import sql
 from leadline.tasks.load.limits import MAX_ROWS
-from leadline.tasks.load.staged_tables import CASES, ROW_GROUP, ROWS, StagedTables, row_groups
+from leadline.tasks.load.staged_tables import CASES, LABELS, ROW_GROUP, ROWS, StagedTables, row_groups
 from leadline.tasks.store.scratch import scratch_folder
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ _ROW_COLUMNS: Final = (
     *("duration_s", "cost_usd", "input_tokens", "output_tokens", "metadata", "predicted_annotations"),
 )
 """Columns of the rows in a dataset, see ``dataset.sql``."""
+
+LABELS_FILE: Final = "labels.parquet"
+"""The file of people's labels, which only datasets that have some have; see ``dataset.sql``."""
 
 MEMORY: Final = "500MB"
 """Memory of the staging database; what does not fit goes to disk.
@@ -89,7 +92,7 @@ def staging(store: Store) -> Iterator[Staging]:
 
 
 def write_tables(staged: Staging, models: list[Model], folder: Path) -> None:
-    """Write the five Parquet files of a dataset.
+    """Write the five Parquet files of a dataset, and a sixth one where it has people's labels.
 
     Args:
         staged: What was read.
@@ -106,6 +109,8 @@ def write_tables(staged: Staging, models: list[Model], folder: Path) -> None:
     connection.execute(sql("load/row_cases"))
     _write(folder / "cases.parquet", _cases(staged))
     _write(folder / "rows.parquet", _rows(staged))
+    if staged.tables.count(LABELS):
+        _write(folder / LABELS_FILE, staged.tables.read(LABELS))
     connection.execute(sql("load/case_digests").format(cases=literal(folder / "cases.parquet")))
     for table in ("models", "relationships", "digests"):
         connection.execute(

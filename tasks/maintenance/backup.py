@@ -32,7 +32,7 @@ from leadline.tasks.store.store_format import STORE_FILE, format_of, refuse_late
 
 LIST: Final = "backup.json"
 LEDGER: Final = "ledger.sqlite"
-FOLDERS: Final = ("labels", "versions", "comparisons", "runs", "datasets", "scores", "vectors", "rgb")
+FOLDERS: Final = ("judges", "labels", "versions", "comparisons", "runs", "datasets", "scores", "vectors", "rgb")
 """Folders of a backup, in the order in which they are copied."""
 
 _BLOCK: Final = 1 << 20

@@ -89,6 +89,11 @@ def _found(contents: Contents, checked: Checked) -> Iterator[Damage]:
             fault = _segment_fault(contents, name, checked) if is_segment else _json_fault(contents, name)
             if fault:
                 yield Damage(name, fault, advice, mendable=True)
+    for name, listed in contents.files("judges").items():
+        checked.files += 1
+        checked.bytes += listed.size
+        if fault := _json_fault(contents, name):
+            yield Damage(name, fault, "Restore it from a backup, or delete the judge's folder and enrol it again.")
     yield from _datasets(contents, checked)
     yield from _runs(contents, checked)
     yield from _ledger(contents.store, checked)

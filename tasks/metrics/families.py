@@ -57,7 +57,7 @@ class Metric:
 
 
 UP: Final = Metric(
-    "leadline_up", Kind.GAUGE, "Whether a source of figures could be read: store, ledger, api.", ("source",)
+    "leadline_up", Kind.GAUGE, "Whether a source of figures could be read: store, ledger, judges, api.", ("source",)
 )
 RUNS: Final = Metric("leadline_runs", Kind.GAUGE, "Runs in the store by state.", ("state",))
 RUNS_ENDED: Final = Metric(
@@ -124,6 +124,20 @@ REPLIES_UNREADABLE: Final = Metric(
 )
 CALLS_IN_FLIGHT: Final = Metric("leadline_calls_in_flight", Kind.GAUGE, "Calls that are being made.")
 CALLS_LOST: Final = Metric("leadline_calls_lost", Kind.GAUGE, "Calls whose process was gone before the reply came.")
+JUDGE_STATE: Final = Metric(
+    "leadline_judge_state", Kind.GAUGE, "State of an enrolled judge: 1 for the one that it is in, 0 for the others.",
+    ("judge", "state"),
+)  # fmt: skip
+JUDGE_CHECKED: Final = Metric(
+    "leadline_judge_last_check_timestamp_seconds", Kind.GAUGE, "When an enrolled judge was last checked.", ("judge",)
+)
+JUDGE_P: Final = Metric(
+    "leadline_judge_last_check_p", Kind.GAUGE, "Chance of what the last check of an enrolled judge found, had nothing "
+    "changed.", ("judge",)
+)  # fmt: skip
+JUDGE_EPOCH: Final = Metric(
+    "leadline_judge_epoch", Kind.GAUGE, "How often a change of an enrolled judge was accepted.", ("judge",)
+)
 TEAM_CALLS: Final = Metric("leadline_team_calls", Kind.GAUGE, "Calls of a team in this month.", ("team",))
 TEAM_USD: Final = Metric(
     "leadline_team_usd", Kind.GAUGE, "US dollars that a team spent or set aside in this month.", ("team",)
@@ -142,8 +156,8 @@ WORKERS: Final = Metric("leadline_workers", Kind.GAUGE, "Workers online in a wor
 EXPORTED: Final = (
     UP, RUNS, RUNS_ENDED, GATES, SCORES, RUN_SECONDS, CHUNK_SECONDS, LAST_COVERAGE, LAST_GATE, LAST_PROBLEMS,
     LAST_SECONDS, LAST_START, CALLS, CALL_RETRIES, CALL_SECONDS, CALL_TOKENS, CALL_COST, CALLS_UNPRICED,
-    REPLIES_UNREADABLE, CALLS_IN_FLIGHT, CALLS_LOST, TEAM_CALLS, TEAM_USD, TEAM_CALLS_LIMIT, TEAM_USD_LIMIT,
-    FLOW_RUNS, WORKERS,
+    REPLIES_UNREADABLE, CALLS_IN_FLIGHT, CALLS_LOST, JUDGE_STATE, JUDGE_CHECKED, JUDGE_P, JUDGE_EPOCH,
+    TEAM_CALLS, TEAM_USD, TEAM_CALLS_LIMIT, TEAM_USD_LIMIT, FLOW_RUNS, WORKERS,
 )  # fmt: skip
 """What ``leadline metrics`` exports."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leadline.evaluators.core.base import Lane
@@ -62,6 +62,7 @@ class Chunk:
         last: Last row, inclusive.
         rows: Rows with something to compute.
         scores: Row scores to compute.
+        part: Which part of the run's plan it is from; ``""`` where the plan is one.
     """
 
     store: str
@@ -73,11 +74,27 @@ class Chunk:
     last: int
     rows: int
     scores: int
+    part: str = ""
 
     @property
     def name(self) -> str:
         """Name of the chunk within its run."""
-        return f"{self.lane}-{self.number:04d}"
+        return f"{lane_file(self.lane, self.part)}-{self.number:04d}"
+
+    @property
+    def plan_file(self) -> str:
+        """Name of the file with the rows of its lane in the run's plan."""
+        return f"{lane_file(self.lane, self.part)}.parquet"
+
+
+def lane_file(lane: Lane, part: str = "") -> str:
+    """Return the name, without its ending, of the file with the rows of a lane in a part of a run's plan.
+
+    Args:
+        lane: The lane.
+        part: The part; ``""`` where the plan is one.
+    """
+    return f"{lane}-{part}" if part else lane
 
 
 def cut(
@@ -89,6 +106,10 @@ def cut(
     processes: int,
     workers: Mapping[Lane, int] | None = None,
     lasting: bool = False,
+    part: str = "",
+    lanes: Sequence[Lane] = LANES,
+    wave: int | None = None,
+    dataset: str = "",
 ) -> tuple[Chunk, ...]:
     """Write what is to compute, one Parquet file per lane ordered by row, and return its chunks.
 
@@ -100,24 +121,29 @@ def cut(
         processes: Processes of the cpu lane; it gets about four chunks for each, if they are worth it.
         workers: Workers online by lane; the chunks of these lanes are larger.
         lasting: The workers stay, so that a chunk pays no start: they are places for chunks of the usual size.
+        part: Name of this part of the plan, where a run is planned in several.
+        lanes: Only these lanes.
+        wave: Only the rows of this wave; see :mod:`leadline.tasks.stopping.wave_order`.
+        dataset: Digest of the dataset that the rows are from; by default the run's.
     """
     run.plan.mkdir(parents=True, exist_ok=True)
-    dataset = run.read()["dataset"]
+    dataset = dataset or run.read()["dataset"]
     chunks: list[Chunk] = []
-    for lane in LANES:
+    only = "" if wave is None else f"AND row_id IN (SELECT row_id FROM waves WHERE wave = {wave:d})"
+    for lane in lanes:
         ids = [job.evaluator_id for job in jobs if job.lane == lane]
-        connection.execute(sql("plan/lane"), [ids])
+        connection.execute(sql("plan/lane").format(only=only), [ids])
         ((rows, scores),) = connection.execute("SELECT coalesce(max(position) + 1, 0), count(*) FROM lane").fetchall()
         if not rows:
             continue
-        connection.execute(sql("plan/write_lane").format(file=literal(run.plan / f"{lane}.parquet")))
+        connection.execute(sql("plan/write_lane").format(file=literal(run.plan / f"{lane_file(lane, part)}.parquet")))
         served = (workers or {}).get(lane, 0)
         if served and not lasting:
             size = shard_size(lane, rows, scores, served)
         else:
             size = local_chunk_size(lane, rows, served or {"cpu": processes}.get(lane, 1))
         windows = connection.execute(sql("plan/windows").format(size=size)).fetchall()
-        chunks += [Chunk(store.location, run.id, dataset, lane, *window) for window in windows]
+        chunks += [replace(Chunk(store.location, run.id, dataset, lane, *window), part=part) for window in windows]
     return tuple(chunks)
 
 

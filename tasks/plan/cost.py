@@ -14,6 +14,7 @@ from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.budget import Limits
 from leadline.evaluators.judge.engine.client import CHARACTERS_PER_TOKEN
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.judge.engine.jury_config import members_of
 from leadline.evaluators.judge.engine.litellm_library import cost
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.tasks.db.statements import sql
@@ -37,6 +38,7 @@ _LENGTHS: Final[dict[RowField, str]] = {
     RowField.RETRIEVED_CONTEXT: "coalesce(list_sum([length(chunk.content) for chunk in rows.retrieved_context]), 0)",
     RowField.ACTUAL_ANSWER: "coalesce(length(rows.actual_answer), 0)",
     RowField.CONDITION: "coalesce(length(cases.condition), 0)",
+    RowField.RIVAL_ANSWERS: "coalesce(length(rows.actual_answer), 0)",  # one of them at a time, of like length
 }
 
 
@@ -64,17 +66,30 @@ def estimate(connection: DuckDBPyConnection, job: EvaluatorJob, settings: Settin
     evaluator = job.build()
     if not evaluator.spec.judge:
         return None
-    per_row = evaluator.calls_per_row() if isinstance(evaluator, JudgeEvaluator) else 1.0
     length = " + ".join(_LENGTHS[field] for field in evaluator.reads if field in _LENGTHS) or "0"
     scores, characters = connection.execute(
         sql("plan/estimate").format(length=length, evaluator_id=job.evaluator_id)
     ).fetchall()[0]
-    calls = math.ceil(scores * per_row)
+    calls = _calls(connection, job, evaluator, scores)
     judge = _judge(evaluator, settings)
     if judge is None:
         return Estimate(calls, None)
-    each = cost(judge, math.ceil(PROMPT_TOKENS + characters / CHARACTERS_PER_TOKEN), REPLY_TOKENS)
-    return Estimate(calls, None if each is None else calls * each)
+    asked = members_of(judge)
+    sent = math.ceil(PROMPT_TOKENS + characters / CHARACTERS_PER_TOKEN)
+    prices = [each for each in (cost(member, sent, REPLY_TOKENS) for member in asked) if each is not None]
+    return Estimate(calls * len(asked), calls * sum(prices) if len(prices) == len(asked) else None)
+
+
+def _calls(connection: DuckDBPyConnection, job: EvaluatorJob, evaluator: Evaluator, scores: int) -> int:
+    """Return about how many calls a job needs; a pair of answers counts once, though the rows of both models ask it."""
+    if not isinstance(evaluator, JudgeEvaluator):
+        return scores
+    pairs = evaluator.pairs_to_ask()
+    if pairs is None:
+        return math.ceil(scores * evaluator.calls_per_row())
+    values = {"evaluator_id": job.evaluator_id, "most": pairs.most_rivals, "baseline": pairs.baseline}
+    (number,) = connection.execute(sql("plan/pairs_to_ask"), values).fetchall()[0]
+    return math.ceil(float(number) * pairs.calls)
 
 
 def require_prices(evaluators: Iterable[Evaluator], settings: Settings, limits: Limits) -> None:
@@ -90,8 +105,8 @@ def require_prices(evaluators: Iterable[Evaluator], settings: Settings, limits: 
     """
     for evaluator in evaluators:
         judge = _judge(evaluator, settings) if evaluator.spec.judge else None
-        if judge is not None:
-            require_judge_price(judge, limits)
+        for member in members_of(judge) if judge is not None else ():
+            require_judge_price(member, limits)
 
 
 def with_canaries(
@@ -99,6 +114,7 @@ def with_canaries(
     jobs: Sequence[EvaluatorJob],
     estimates: Mapping[str, Estimate | None],
     canaries: Sequence[Canary],
+    settings: Settings,
 ) -> dict[str, Estimate | None]:
     """Add the cost of canaries, which are asked with every chunk; chunks are counted as if cut for this machine.
 
@@ -107,6 +123,7 @@ def with_canaries(
         jobs: The evaluators of the run.
         estimates: The estimates without canaries, by id.
         canaries: The canaries.
+        settings: The run's settings, which name the judges.
     """
     judging = [job.evaluator_id for job in jobs if job.lane == "judge"]
     counts = "SELECT count(DISTINCT row_id) FROM to_compute WHERE evaluator_id IN (SELECT unnest(?))"
@@ -118,7 +135,9 @@ def with_canaries(
         if known is None or not known.calls or not isinstance(evaluator, JudgeEvaluator):
             continue
         asked = sum(job.evaluator in canary.expected for canary in canaries)
-        calls = known.calls + math.ceil(asked * evaluator.calls_per_row() * chunks)
+        judge = _judge(evaluator, settings)
+        judges = 1 if judge is None else len(members_of(judge))
+        calls = known.calls + judges * math.ceil(asked * evaluator.calls_per_row() * chunks)
         usd = None if known.cost_usd is None else known.cost_usd * calls / known.calls
         out[job.evaluator] = Estimate(calls, usd)
     return out

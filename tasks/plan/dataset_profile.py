@@ -60,6 +60,7 @@ _ABSENT: Final[Mapping[RowField, str]] = {
     RowField.INPUT_TOKENS: "no row has a number of input tokens",
     RowField.OUTPUT_TOKENS: "no row has a number of output tokens",
     RowField.ORIGINAL_ANSWER: "no case is a copy of another",
+    RowField.RIVAL_ANSWERS: "no case was answered by several models",
 }
 
 

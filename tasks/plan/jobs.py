@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from leadline.evaluators.core.base import Evaluator, Lane
 from leadline.evaluators.core.context import EvalContext
@@ -16,11 +16,14 @@ from leadline.evaluators.core.registry import planned
 from leadline.evaluators.core.row import RowField
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.budget import Limits, TeamBudget
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.judge.engine.jury_config import judge_from
 from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.weights import absolute, is_directory
 from leadline.tasks.plan.selection import load_own_evaluators
 from leadline.tasks.store.files import digest, write_json
+
+ALL_ROWS: Final = "all"
+"""Every row gets all trials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,8 @@ class EvaluatorJob:
         lane: Where it runs.
         error: Why it cannot run at all, or ``""``.
         trials: How often each row is scored.
+        trial_rows: Which rows get more than the first trial, see
+            :mod:`leadline.tasks.plan.further_trials`; ``"all"`` for every row.
     """
 
     evaluator_id: int
@@ -46,6 +51,7 @@ class EvaluatorJob:
     lane: Lane
     error: str = ""
     trials: int = 1
+    trial_rows: str = ALL_ROWS
 
     def build(self) -> Evaluator:
         """Return the evaluator itself.
@@ -64,12 +70,19 @@ class EvaluatorJob:
         return kind(kind.parameters.build(self.evaluator, dict(self.params)))
 
     @property
+    def samples(self) -> bool:
+        """True where further trials are for a sample of the rows, and count for nothing but the judge's noise."""
+        return self.trial_rows != ALL_ROWS
+
+    @property
     def reads(self) -> tuple[RowField, ...]:
         """The fields that its scores depend on."""
         return self.build().reads
 
 
-def make_jobs(evaluators: Sequence[Evaluator], settings: Settings, *, trials: int = 1) -> tuple[EvaluatorJob, ...]:
+def make_jobs(
+    evaluators: Sequence[Evaluator], settings: Settings, *, trials: int = 1, trial_rows: str = ALL_ROWS
+) -> tuple[EvaluatorJob, ...]:
     """Number the evaluators and fix the identity of their scores.
 
     An evaluator whose identity cannot be determined gets a job with an error, so that the others go on.
@@ -78,12 +91,13 @@ def make_jobs(evaluators: Sequence[Evaluator], settings: Settings, *, trials: in
         evaluators: The evaluators of the run.
         settings: The run's settings.
         trials: Repetitions per row of evaluators that ask a judge; the others are deterministic.
+        trial_rows: The rows that are repeated: ``all``, ``auto``, a number or a share of them.
     """
     ctx = EvalContext(settings)
-    return tuple(_make_job(number, evaluator, ctx, trials) for number, evaluator in enumerate(evaluators))
+    return tuple(_make_job(number, evaluator, ctx, trials, trial_rows) for number, evaluator in enumerate(evaluators))
 
 
-def _make_job(number: int, evaluator: Evaluator, ctx: EvalContext, trials: int) -> EvaluatorJob:
+def _make_job(number: int, evaluator: Evaluator, ctx: EvalContext, trials: int, trial_rows: str) -> EvaluatorJob:
     error = ""
     params = evaluator.params.model_dump(mode="json")
     try:
@@ -99,9 +113,10 @@ def _make_job(number: int, evaluator: Evaluator, ctx: EvalContext, trials: int) 
         params=params,
         identity=identity,
         config=digest(identity),
-        lane=evaluator.spec.lane,
+        lane=evaluator.lane,
         error=error,
         trials=trials if evaluator.spec.judge else 1,
+        trial_rows=trial_rows if evaluator.spec.judge and trials > 1 else ALL_ROWS,
     )
 
 
@@ -139,7 +154,7 @@ def read_jobs(path: Path) -> tuple[Settings, tuple[EvaluatorJob, ...]]:
     """Read the settings and the jobs from the file of :func:`write_jobs`."""
     document = json.loads(path.read_text(encoding="utf-8"))
     values = document["settings"]
-    judges = tuple(JudgeConfig(**judge) for judge in values.get("judges", ()))
+    judges = tuple(judge_from(judge) for judge in values.get("judges", ()))
     lists = {name: tuple(values.get(name, ())) for name in ("evaluator_files", "offline_for")}
     settings = Settings(**values | lists | {"judges": judges})
     load_own_evaluators(settings)

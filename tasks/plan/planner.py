@@ -16,6 +16,7 @@ from leadline.evaluators.core.row import OUTPUTS, RowField
 from leadline.tasks.db.connection import literal
 from leadline.tasks.db.field_digests import digests_of
 from leadline.tasks.db.statements import sql
+from leadline.tasks.plan.further_trials import draw_pairs, draw_rows, expect_pairs, in_two_phases, two_phase_jobs
 from leadline.tasks.plan.jobs import EvaluatorJob
 from leadline.tasks.store.parquet_files import intact_parquet_files
 from leadline.tasks.store.store import Store
@@ -46,7 +47,12 @@ class Need:
 
 
 def plan(
-    connection: DuckDBPyConnection, store: Store, jobs: Sequence[EvaluatorJob], model_keys: Sequence[str] = ()
+    connection: DuckDBPyConnection,
+    store: Store,
+    jobs: Sequence[EvaluatorJob],
+    model_keys: Sequence[str] = (),
+    *,
+    rows: Sequence[int] | None = None,
 ) -> tuple[Need, ...]:
     """Fill the tables ``keys``, ``plan`` and ``to_compute`` and return what each job needs.
 
@@ -55,15 +61,18 @@ def plan(
         store: The store with the scores of earlier runs.
         jobs: The evaluators of the run.
         model_keys: Only the rows of these models; all when empty.
+        rows: Only these rows; all when left out.
     """
     store.sync(store.scores(job.evaluator, job.config) for job in jobs if not job.error)
     connection.execute(sql("plan/tables"))
-    connection.execute(sql("plan/chosen_models"), {"models": list(model_keys)})
+    connection.execute(sql("plan/chosen_models"), {"models": list(model_keys), "rows": rows})
     groups: dict[tuple[RowField, ...], int] = {}
     for job in jobs:
+        reads_id = groups.get(job.reads, len(groups))
+        connection.execute("INSERT INTO reads VALUES (?, ?)", [job.evaluator_id, reads_id])
         if job.reads not in groups:
-            groups[job.reads] = len(groups)
-            _make_keys(connection, groups[job.reads], job.reads)
+            groups[job.reads] = reads_id
+            _make_keys(connection, reads_id, job.reads)
     return tuple(_need(connection, store, job, groups[job.reads]) for job in jobs)
 
 
@@ -108,7 +117,81 @@ def _need(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, reads
 def _missing(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, reads_id: int) -> tuple[int, int]:
     if job.error:
         return 0, 0
-    connection.execute(sql("plan/wanted"), [job.evaluator_id, job.trials, reads_id])
+    if job.samples and not in_two_phases(connection, job):
+        draw_rows(connection, job, reads_id)
+    trials = 1 if job.samples else job.trials
+    connection.execute(sql("plan/wanted"), {"evaluator": job.evaluator_id, "trials": trials, "reads": reads_id})
+    if job.samples:
+        names = {"evaluator": job.evaluator_id, "trials": job.trials, "reads": reads_id}
+        connection.execute(sql("plan/wanted_again"), names)
+    return compute_missing(connection, store, job)
+
+
+def plan_pairs(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, reads_id: int) -> tuple[int, int]:
+    """Plan the further trials of the pairs that a job judges again by what their first trial says.
+
+    Args:
+        connection: The run, whose first trial is gathered and whose flips are found; the job's plan is replaced.
+        store: The store.
+        job: The job.
+        reads_id: Which keys it goes by.
+
+    Returns:
+        How many scores are wanted, and how many of them are to be computed.
+    """
+    draw_pairs(connection, job, reads_id)
+    connection.execute("DELETE FROM to_compute WHERE evaluator_id = ?", [job.evaluator_id])
+    connection.execute(sql("plan/none_wanted"))
+    names = {"evaluator": job.evaluator_id, "trials": job.trials, "reads": reads_id}
+    connection.execute(sql("plan/wanted_again"), names)
+    wanted, missing = compute_missing(connection, store, job)
+    connection.execute(
+        "UPDATE evaluators SET reused = reused + ?, computed = computed + ? WHERE evaluator_id = ?",
+        [wanted - missing, missing, job.evaluator_id],
+    )
+    return wanted, missing
+
+
+def expect_further_trials(connection: DuckDBPyConnection, store: Store, jobs: Sequence[EvaluatorJob]) -> dict[str, int]:
+    """Add to ``to_compute`` about what will be judged again once the first trial is scored, for an estimate.
+
+    Args:
+        connection: A connection on which :func:`plan` has run, for a preview.
+        store: The store.
+        jobs: The evaluators of the run.
+
+    Returns:
+        About how many scores that is, by evaluator; only of those that judge again by what the first trial says.
+    """
+    found = {}
+    reads = reads_ids(jobs)
+    for job in two_phase_jobs(connection, jobs):
+        expect_pairs(connection, job, reads[job.evaluator_id])
+        connection.execute(sql("plan/none_wanted"))
+        names = {"evaluator": job.evaluator_id, "trials": job.trials, "reads": reads[job.evaluator_id]}
+        connection.execute(sql("plan/wanted_again"), names)
+        ((wanted,),) = connection.execute("SELECT count(*) FROM wanted").fetchall()
+        compute_missing(connection, store, job)
+        files, stored = segments(store.scores(job.evaluator, job.config)), 0
+        if files:
+            known = sql("plan/stored_repeats").format(
+                segments=files, reads_id=reads[job.evaluator_id], trials=job.trials
+            )
+            ((stored,),) = connection.execute(known).fetchall()
+        connection.execute(sql("plan/keep_repeats"), {"evaluator": job.evaluator_id, "most": max(0, wanted - stored)})
+        later = "SELECT count(*) FROM to_compute WHERE evaluator_id = ? AND trial > 0"
+        ((found[job.evaluator],),) = connection.execute(later, [job.evaluator_id]).fetchall()
+    return found
+
+
+def compute_missing(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob) -> tuple[int, int]:
+    """Add what the store lacks of the table ``wanted`` to ``to_compute``; return how many are wanted and lacking.
+
+    Args:
+        connection: A connection with the tables of a plan.
+        store: The store.
+        job: The job.
+    """
     files = segments(store.scores(job.evaluator, job.config))
     known = f"ANTI JOIN (SELECT key, trial FROM read_parquet({files})) AS known USING (key, trial)" if files else ""
     connection.execute(f"INSERT INTO to_compute SELECT {job.evaluator_id}, row_id, trial, key FROM wanted {known}")
@@ -116,7 +199,7 @@ def _missing(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, re
     (missing,) = connection.execute(
         "SELECT count(*) FROM to_compute WHERE evaluator_id = ?", [job.evaluator_id]
     ).fetchall()[0]
-    return distinct, missing
+    return int(distinct), int(missing)
 
 
 def segments(folder: Path) -> str:

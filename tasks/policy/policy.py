@@ -27,6 +27,10 @@ ProblemStyle: TypeAlias = Literal["grouped", "seed"]
 """``grouped``: one problem per cause. ``seed``: those of H2O Sonar, one per missed threshold and flipped case."""
 
 
+Basis: TypeAlias = Literal["judge", "corrected"]
+"""What decides a metric that asks a judge: its values, or these corrected by people's labels."""
+
+
 class Role(StrEnum):
     """The weight of a metric in the gate's decision."""
 
@@ -51,6 +55,7 @@ class Rule:
         min_rows: Least number of scored rows from which a metric can fail the gate.
         weight: How harmful a failing answer is, against 1 for an ordinary wrong answer; orders the problems.
         slices: Columns within each value of which the metric must hold too.
+        use: What decides a metric that asks a judge: the ``judge``, or its values as people's labels correct them.
     """
 
     role: Role = Role.SHOULD
@@ -62,6 +67,7 @@ class Rule:
     min_rows: int = 1
     weight: float = 1.0
     slices: tuple[str, ...] = ()
+    use: Basis = "judge"
 
     def tolerated(self, rows: int) -> int:
         """Return how many of a number of scored rows may fail."""

@@ -15,7 +15,7 @@ from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.core.refusal import refusals_of
 from leadline.evaluators.core.registry import FAMILIES, all_evaluators, find
 from leadline.evaluators.core.settings_file import FILE, settings_document
-from leadline.tasks.policy.policy import EVERY, FAMILY, JUDGE, Policy, Role
+from leadline.tasks.policy.policy import EVERY, FAMILY, JUDGE, Basis, Policy, Role
 
 DEFAULT: Final = "default"
 """The policy of a run that names none."""
@@ -37,6 +37,7 @@ class _Rule(BaseModel):
     min_rows: int | None = Field(None, ge=1)
     weight: float | None = Field(None, gt=0)
     slices: tuple[str, ...] | None = Field(None, max_length=20)
+    use: Basis | None = None
 
 
 class _File(BaseModel):

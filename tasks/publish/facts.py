@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from leadline.evaluators.core.details import Details
 from leadline.tasks.analyse.changes import read_changes
 from leadline.tasks.db.statements import sql
+from leadline.tasks.db.tables import provide_tables, records
+from leadline.tasks.labels.correction_lines import read_certificates, read_corrections
 from leadline.tasks.publish.views import (
     Aggregate,
     EvaluatorView,
     Facts,
+    FlipCause,
     FlipRate,
     MetricView,
     ModelView,
@@ -48,6 +51,7 @@ def collect(connection: DuckDBPyConnection, run_id: str, record: Mapping[str, An
         run_id: The run.
         record: Its record (``run.json``).
     """
+    provide_tables(connection, "flip_causes")
     connection.execute(sql("publish/run_models"))
     connection.execute(sql("publish/run_rows"))
     problems = tuple(_finding(line) for line in _fetch(connection, "problems"))
@@ -64,6 +68,7 @@ def collect(connection: DuckDBPyConnection, run_id: str, record: Mapping[str, An
             for line in _fetch(connection, "aggregates")
         },
         flip_rates=tuple(FlipRate(**line) for line in _fetch(connection, "flip_rates")),
+        flip_causes=tuple(FlipCause(**line) for line in _fetch(connection, "flip_causes")),
         trial_spread=tuple(TrialSpread(**line) for line in _fetch(connection, "trial_spread")),
         problems=problems,
         insights=insights,
@@ -73,6 +78,9 @@ def collect(connection: DuckDBPyConnection, run_id: str, record: Mapping[str, An
         n_rows=n_rows,
         n_flips=n_flips,
         changes=read_changes(connection),
+        corrections=read_corrections(connection),
+        certificates=read_certificates(connection),
+        decided_by_people=_decided_by_people(connection),
         counts={status: int(counted.get(status, 0)) for status in ("scored", "unscored", "not_applicable")},
     )
 
@@ -88,6 +96,12 @@ def read_details(connection: DuckDBPyConnection, evaluator_id: int) -> dict[int,
         "SELECT model_id, details FROM details WHERE evaluator_id = ? ORDER BY model_id", [evaluator_id]
     ).fetchall()
     return {model_id: cast("Details", json.loads(text)) for model_id, text in lines}
+
+
+def _decided_by_people(connection: DuckDBPyConnection) -> frozenset[int]:
+    """Return the metrics that corrected values decide; none of a run that an earlier version made."""
+    rules = records(connection, "SELECT * FROM rules")
+    return frozenset(line["metric_id"] for line in rules if line.get("use") == "corrected")
 
 
 def _fetch(connection: DuckDBPyConnection, name: str) -> list[dict[str, Any]]:

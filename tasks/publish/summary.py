@@ -169,23 +169,19 @@ def _sure(facts: Facts) -> Iterator[str]:
     if facts.coverage is None:
         yield "Nothing was measured."
         return
+    if stopped := facts.record.get("stopped_why"):
+        yield str(stopped)
     lost = facts.counts["unscored"]
     yield f"{percent(facts.coverage)} of the applicable scores were measured" + (
         f", {lost:,} could not be." if lost else "."
     )
     asked = [(metric, item) for (id_, _), item in facts.aggregates.items() if (metric := facts.metric(id_))]
-    should = [item for metric, item in asked if metric.primary and metric.role == "should" and item.verdict]
-    if should:
-        open_ = sum(item.verdict == "inconclusive" for item in should)
-        clear = f"{len(should) - open_:,} {nouns(len(should) - open_, 'is', 'are')}"
-        if len(should) == 1:
-            yield "The mean with a threshold " + (
-                "cannot be told from it." if open_ else "is clearly above or below it."
-            )
-        else:
-            yield f"Of {len(should):,} means with a threshold, {clear} clearly above or below it" + (
-                f", {open_:,} cannot be told with so few answers." if open_ else "."
-            )
+    by_judge = [(metric, item) for metric, item in asked if metric.id not in facts.decided_by_people]
+    should = [item for metric, item in by_judge if metric.primary and metric.role == "should" and item.verdict]
+    yield from _how_clear("with a threshold", "it", "answers", [item.verdict for item in should])
+    by_people = [key for key in facts.aggregates if key[0] in facts.decided_by_people]
+    verdicts = [found.verdict if (found := facts.corrections.get(key)) else None for key in by_people]
+    yield from _how_clear("corrected by people's labels", "what is asked for", "labels", verdicts)
     widths = [
         (high - low) / 2 for item in should if (low := item.ci_low) is not None and (high := item.ci_high) is not None
     ]
@@ -199,6 +195,28 @@ def _sure(facts: Facts) -> Iterator[str]:
     if spotless:
         rate = percent(statistics.median(spotless))
         yield f"Where no answer fails a check, up to {rate} of other answers may still fail it."
+
+
+def _how_clear(which: str, limit: str, few: str, verdicts: Sequence[str | None]) -> Iterator[str]:
+    """Yield how many means are surely on one side of what is asked for.
+
+    Args:
+        which: Tells these means from others.
+        limit: The place of which they are on one side.
+        few: More of these would tell.
+        verdicts: The verdict of each; ``None`` where nothing could be told.
+    """
+    clear = sum(verdict in ("pass", "fail") for verdict in verdicts)
+    open_ = len(verdicts) - clear
+    if len(verdicts) == 1:
+        yield f"The mean {which} " + (
+            f"cannot be told from {limit} with so few {few}." if open_ else f"is clearly above or below {limit}."
+        )
+    elif verdicts:
+        yield (
+            f"Of {len(verdicts):,} means {which}, {clear:,} {nouns(clear, 'is', 'are')} clearly above or below {limit}"
+            + (f", {open_:,} cannot be told with so few {few}." if open_ else ".")
+        )
 
 
 def _warnings(facts: Facts) -> Iterator[str]:

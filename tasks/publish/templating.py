@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
 
-from leadline.evaluators.core.text import count, nouns, visible
+from leadline.evaluators.core.text import count, nouns, signed_percent, visible
 from leadline.tasks.numbers import bound, duration, figure, money, percent, when
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def _environment(package: str) -> Environment:
         "figure": figure,
         "bound": bound,
         "percent": percent,
+        "signed_percent": signed_percent,
         "money": money,
         "duration": duration,
         "when": when,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from leadline.evaluators.core.row import Json
 from leadline.tasks.analyse.changes import Changes
 from leadline.tasks.analyse.findings.finding import Fault
+from leadline.tasks.analyse.findings.flip_noise import noise_in_a_word
 from leadline.tasks.analyse.findings.tally import Tally, tally, tally_in_words, what_counts
+from leadline.tasks.labels.correction_lines import CertificateLine, CorrectionLine
 from leadline.tasks.timeline import RunTime
 
 Verdict: TypeAlias = Literal["pass", "fail", "inconclusive"]
@@ -181,6 +183,39 @@ class FlipRate:
     rate: float
     ci_low: float
     ci_high: float
+    n_pairs_repeated: int = 0
+    noise: float | None = None
+    net: float | None = None
+    net_low: float | None = None
+    net_high: float | None = None
+    net_method: str | None = None
+    n_same_answer: int = 0
+    n_flips_same_answer: int = 0
+    net_same_answer: float | None = None
+    net_same_low: float | None = None
+    net_same_high: float | None = None
+
+    @property
+    def word(self) -> str:
+        """The word for what is known of the judge's noise in it; ``""`` where there can be none, and in older runs."""
+        return noise_in_a_word(self.net_method, self.net_low)
+
+
+@dataclass(frozen=True, slots=True)
+class FlipCause:
+    """One line of the table ``flip_causes``: whose the net flips are."""
+
+    metric_id: int
+    model_id: int
+    perturbation: str
+    n_pairs: int
+    answer: float
+    answer_low: float
+    answer_high: float
+    judge: float
+    judge_low: float
+    judge_high: float
+    method: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +234,9 @@ class TrialSpread:
     lowest_mean: float | None
     highest_mean: float | None
     means_std: float | None
+    between_std: float | None = None
+    reliability: float | None = None
+    rerun_std: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +260,10 @@ class Facts:
         evaluators: Evaluators in the order they were asked for.
         aggregates: By (metric, model).
         changes: What changed since the baseline; ``None`` where nothing was to be compared.
+        corrections: What people would say, by (metric, model), where there are labels.
+        certificates: How far people and judges agree, by metric.
+        decided_by_people: Metrics that the gate decides by corrected values.
+        flip_causes: Whose the flips are, where that was asked.
         rows: Key of case and model of every row that a finding names.
         n_flips: Number of flips; they may be too many for memory.
     """
@@ -242,6 +284,19 @@ class Facts:
     n_flips: int
     counts: Mapping[str, int]
     changes: Changes | None = None
+    corrections: Mapping[tuple[int, int], CorrectionLine] = field(default_factory=dict)
+    certificates: Mapping[int, CertificateLine] = field(default_factory=dict)
+    decided_by_people: frozenset[int] = frozenset()
+    flip_causes: tuple[FlipCause, ...] = ()
+
+    def cause(self, rate: FlipRate) -> FlipCause | None:
+        """Return whose the flips of a line of ``flip_rates`` are, as far as it was asked.
+
+        Args:
+            rate: The line.
+        """
+        place = (rate.metric_id, rate.model_id, rate.perturbation)
+        return next((c for c in self.flip_causes if (c.metric_id, c.model_id, c.perturbation) == place), None)
 
     @property
     def title(self) -> str:

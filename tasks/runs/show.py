@@ -9,7 +9,7 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.db.tables import provide_tables, records
 from leadline.tasks.runs.lookup import summary
 from leadline.tasks.store.store import Run, Store
 
@@ -28,7 +28,10 @@ def overview(store: Store, run: Run) -> dict[str, Any]:
         StoreError: Another process writes the run just now.
     """
     with open_run(store, run, read_only=True) as connection:
-        names = ("board", "trial_spread", "problems", "insights")
+        provide_tables(connection, "corrections", "certificates", "flip_causes")
+        names = (
+            "board", "corrections", "certificates", "trial_spread", "flip_rates", "flip_causes", "problems", "insights",
+        )  # fmt: skip
         found = {name: _decoded(records(connection, sql(f"show/{name}"))) for name in names}
     return summary(run) | found
 

@@ -22,6 +22,7 @@ from leadline.evaluators.core.errors import LeadlineError
 from leadline.evaluators.core.log_masking import mask_logs
 from leadline.evaluators.core.row import Reason, RowField, Unscored
 from leadline.tasks import log_context
+from leadline.tasks.drift.run_judges import quarantined_judges
 from leadline.tasks.log_context import logged_as
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.plan.jobs import EvaluatorJob, read_canary_dataset, read_jobs
@@ -101,7 +102,7 @@ def _score_chunk(chunk: Chunk) -> ChunkResult:
     mask_logs()  # of a process that does nothing else
     store = Store.open(chunk.store)
     run = store.run(chunk.run)
-    store.fetch_plan(run)
+    store.fetch_plan(run, chunk.plan_file)
     store.has_dataset(chunk.dataset)
     settings, jobs = read_jobs(run.plan / JOBS)
     mine = [job for job in jobs if job.lane == chunk.lane and not job.error]
@@ -143,7 +144,7 @@ def _score(
     store: Store, run: Run, chunk: Chunk, work: Sequence[_Work], ctx: EvalContext, failed: AtomicParquetWriter
 ) -> None:
     """Score a chunk batch by batch, each written before the next is read."""
-    pairs = run.plan / f"{chunk.lane}.parquet"
+    pairs = run.plan / chunk.plan_file
     for group in _group_by_model(work, ctx) if chunk.lane == "gpu" else [work]:
         fields = [name for name in RowField if any(name in one.job.reads for one in group)]
         for batch in read_chunk(
@@ -159,16 +160,21 @@ def _score(
 
 
 def _quarantine(store: Store, run: Run, chunk: Chunk, work: Sequence[_Work], ctx: EvalContext) -> None:
-    """Ask the judges about rows with known verdicts; what a judge that fails them would score is not put to it."""
+    """Put no row to judges that have changed, or that fail rows with known verdicts, which are put to them first."""
+    changed = quarantined_judges(run)
+    for one in work:
+        one.quarantined = changed.get(judge_of(one.evaluator, ctx), "")
     dataset = read_canary_dataset(run.plan / JOBS)
     if not dataset:
         return
     store.has_dataset(dataset)
-    needed = needed_evaluators(run.plan / f"{chunk.lane}.parquet", chunk.first, chunk.last)
-    asking = {one.job.evaluator_id: one.evaluator for one in work if one.job.evaluator_id in needed}
+    needed = needed_evaluators(run.plan / chunk.plan_file, chunk.first, chunk.last)
+    asking = {
+        one.job.evaluator_id: one.evaluator for one in work if one.job.evaluator_id in needed and not one.quarantined
+    }
     failed = failed_by(read_canaries(store.dataset(dataset)), asking.values(), ctx, f"{chunk.run}/{chunk.name}")
     for one in work:
-        one.quarantined = failed.get(judge_of(one.evaluator, ctx), "")
+        one.quarantined = one.quarantined or failed.get(judge_of(one.evaluator, ctx), "")
     for message in failed.values():
         log.warning("%s is quarantined. %s", chunk.name, message)
 

@@ -10,7 +10,7 @@ import orjson
 
 from leadline.evaluators.core.annotations import Annotations
 from leadline.evaluators.core.row import ContextChunk as ContextChunk
-from leadline.evaluators.core.row import Row, RowField
+from leadline.evaluators.core.row import RivalAnswer, Row, RowField
 from leadline.tasks.db.connection import attach_dataset, connect, literal
 from leadline.tasks.db.statements import sql
 
@@ -31,6 +31,7 @@ _COLUMNS: Final[dict[RowField, str]] = {
     RowField.INPUT_TOKENS: "rows.input_tokens",
     RowField.OUTPUT_TOKENS: "rows.output_tokens",
     RowField.ORIGINAL_ANSWER: "original.actual_answer AS original_answer",
+    RowField.RIVAL_ANSWERS: "rivals.rival_answers",
 }
 
 
@@ -56,7 +57,9 @@ def read_chunk(
     """
     columns = dict.fromkeys(_COLUMNS[field] for field in fields)
     statement = sql("rows/chunk").format(
-        columns=", ".join(columns) or "NULL AS nothing", pairs=literal(pairs), joins=_joins(fields)
+        columns=", ".join(columns) or "NULL AS nothing",
+        pairs=literal(pairs),
+        joins=_joins(fields, f"BETWEEN {first:d} AND {last:d}"),
     )
     with connect(threads=1) as connection:
         attach_dataset(connection, dataset)
@@ -70,15 +73,25 @@ def read_rows(dataset: Path) -> list[Row]:
     columns = ", ".join(dict.fromkeys(_COLUMNS.values()))
     with connect(threads=1) as connection:
         attach_dataset(connection, dataset)
-        reader = connection.sql(sql("rows/all").format(columns=columns, joins=_joins(_COLUMNS))).to_arrow_reader(1_000)
+        reader = connection.sql(
+            sql("rows/all").format(columns=columns, joins=_joins(_COLUMNS, ">= 0"))
+        ).to_arrow_reader(1_000)
         return [_needed(line | {"jobs": []}).row for batch in reader for line in batch.to_pylist()]
 
 
-def _joins(fields: Collection[RowField]) -> str:
-    """Return the joins that bring the answers to originals, where they are read."""
-    if RowField.ORIGINAL_ANSWER not in fields:
-        return ""
-    return sql("rows/original").format(originals=sql("rows/originals"))
+def _joins(fields: Collection[RowField], row_ids: str) -> str:
+    """Return the joins that bring the answers to originals and those of other models, where they are read.
+
+    Args:
+        fields: The fields that are read.
+        row_ids: The condition that the ids of the rows meet.
+    """
+    joins = []
+    if RowField.ORIGINAL_ANSWER in fields:
+        joins.append(sql("rows/original").format(originals=sql("rows/originals")))
+    if RowField.RIVAL_ANSWERS in fields:
+        joins.append(sql("rows/rivals").format(row_ids=row_ids))
+    return "\n".join(joins)
 
 
 def needed_evaluators(pairs: Path, first: int, last: int) -> set[int]:
@@ -119,6 +132,9 @@ def _needed(line: dict[str, Any]) -> NeededRow:
             input_tokens=line.get("input_tokens"),
             output_tokens=line.get("output_tokens"),
             original_answer=line.get("original_answer"),
+            rival_answers=tuple(
+                RivalAnswer(rival["model"], rival["answer"]) for rival in (line.get("rival_answers") or ())
+            ),
         ),
         {(job["evaluator_id"], job["trial"]): job["key"] for job in line["jobs"]},
     )

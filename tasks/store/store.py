@@ -12,6 +12,7 @@ Layout, below the store's root::
     alive/<run>.json                    the last sign of life of a run that is being made
     comparisons/<id>/                   what comparing two runs found
     labels/<set>/                       what people said of answers
+    judges/<key>/                       probes of an enrolled judge, its checks and its epochs
     versions/<digest>/                  which run belongs to a version of a model, and its answers
     ledger.sqlite                       every judge call, unless another ledger is named
     staging/, tmp/                      scratch files of loads, collections, queries and comparisons in work
@@ -390,10 +391,17 @@ class Store:
         if self.remote:
             self.remote.push_folder(run.plan, JOBS)
 
-    def fetch_plan(self, run: Run) -> None:
-        """Fetch a run's plan."""
+    def fetch_plan(self, run: Run, file: str = "") -> None:
+        """Fetch a run's plan.
+
+        Args:
+            run: The run.
+            file: A file that is needed, which may be of a later part of the plan than what is here.
+        """
         if self.remote:
             self.remote.fetch_folder(run.plan, JOBS)
+            if file and not (run.plan / file).exists():
+                self.remote.fetch([run.plan / file])
 
     def fetch_unscored(self, run: Run) -> None:
         """Fetch what workers could not score."""

@@ -27,7 +27,7 @@ DAY: Final = 24 * 3600.0
 
 _PLACES: Final = (
     "datasets", "scores/*", "scores/*/*", "vectors", "vectors/*", "runs/*", "runs/*/plan", "runs/*/unscored",
-    "comparisons", "versions/*", "alive",
+    "comparisons", "versions/*", "alive", "labels/*", "labels/*/samples", "judges/*/*",
 )  # fmt: skip
 """Folders of a store in which files and folders appear."""
 

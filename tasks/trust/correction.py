@@ -192,26 +192,43 @@ def stratified(strata: Sequence[Stratum]) -> Corrected | None:
     return Corrected(value, value - reach, value + reach, "stratified ppi++", used)
 
 
-def actively_sampled(labels: Floats, judge_on_labels: Floats, chances: Floats, judge_on_all: Floats) -> Corrected:
+def actively_sampled(
+    labels: Floats, judge_on_labels: Floats, chances: Floats, judge_on_all: Floats, groups: Ints | None = None
+) -> Corrected | None:
     """Return the mean label of all rows where each row was drawn for labelling with a chance of its own.
 
-    θ = mean(λ f) + Σ (y - λ f) / π / N over the labelled rows; the variance is that of the drawing (each row alone).
+    It is the mean of λ f over all rows and that of y - λ f over the labelled ones, each weighted by 1 / π. Weights are
+    scaled to a sum of one (Hájek), so that chances need only be right up to a factor: labels that nobody gave yet do
+    not make the rest count for less. λ is shrunk by the share of rows that have labels.
 
     Args:
         labels: Labels of the rows drawn.
         judge_on_labels: The judge's scores of these.
         chances: The chance with which each of these was drawn, in (0, 1].
         judge_on_all: The judge's scores of all rows.
+        groups: Group of each labelled row (an original with its copies); each row is one when left out.
+
+    Returns:
+        The estimate with Student's interval over the effective number of groups, or ``None`` with fewer than two.
     """
     import numpy as np
 
-    rows = len(judge_on_all)
-    slope = _slope(labels, judge_on_labels, 1 / chances)
-    errors = (labels - slope * judge_on_labels) / chances
-    value = slope * float(judge_on_all.mean()) + float(errors.sum()) / rows
-    terms = np.concatenate([errors, np.zeros(rows - len(labels))])
-    variance = float(terms.var(ddof=1)) / rows + slope**2 * float(judge_on_all.var(ddof=1)) / rows
-    reach = _student(max(1, len(labels) - 1)) * math.sqrt(variance)
+    n, rows = len(labels), len(judge_on_all)
+    group = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+    count = int(group.max()) + 1 if n else 0
+    if count < 2:
+        return None
+    weights = 1 / chances / (1 / chances).sum()
+    slope = _slope(labels, judge_on_labels, weights) * max(0.0, 1 - n / rows)
+    errors = labels - slope * judge_on_labels
+    of_labels = float(weights @ errors)
+    sums = np.bincount(group, weights * (errors - of_labels))
+    variance = float((sums**2).sum()) * count / (count - 1)
+    if rows > 1:
+        variance += slope**2 * float(judge_on_all.var(ddof=1)) / rows
+    effective = 1 / float((np.bincount(group, weights) ** 2).sum())
+    reach = _student(max(1.0, effective - 1)) * math.sqrt(variance)
+    value = of_labels + slope * float(judge_on_all.mean())
     return Corrected(value, value - reach, value + reach, "active", slope)
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MOST_OF_WEALTH: Final = 0.5
 """Share of the wealth that a single value may lose."""
 _BISECTIONS: Final = 30
+ALWAYS_VALID: Final = "always valid"
+"""Method of an interval that holds whenever one stops."""
 
 
 def log_wealth(values: Floats, limit: float, population: int | None = None) -> Floats:
@@ -50,6 +52,26 @@ def log_wealth(values: Floats, limit: float, population: int | None = None) -> F
     return wealth
 
 
+def log_wealth_at_once(values: Floats, limit: float, population: int) -> float:
+    """Return the logarithm of the e-value of a bettor who stakes all on each value: their product over the limits.
+
+    It grows fastest where all values are near 1, and a single 0 ends it.
+
+    Args:
+        values: Values in [0, 1], in an order drawn at random.
+        limit: The hypothesis' greatest mean, in (0, 1].
+        population: As for :func:`log_wealth`.
+    """
+    import numpy as np
+
+    rest = population * limit - (np.cumsum(values) - values)
+    if (rest <= 0).any():
+        return math.inf
+    if not values.all():
+        return -math.inf
+    return float(np.log(values * (population - np.arange(len(values))) / rest).sum())
+
+
 def adjusted(e_values: Sequence[float]) -> list[float]:
     """Return each e-value adjusted for the others, so that all decisions together keep their level.
 
@@ -78,14 +100,59 @@ def always_valid_interval(values: Floats, population: int | None = None, *, leve
         population: As for :func:`log_wealth`.
         level: Chance that the mean is ever outside.
     """
+    import numpy as np
+
+    ones = np.ones(len(values))
+    return always_valid_interval_of_clusters(values, ones, population, largest=1, level=level)
+
+
+def always_valid_interval_of_clusters(
+    sums: Floats, counts: Floats, population: int | None = None, *, largest: float, level: float = 0.05
+) -> tuple[float, float]:
+    """Return the interval of the mean of all rows of clusters, which are drawn as a whole.
+
+    Args:
+        sums: Sum of each cluster's values in [0, 1], in an order drawn at random.
+        counts: Number of each cluster's values.
+        population: Number of all clusters, as for :func:`log_wealth`.
+        largest: Most values that a cluster can have.
+        level: Chance that the mean is ever outside.
+    """
     enough = math.log(2 / level)
 
-    def refuted(limit: float, seen: Floats) -> bool:
-        return float(log_wealth(seen, limit, population).max()) >= enough
+    def refuted(limit: float, totals: Floats) -> bool:
+        return float(log_wealth(cluster_units(totals, counts, limit, largest), limit, population).max()) >= enough
 
-    if not len(values):
+    if not counts.sum():
         return 0.0, 1.0
-    return _edge(lambda limit: refuted(limit, values)), 1 - _edge(lambda limit: refuted(limit, 1 - values))
+    return _edge(lambda limit: refuted(limit, sums)), 1 - _edge(lambda limit: refuted(limit, counts - sums))
+
+
+def cluster_units(sums: Floats, counts: Floats, limit: float, largest: float) -> Floats:
+    """Return one value in [0, 1] per cluster, whose mean is above the limit exactly if that of all rows is.
+
+    Args:
+        sums: Sum of each cluster's values in [0, 1].
+        counts: Number of each cluster's values.
+        limit: The limit of the mean, in [0, 1].
+        largest: Most values that a cluster can have.
+    """
+    return (sums - limit * counts) / largest + limit
+
+
+def log_e_value(values: Floats, limit: float, population: int | None = None) -> float:
+    """Return the logarithm of the e-process after the last value; infinite if the rest cannot undo what was seen.
+
+    Args:
+        values: Values in [0, 1], in an order drawn at random; 0 for none.
+        limit: The hypothesis' greatest mean, in [0, 1].
+        population: As for :func:`log_wealth`.
+    """
+    if not len(values):
+        return 0.0
+    if population and float(values.sum()) > population * limit + 1e-9:
+        return math.inf
+    return float(log_wealth(values, limit, population)[-1])
 
 
 def _edge(refuted: Callable[[float], bool]) -> float:

@@ -6,6 +6,7 @@ noisy the judge is. That makes the test exact, without any assumption on the jud
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
 
 PERMUTATIONS: Final = 9_999
 SEED: Final = 12_011
+
+SUSPICIOUS: Final = 0.01
+"""The p-value of a check up to which every probe is asked again, as often as at enrolment."""
+
+CERTAIN: Final = 0.001
+"""The p-value of those further replies, on their own, up to which the judge counts as changed."""
+
+POOLED_CHECKS: Final = 4
+"""Checks that are also tested together, since a slow drift shows in no single one."""
 
 
 class Drift(NamedTuple):
@@ -72,7 +82,6 @@ def repeated_verdict_drift(enrolled: Ints, fresh: Ints) -> Drift:
         fresh: New verdicts, probes by f replies.
     """
     import numpy as np
-    from scipy.stats import hypergeom
 
     old, new = enrolled.shape[1], fresh.shape[1]
     old_ones, new_ones = enrolled.sum(axis=1), fresh.sum(axis=1)
@@ -81,39 +90,60 @@ def repeated_verdict_drift(enrolled: Ints, fresh: Ints) -> Drift:
     for ones in (old_ones + new_ones).tolist():
         if ones in (0, old + new):
             continue
-        hits = np.arange(max(0, ones - old), min(ones, new) + 1)
-        counts = hits * (old - ones + hits) + (new - hits) * (ones - hits)
-        probability = hypergeom.pmf(hits, old + new, ones, new)
-        probe = np.bincount(counts, probability, minlength=1)
+        probe, mean = _differing_of_probe(ones, old, new)
         chances = np.convolve(chances, probe)
-        expected += float((counts * probability).sum())
+        expected += mean
     p = float(min(1.0, chances[differing:].sum())) if differing else 1.0
     return Drift(p, float(differing), expected)
+
+
+@cache
+def _differing_of_probe(ones: int, old: int, new: int) -> tuple[Floats, float]:
+    """Return the chances of 0, 1, 2, … differing pairs of a probe if nothing changed, and their mean.
+
+    Args:
+        ones: Ones among all its replies.
+        old: Its enrolled replies.
+        new: Its fresh replies.
+    """
+    import numpy as np
+    from scipy.stats import hypergeom
+
+    hits = np.arange(max(0, ones - old), min(ones, new) + 1)
+    counts = hits * (old - ones + hits) + (new - hits) * (ones - hits)
+    probability = hypergeom.pmf(hits, old + new, ones, new)
+    return np.bincount(counts, probability, minlength=1).astype(float), float((counts * probability).sum())
 
 
 def value_drift(enrolled: Floats, fresh: Floats, *, permutations: int = PERMUTATIONS) -> Drift:
     """Test whether numbers changed, by permuting the replies of each probe.
 
-    The statistic is the sum over the probes of the distance between the fresh value and the mean of the enrolled ones.
+    The statistic is the sum over the probes of the distance between the mean of the fresh values and that of the
+    enrolled ones.
 
     Args:
         enrolled: Values, probes by K replies.
-        fresh: One new value for each probe.
+        fresh: One new value for each probe, or probes by f replies.
         permutations: Number of permutations drawn.
     """
     import numpy as np
 
     together = np.column_stack([fresh, enrolled])
     probes, replies = together.shape
+    new = replies - enrolled.shape[1]
     sums = together.sum(axis=1)
 
     def distance(ones: Floats) -> Floats:
-        return np.asarray(np.abs(ones - (sums - ones) / (replies - 1)))
+        return np.asarray(np.abs(ones / new - (sums - ones) / (replies - new)))
 
-    seen = float(distance(fresh).sum())
+    seen = float(distance(together[:, :new].sum(axis=1)).sum())
     draw = np.random.default_rng(SEED)
-    drawn = np.array(
-        [distance(together[np.arange(probes), draw.integers(0, replies, probes)]).sum() for _ in range(permutations)]
-    )
+    drawn = np.empty(permutations)
+    for number in range(permutations):
+        if new == 1:
+            ones = together[np.arange(probes), draw.integers(0, replies, probes)]
+        else:
+            ones = draw.permuted(together, axis=1)[:, :new].sum(axis=1)
+        drawn[number] = distance(ones).sum()
     as_far = int((drawn >= seen - 1e-12 * max(1.0, seen)).sum())
     return Drift((1 + as_far) / (1 + permutations), seen, float(drawn.mean()))

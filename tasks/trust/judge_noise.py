@@ -82,17 +82,18 @@ def pair_noise(originals: Floats, copies: Floats) -> PairNoise:
     return PairNoise(crosswise - noise, crosswise, noise)
 
 
-def net_rate(pairs: PairNoise, clusters: Ints, chances: Floats | None = None, *, all_pairs: int = 0) -> NetRate | None:
+def net_rate(pairs: PairNoise, clusters: Ints, weights: Floats | None = None) -> NetRate | None:
     """Return the mean net change over pairs, with Student's interval over clusters.
 
     In two phases every pair that flipped at first and a share of the others are judged again; each then counts by the
     reciprocal of its chance (Horvitz and Thompson 1952), so that changes which the first trial missed are not lost.
+    Where no pair's change differs from another's, the interval is the rule of three's over what was judged again.
 
     Args:
-        pairs: The pairs with two trials.
+        pairs: All pairs.
         clusters: Number of each pair's original, so that its copies count together.
-        chances: The chance with which each pair was judged again, 1 for those that flipped; all 1 when left out.
-        all_pairs: All pairs, also those that were not judged again; those given when left out.
+        weights: In two phases, for how many pairs each stands: 1 for those that flipped, 0 for those that were not
+            judged again, whose numbers are not looked at.
 
     Returns:
         The rate, or ``None`` with fewer than two clusters.
@@ -100,27 +101,28 @@ def net_rate(pairs: PairNoise, clusters: Ints, chances: Floats | None = None, *,
     import numpy as np
     from scipy.special import stdtrit
 
-    weight = np.ones(len(pairs.net)) if chances is None else 1 / chances
-    total = all_pairs or len(pairs.net)
+    weight = np.ones(len(pairs.net)) if weights is None else weights
+    total, repeated = len(pairs.net), weight > 0
+    if not repeated.any():
+        return None
+    changes, noise = (np.where(repeated, weight * part, 0.0) for part in (pairs.net, pairs.noise))
     _, group = np.unique(clusters, return_inverse=True)
     groups = int(group.max(initial=-1)) + 1
     if groups < 2:
         return None
-    net = float((weight * pairs.net).sum()) / total
-    sums, sizes = np.bincount(group, weight * pairs.net), np.bincount(group)
-    unseen = total - len(pairs.net)
-    squares = float(((sums - net * sizes) ** 2).sum()) + unseen * net**2
-    count = groups + unseen
-    reach = float(stdtrit(groups - 1, 0.975)) * math.sqrt(squares * count / (count - 1)) / total
-    if not np.any(pairs.net):
-        reach = 3.0 / groups
+    net = float(changes.sum()) / total
+    sums, sizes = np.bincount(group, changes), np.bincount(group)
+    squares = float(((sums - net * sizes) ** 2).sum())
+    reach = float(stdtrit(groups - 1, 0.975)) * math.sqrt(squares * groups / (groups - 1)) / total
+    if np.ptp(pairs.net[repeated]) == 0:
+        reach = 3.0 / len(np.unique(group[repeated]))
     return NetRate(
         net,
         net - reach,
-        net + reach,
-        float((weight * pairs.noise).sum()) / total,
-        "trials" if chances is None else "two-phase",
-        len(pairs.net),
+        min(1.0, net + reach),
+        float(noise.sum()) / total,
+        "trials" if weights is None else "two-phase",
+        int(repeated.sum()),
     )
 
 

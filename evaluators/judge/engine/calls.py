@@ -61,6 +61,8 @@ class Reply:
         tries: Attempts until it came.
         from_ledger: Whether it was paid for earlier.
         earlier: Whether it was given in an earlier run, so that an unreadable one may be asked for afresh.
+        served_model: The model that the provider says has answered, ``""`` where it says none.
+        fingerprint: What the provider says of the system that answered; another one means that it changed something.
     """
 
     text: str
@@ -72,6 +74,8 @@ class Reply:
     tries: int = 1
     from_ledger: bool = False
     earlier: bool = False
+    served_model: str = ""
+    fingerprint: str = ""
 
 
 class BegunElsewhere(Exception):

@@ -9,6 +9,9 @@
     [judges.here]
     model = "ollama_chat/llama3.1"
     api_base = "http://localhost:11434"
+
+    [judges.both]
+    jury = ["small", "here"]
 """
 
 from __future__ import annotations
@@ -25,6 +28,10 @@ from leadline.evaluators.core.project_scope import ProjectScope, project_scope
 from leadline.evaluators.core.refusal import first_refusal
 from leadline.evaluators.core.settings_file import FILE, settings_document
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.judge.engine.jury_config import JuryConfig
+
+JURY: Final = "jury"
+"""The key of a judge's table that names the judges of a jury."""
 
 LOCAL: Final = "local:"
 """Before the name of a model that runs here."""
@@ -75,6 +82,12 @@ def find_judges(
         values = _from_name(named, api_base or environment.get(BASE_VARIABLE)) | _price_in(judges, named)
         judges["default"] = _judge("default", values, "--judge")
         named = "default"
+    elif api_base and isinstance(judges[named], JuryConfig):
+        raise UsageError(
+            f"{named} is a jury, and has no address of its own.",
+            hint="Leave --judge-api-base away: its judges have theirs.",
+            code=ErrorCode.JUDGE_CONFIG,
+        )
     elif api_base:
         judges[named] = _judge(named, judges[named].model_dump() | {"api_base": api_base}, "--judge-api-base")
     return (judges[named], *(judge for key, judge in sorted(judges.items()) if key != named))
@@ -169,11 +182,15 @@ def _read(file: Path | None) -> tuple[dict[str, JudgeConfig], str | None]:
         raise UsageError(
             f"{path}: judges are tables.", hint='Write: [judges.NAME] and model = "…"', code=ErrorCode.JUDGE_CONFIG
         )
-    judges, defaults = {}, []
-    for name, table in tables.items():
-        if table.pop("default", False) is True:
-            defaults.append(name)
-        judges[name] = _judge(name, table, f"{path}, [judges.{name}]")
+    defaults = [name for name, table in tables.items() if table.pop("default", False) is True]
+    single = {name: table for name, table in tables.items() if JURY not in table}
+    judges = {name: _judge(name, table, f"{path}, [judges.{name}]") for name, table in single.items()}
+    juries = {
+        name: _jury(name, table, judges, f"{path}, [judges.{name}]")
+        for name, table in tables.items()
+        if name not in single
+    }
+    judges = {name: juries.get(name) or judges[name] for name in tables}
     if len(defaults) > 1:
         raise UsageError(
             f"{path}: {' and '.join(defaults)} are both the default judge.",
@@ -190,7 +207,46 @@ def _judge(name: str, values: Mapping[str, Any], where: str) -> JudgeConfig:
             hint="Put it into an environment variable, and name that with api_key_env.",
             code=ErrorCode.CONFIG_SECRET,
         )
+    if values.get("epoch"):
+        raise UsageError(
+            f"{where}: the epoch of a judge is no setting.",
+            hint="It is raised by: leadline judges accept",
+            code=ErrorCode.JUDGE_CONFIG,
+        )
     try:
         return JudgeConfig.model_validate({**values, "key": name})
     except ValidationError as error:
         raise UsageError(f"{where}: {first_refusal(error, JudgeConfig)}.", code=ErrorCode.JUDGE_CONFIG) from None
+
+
+def _jury(name: str, table: Mapping[str, Any], judges: Mapping[str, JudgeConfig], where: str) -> JuryConfig:
+    """Return a jury of judges of the same file.
+
+    Args:
+        name: Its name.
+        table: What the file says of it.
+        judges: The judges that are none, by name.
+        where: Where it stands, for errors.
+
+    Raises:
+        UsageError: It names a judge that is not there or is a jury, or has a key of a single judge.
+    """
+    named, known = table[JURY], ("combine", "weights")
+    if not isinstance(named, list) or not all(isinstance(each, str) for each in named):
+        raise _broken(where, "jury must be a list of judges' names")
+    others = sorted(table.keys() - {JURY, *known})
+    if others:
+        raise _broken(where, f"a jury has no {others[0][:40]}, its judges have; it has jury, combine and weights")
+    for each in named:
+        if each not in judges:
+            raise _broken(where, f"there is no single judge {each[:40]!r}; a jury has judges: {', '.join(judges)}")
+    values = {part: table[part] for part in known if part in table}
+    model = f"{values.get('combine', 'majority')} of {', '.join(named)}"[:200]
+    try:
+        return JuryConfig(key=name, model=model, members=tuple(judges[each] for each in named), **values)
+    except ValidationError as error:
+        raise _broken(where, first_refusal(error, JuryConfig)) from None
+
+
+def _broken(where: str, why: str) -> UsageError:
+    return UsageError(f"{where}: {why}.", code=ErrorCode.JUDGE_CONFIG)

@@ -33,6 +33,7 @@ from leadline.evaluators.judge.engine.failures import (
     JudgeUnparseable,
 )
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.judge.engine.jury_config import JuryConfig
 from leadline.evaluators.judge.engine.limiter import AdaptiveLimiter, Place
 from leadline.evaluators.judge.engine.litellm_library import price
 from leadline.evaluators.judge.engine.providers import remote_transport
@@ -308,7 +309,8 @@ def _without_keys(reply: Reply, subject: str) -> Reply:
         reply: The reply.
         subject: Who gave it.
     """
-    text = masked(reply.text, shortest=LONG)
+    served, fingerprint = (masked(name, shortest=LONG) for name in (reply.served_model, reply.fingerprint))
+    reply, text = replace(reply, served_model=served, fingerprint=fingerprint), masked(reply.text, shortest=LONG)
     if text == reply.text:
         return reply
     variable = variable_in(reply.text) or "a variable"
@@ -366,6 +368,10 @@ def client_for(config: JudgeConfig, *, settings: Settings, ledger: Ledger | None
     Raises:
         JudgeRefused: What is needed to ask this kind of judge is not installed.
     """
+    if isinstance(config, JuryConfig):
+        raise JudgeRefused(
+            f"{config.key} is a jury, which judges rows and writes no text.", hint="Name one of its judges."
+        )
     if config.kind == "local":
         from leadline.evaluators.judge.engine.local_judge import LocalTransport
 
@@ -389,6 +395,8 @@ def identity_of(config: JudgeConfig, settings: Settings) -> dict[str, Json]:
         config: The judge.
         settings: The run's settings, for the number format of a local judge.
     """
+    if isinstance(config, JuryConfig):
+        return config.identity_with([identity_of(member, settings) for member in config.members])
     if config.kind != "local":
         return config.identity()
     from leadline.evaluators.judge.engine.local_judge import local_identity

@@ -59,6 +59,13 @@ class JudgeConfig(BaseModel):
     input_cost_per_token: float | None = Field(None, ge=0, description="Price in USD, if LiteLLM does not know it.")
     output_cost_per_token: float | None = Field(None, ge=0, description="Price in USD, if LiteLLM does not know it.")
 
+    sentinel_every_h: float = Field(
+        24.0, gt=0, le=8760, description="Hours after which a run checks whether the judge is still the one enrolled."
+    )
+    epoch: int = Field(
+        0, ge=0, description="How often a change of the judge was accepted; known from the store, never set by hand."
+    )
+
     @field_validator("api_base")
     @classmethod
     def _check_address(cls, value: str | None) -> str | None:
@@ -84,8 +91,11 @@ class JudgeConfig(BaseModel):
         return int(self.max_reply_mib * MEBIBYTE)
 
     def identity(self) -> dict[str, Json]:
-        """Return what of the judge a verdict depends on, and so belongs into score keys and the ledger."""
-        return {
+        """Return what of the judge a verdict depends on, and so belongs into score keys and the ledger.
+
+        The first epoch is left out, so that the keys of judges that were never accepted anew are what they always were.
+        """
+        identity: dict[str, Json] = {
             "kind": self.kind,
             "model": self.model,
             "revision": self.revision,
@@ -96,6 +106,7 @@ class JudgeConfig(BaseModel):
             "max_tokens": self.max_tokens,
             "structured": self.structured,
         }
+        return identity | {"epoch": self.epoch} if self.epoch else identity
 
     def api_key(self) -> str | None:
         """Return the API key, or ``None`` to let LiteLLM look where the provider documents it.

@@ -25,6 +25,7 @@ from leadline.evaluators.judge.engine.transport import (
     Unusable,
     end_of,
     failure_of,
+    name_of,
     seconds_of,
     text_of,
     tokens_of,
@@ -135,6 +136,8 @@ def _reply(config: JudgeConfig, response: Any, seconds: float) -> Reply:
         output_tokens=replied,
         cost_usd=_cost(config, response, sent, replied),
         seconds=seconds,
+        served_model=name_of(getattr(response, "model", None)),
+        fingerprint=name_of(getattr(response, "system_fingerprint", None)),
     )
 
 

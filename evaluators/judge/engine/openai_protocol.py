@@ -31,6 +31,7 @@ from leadline.evaluators.judge.engine.transport import (
     Transient,
     end_of,
     failure_of,
+    name_of,
     seconds_of,
     text_of,
     tokens_of,
@@ -331,4 +332,6 @@ def reply_of(config: JudgeConfig, response: Response, seconds: float) -> Reply:
         output_tokens=replied,
         cost_usd=cost(config, sent, replied),
         seconds=seconds,
+        served_model=name_of(document.get("model")),
+        fingerprint=name_of(document.get("system_fingerprint")),
     )

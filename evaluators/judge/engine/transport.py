@@ -162,7 +162,14 @@ def plausible(reply: Reply) -> Reply:
         input_tokens=_tokens(reply.input_tokens),
         output_tokens=_tokens(reply.output_tokens),
         cost_usd=_price(reply.cost_usd),
+        served_model=name_of(reply.served_model),
+        fingerprint=name_of(reply.fingerprint),
     )
+
+
+def name_of(value: object) -> str:
+    """Return a name that a server gives itself, in one line of bounded length; ``""`` where it is no text."""
+    return visible(without_surrogates(value)[:LONGEST]) if isinstance(value, str) else ""
 
 
 def _tokens(value: object) -> int | None:

@@ -1,7 +1,8 @@
 """Problems of robustness: kinds of perturbations under which a model's good answers turn bad.
 
 One problem per model and kind of perturbation. Only metrics count that must or should be good, and only more turning
-bad than turning good: chance, a judge's moods and an answer near its threshold turn as many one way as the other.
+bad than turning good: chance, a judge's moods and an answer near its threshold turn as many one way as the other. A
+metric whose flips were measured to be no more than its judge's own noise does not count.
 """
 
 from __future__ import annotations
@@ -12,8 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.row import Severity
-from leadline.evaluators.core.text import count, listing, nouns, percent, quoted
+from leadline.evaluators.core.text import count, listing, percent, quoted
 from leadline.tasks.analyse.findings.finding import MOST_KEYS, MOST_ROWS, Finding
+from leadline.tasks.analyse.findings.flip_noise import (
+    chance_to_worsen,
+    in_sentences,
+    judged_flips,
+    noise_problems,
+    untold,
+)
 from leadline.tasks.analyse.statistics import binomial_test, clopper_pearson
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
@@ -45,6 +53,7 @@ class Turned:
         n_cases: Originals with such pairs.
         worse_cases: Originals of which more copies worsened than improved.
         better_cases: Originals of which more copies improved than worsened.
+        n_confirmed: Pairs that worsened on some metric of which every trial says so.
         metrics: Metrics that worsened, with the number of pairs.
         pairs: Pairs that worsened, worst first: the original row and the perturbed one.
     """
@@ -56,6 +65,7 @@ class Turned:
     n_cases: float
     worse_cases: int
     better_cases: int
+    n_confirmed: int
     metrics: Mapping[int, int]
     pairs: Sequence[Mapping[str, int]]
 
@@ -81,7 +91,8 @@ def perturbation_problems(view: RunView) -> Iterator[Finding]:
     The kinds that cannot be told from chance one by one are tested together: one more problem if they can then, and
     else one of low severity that says so, if more answers turned bad than good.
     """
-    noisy = _within_spread(view)
+    judged = judged_flips(view)
+    noisy = untold(view, judged)
     view.connection.execute(
         "CREATE OR REPLACE TEMP TABLE flipping AS SELECT unnest($1::USMALLINT[]) AS metric_id, "
         "unnest($2::USMALLINT[]) AS model_id, unnest($3::BOOLEAN[]) AS must",
@@ -93,11 +104,11 @@ def perturbation_problems(view: RunView) -> Iterator[Finding]:
     for model_id, every in by_model.items():
         clear, rest = _beyond_chance(every)
         for turned in clear:
-            yield _problem(view, model_id, turned)
+            yield _problem(view, model_id, turned, judged)
         together = _together(rest)
         if together and together.worse_cases > together.better_cases:
-            yield _problem(view, model_id, together, others=bool(clear))
-    yield from _noise_problems(view, noisy)
+            yield _problem(view, model_id, together, judged, others=bool(clear))
+    yield from noise_problems(view, noisy)
 
 
 def _beyond_chance(every: Sequence[Turned]) -> tuple[list[Turned], list[Turned]]:
@@ -121,20 +132,6 @@ def _counted_metrics(view: RunView, noisy: Mapping[tuple[int, int], Any]) -> tup
     return [each[0] for each in counted], [each[1] for each in counted], [each[2] for each in counted]
 
 
-def _within_spread(view: RunView) -> dict[tuple[int, int], Mapping[str, Any]]:
-    """Return the metrics and models whose flips are no more than the judge's own, as its trials show it.
-
-    Where a share ``s`` of the rows has trials on both sides of the threshold, chance alone turns a share of up to
-    ``s / 2`` of the pairs from passed to failed.
-    """
-    out: dict[tuple[int, int], Mapping[str, Any]] = {}
-    for line in records(view.connection, sql("problems/judged_flips")):
-        chance = binomial_test(line["n_worse"], line["n_pairs"], line["cross_share"] / 2)
-        if chance > SIGNIFICANT and view.role(line["metric_id"]) is not Role.INFORMATION:
-            out[line["metric_id"], line["model_id"]] = line
-    return out
-
-
 def _turned(line: Mapping[str, Any]) -> Turned:
     return Turned(
         kinds=(line["perturbation"],) if line["perturbation"] else (),
@@ -144,6 +141,7 @@ def _turned(line: Mapping[str, Any]) -> Turned:
         n_cases=line["n_pairs"] * line["originals_share"],
         worse_cases=line["worse_cases"],
         better_cases=line["better_cases"],
+        n_confirmed=line["n_confirmed"],
         metrics=dict(zip(line["metric_ids"], line["metric_counts"], strict=True)),
         pairs=line["pairs"],
     )
@@ -165,12 +163,20 @@ def _together(parts: Sequence[Turned]) -> Turned | None:
         n_cases=sum(part.n_cases for part in parts),
         worse_cases=sum(part.worse_cases for part in parts),
         better_cases=sum(part.better_cases for part in parts),
+        n_confirmed=sum(part.n_confirmed for part in parts),
         metrics=dict(sorted(metrics.items(), key=lambda each: (-each[1], each[0]))),
         pairs=[pair for part in parts for pair in part.pairs][:MOST_ROWS],
     )
 
 
-def _problem(view: RunView, model_id: int, turned: Turned, *, others: bool = False) -> Finding:
+def _problem(
+    view: RunView,
+    model_id: int,
+    turned: Turned,
+    judged: Mapping[tuple[int, int], Mapping[str, Any]],
+    *,
+    others: bool = False,
+) -> Finding:
     sure = turned.chance <= SIGNIFICANT
     low, high = turned.interval
     rows = [pair["perturbed"] for pair in turned.pairs]
@@ -182,6 +188,8 @@ def _problem(view: RunView, model_id: int, turned: Turned, *, others: bool = Fal
         f"{percent(low)} to {percent(high)}), {turned.n_better or 'none'} from failed to passed.",
         f"By metric: {_metrics(view, turned.metrics)}.",
     ]
+    lines = [judged[metric_id, model_id] for metric_id in turned.metrics if (metric_id, model_id) in judged]
+    parts += in_sentences(view, lines, turned.n_confirmed)
     if not sure:
         parts.append("That may be chance: too few more turned bad than good to tell.")
     if example:
@@ -194,7 +202,7 @@ def _problem(view: RunView, model_id: int, turned: Turned, *, others: bool = Fal
     return Finding(
         type="robustness",
         kind="flips",
-        severity=_severity(sure, low),
+        severity=_severity(turned, lines) if sure else Severity.LOW,
         harm=weight * max(0, turned.n_worse - turned.n_better) / max(1, turned.n_pairs) if sure else 0.0,
         evaluator_id=view.metrics[single]["evaluator_id"] if single is not None else None,
         metric_id=single,
@@ -212,6 +220,7 @@ def _problem(view: RunView, model_id: int, turned: Turned, *, others: bool = Fal
             ci_low=low,
             ci_high=high,
             chance=turned.chance,
+            n_confirmed=turned.n_confirmed if any(line["net"] is not None for line in lines) else None,
             worsened_metrics={_name(view, metric_id): n for metric_id, n in turned.metrics.items()},
             pairs=[[each["original"], each["perturbed"]] for each in texts.values()],
         ),
@@ -219,10 +228,18 @@ def _problem(view: RunView, model_id: int, turned: Turned, *, others: bool = Fal
     )
 
 
-def _severity(sure: bool, low: float) -> Severity:
-    if not sure:
-        return Severity.LOW
-    return Severity.HIGH if low >= SEVERE else Severity.MEDIUM
+def _severity(turned: Turned, judged: Sequence[Mapping[str, Any]]) -> Severity:
+    """Return how severe a weakness is that is more than chance, without what noise of judges may have added to it.
+
+    Args:
+        turned: The pairs.
+        judged: Flip rates of the metrics that ask a judge.
+    """
+    asking = {line["metric_id"] for line in judged}
+    steady = max((n for metric_id, n in turned.metrics.items() if metric_id not in asking), default=0)
+    sure_of, _ = clopper_pearson(steady / max(1, turned.n_pairs), max(1.0, turned.n_cases))
+    noise = chance_to_worsen(judged, turned.n_better / max(1, turned.n_pairs))
+    return Severity.HIGH if max(sure_of, turned.interval[0] - noise) >= SEVERE else Severity.MEDIUM
 
 
 def _kinds(kinds: Sequence[str], *, others: bool) -> str:
@@ -270,35 +287,3 @@ def _action(kinds: Sequence[str]) -> str:
     return (
         first + "See whether the retrieval or the answer changed: normalise questions, or try another model or prompt."
     )
-
-
-def _noise_problems(view: RunView, noisy: Mapping[tuple[int, int], Mapping[str, Any]]) -> Iterator[Finding]:
-    """Yield a note for each metric whose flips are no more than its judge's own changes of mind."""
-    by_metric: defaultdict[int, list[Mapping[str, Any]]] = defaultdict(list)
-    for (metric_id, _), line in noisy.items():
-        by_metric[metric_id].append(line)
-    for metric_id, lines in by_metric.items():
-        metric = view.metrics[metric_id]
-        n_worse, n_pairs = sum(line["n_worse"] for line in lines), sum(line["n_pairs"] for line in lines)
-        crossing = max(line["cross_share"] for line in lines)
-        yield Finding(
-            type="robustness",
-            kind="judge_noise",
-            severity=Severity.LOW,
-            fault="instrument",
-            evaluator_id=metric["evaluator_id"],
-            metric_id=metric_id,
-            description=f"{_shown(view, metric_id)} turned from passed to failed on {n_worse:,} of "
-            f"{count(n_pairs, 'perturbed pair')}, which is no more than its judge's own changes of mind: on "
-            f"{percent(crossing)} of the rows its trials disagree about passing. "
-            f"{nouns(n_worse, 'This flip is', 'These flips are')} no problem of a model.",
-            actions="Use a steadier judge, or more trials, to tell weaknesses of the model from the judge's.",
-            attrs=view.attrs(
-                evaluator_id=metric["evaluator_id"],
-                metric=metric,
-                model_names=[view.model_name(line["model_id"]) for line in lines],
-                n_pairs=n_pairs,
-                n_passed_to_failed=n_worse,
-                cross_share=crossing,
-            ),
-        )

@@ -61,6 +61,13 @@ _NO_PRICE: Final = (
     "Give the judge's input_cost_per_token and output_cost_per_token in leadline.toml, or limit calls instead "
     "(--max-calls), and run again: only these rows are computed.",
 )
+ACCEPT: Final = "leadline judges accept"
+"""Begins the command that lets rows be put to a judge that changed; every message about it names the command."""
+
+_CHANGED: Final = (
+    "the judge is not the one that was enrolled any more, so it was not asked about them",
+    "Accept the change with the command above, or choose another judge, then run again: only these rows are judged.",
+)
 _NOT_THE_MODEL: Final = frozenset({"evaluation", "dataset"})  # types of flags that are not a model's fault
 _UNKNOWN: Final = ("no reason was given", "Run again; if it stays so, look at the run's log.")
 
@@ -89,7 +96,8 @@ def _unscored_problem(view: RunView, reason: str, lines: Sequence[Mapping[str, A
     names = [view.evaluator_name(evaluator_id) for evaluator_id in evaluators]
     message = next((line["message"] for line in lines if line["message"]), None)
     unpriced = reason == Reason.BUDGET and "price is unknown" in (message or "")
-    why, action = _NO_PRICE if unpriced else _REASONS.get(reason, _UNKNOWN)
+    changed = reason == Reason.QUARANTINED and ACCEPT in (message or "")
+    why, action = _NO_PRICE if unpriced else _CHANGED if changed else _REASONS.get(reason, _UNKNOWN)
     parts = [f"{listing(names)} could not score {count(n, 'row')} ({reason}): {why}."]
     parts.append(f"Coverage is down to {percent(coverage)}; the rows are left out of every mean, not counted as 0.")
     if message:

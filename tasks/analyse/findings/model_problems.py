@@ -57,7 +57,7 @@ def threshold_problems(view: RunView) -> Iterator[Finding]:
     missed = [
         (metric, aggregate)
         for evaluator_id in view.evaluators
-        if (metric := view.primary(evaluator_id)) is not None
+        if (metric := view.primary(evaluator_id)) is not None and view.rules[metric["metric_id"]]["use"] != "corrected"
         for model_id in view.models
         if (aggregate := view.aggregates.get((metric["metric_id"], model_id))) and misses(metric, aggregate)
     ]

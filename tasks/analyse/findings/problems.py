@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from leadline.evaluators.core.row import Severity
 from leadline.tasks.analyse.findings import (
+    corrected_problems,
     data_problems,
     failure_clusters,
+    flip_noise,
     flip_problems,
     instrument_problems,
+    judge_problems,
     model_problems,
+    position_problems,
     regression_problems,
     rule_problems,
     slice_problems,
@@ -34,10 +38,13 @@ _Check: TypeAlias = Callable[[RunView], Iterator[Finding]]
 
 _OF_THE_INSTRUMENT: Final[tuple[_Check, ...]] = (
     instrument_problems.crash_problems,
+    judge_problems.judge_change_problems,
     instrument_problems.unscored_problems,
     instrument_problems.few_cases_problems,
     instrument_problems.unreachable_problems,
+    flip_noise.cached_problems,
     instrument_problems.flag_problems,
+    position_problems.position_problems,
     data_problems.missing_input_problems,
     data_problems.inapplicable_problems,
     data_problems.host_problems,
@@ -46,6 +53,7 @@ _OF_THE_INSTRUMENT: Final[tuple[_Check, ...]] = (
 CHECKS: Final[Mapping[ProblemStyle, tuple[_Check, ...]]] = {
     "seed": (
         model_problems.threshold_problems,
+        corrected_problems.corrected_value_problems,
         model_problems.flip_problems,
         model_problems.retrieval_problems,
         *_OF_THE_INSTRUMENT,
@@ -53,6 +61,7 @@ CHECKS: Final[Mapping[ProblemStyle, tuple[_Check, ...]]] = {
     "grouped": (
         rule_problems.failing_rows_problems,
         rule_problems.missed_threshold_problems,
+        corrected_problems.corrected_value_problems,
         regression_problems.regression_problems,
         flip_problems.perturbation_problems,
         slice_problems.slice_problems,
@@ -66,7 +75,12 @@ CHECKS: Final[Mapping[ProblemStyle, tuple[_Check, ...]]] = {
 _ORDER: Final = {severity: place for place, severity in enumerate(Severity)}
 
 
-def find_problems(connection: DuckDBPyConnection, policy: Policy, vectors: VectorStore | None = None) -> dict[str, int]:
+def find_problems(
+    connection: DuckDBPyConnection,
+    policy: Policy,
+    vectors: VectorStore | None = None,
+    judges: Mapping[str, Mapping[str, Any]] | None = None,
+) -> dict[str, int]:
     """Fill the table ``problems`` and return their number by severity, worst first, zeros included.
 
     Reads what :func:`.aggregate.aggregate` and :func:`.perturbation_flips.find_flips` left. Problems stand worst first,
@@ -76,9 +90,10 @@ def find_problems(connection: DuckDBPyConnection, policy: Policy, vectors: Vecto
         connection: The run's database.
         policy: The gate's policy.
         vectors: The store's embeddings, by which failing questions are compared; without them, by their words.
+        judges: How the run's enrolled judges stood, by key, as its record has it.
     """
     show_targets(connection)
-    view = RunView(connection, policy, vectors)
+    view = RunView(connection, policy, vectors, judges or {})
     found = merge(problem for check in CHECKS[policy.problems] for problem in check(view))
     found = failure_clusters.without_slices(found)
     found.sort(key=_place)

@@ -47,11 +47,14 @@ def failing_rows_problems(view: RunView) -> Iterator[Finding]:
 
 
 def _lines(view: RunView, role: Role) -> list[tuple[Line, Line]]:
-    """Return the metrics of a role, each with the aggregate of each model."""
+    """Return the metrics of a role that their own values decide, each with the aggregate of each model."""
     return [
         (metric, aggregate)
         for (metric_id, _), aggregate in view.aggregates.items()
-        if view.role(metric_id) is role and (metric := view.metrics[metric_id]) and aggregate["n_scored"]
+        if view.role(metric_id) is role
+        and view.rules[metric_id]["use"] != "corrected"
+        and (metric := view.metrics[metric_id])
+        and aggregate["n_scored"]
     ]
 
 

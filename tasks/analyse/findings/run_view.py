@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,11 +43,13 @@ class RunView:
         connection: The run.
         policy: The gate's policy.
         vectors: The store's embeddings, if there is one.
+        judges: How the enrolled judges that the run asked stood, by key.
     """
 
     connection: DuckDBPyConnection
     policy: Policy
     vectors: VectorStore | None = None
+    judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @cached_property
     def evaluators(self) -> dict[int, dict[str, Any]]:
@@ -115,6 +117,11 @@ class RunView:
     def required(self, evaluator_id: int) -> tuple[RowField, ...]:
         """Return the inputs that an evaluator needs under the run's parameters; none if it is not installed here."""
         return self._required.get(evaluator_id, ())
+
+    def compares_models(self, evaluator_id: int) -> bool:
+        """Return whether an evaluator compares the answers of models with each other."""
+        kind = self._kind(evaluator_id)
+        return kind is not None and bool(kind.strength_metric)
 
     @cached_property
     def _required(self) -> dict[int, tuple[RowField, ...]]:

@@ -121,6 +121,15 @@ JOIN cases USING (case_id)
 GROUP BY payload
 ORDER BY payload
 
+-- statement: pair_payloads
+-- Outcomes of the comparisons of each row's answer with those of other models; the trials of a row share its weight.
+SELECT model_key, case_id, payload, 1.0 / count(*) OVER (PARTITION BY row_id) AS weight
+FROM evidence
+JOIN rows USING (row_id)
+JOIN models USING (model_id)
+WHERE payload IS NOT NULL AND evaluator_id = ?
+ORDER BY row_id, trial
+
 -- statement: reasons
 -- Why rows have no value.
 SELECT metric_id, model_id, coalesce(reason, 'unknown') AS reason, count(*) AS n
@@ -185,10 +194,24 @@ JOIN targets USING (metric_id)
 -- statement: trial_spread
 -- How much the trials of a row differ. A line per metric and model of which some row was scored more than once.
 -- within_std pools the rows' variances, each with its number of trials less one. The means of the trials are taken over
--- the rows that every trial scored, so that they do not differ by which rows they could score.
+-- the rows that every trial scored, so that they do not differ by which rows they could score; they are not told where
+-- only some rows were judged again. Rows that were since they turned count by the reciprocal of their chance.
 INSERT INTO trial_spread
-WITH asked AS (
-    SELECT metric_id, max(trial) + 1 AS n_trials FROM scores GROUP BY metric_id HAVING max(trial) > 0
+WITH every_trial AS (
+    SELECT metric_id, row_id, trial, value, false AS sampled FROM scores WHERE status = 'scored'
+    UNION ALL
+    SELECT metric_id, row_id, trial, value, true FROM repeats
+),
+asked AS (
+    SELECT metric_id, max(trial) + 1 AS n_trials, bool_or(sampled) AS sampled
+    FROM (SELECT metric_id, trial, false AS sampled FROM scores UNION ALL SELECT metric_id, trial, true FROM repeats)
+    GROUP BY metric_id
+    HAVING max(trial) > 0
+),
+chances AS (
+    SELECT evaluator_id, row_id, min(stands_for) AS weight
+    FROM (SELECT evaluator_id, unnest([original_row_id, perturbed_row_id]) AS row_id, stands_for FROM judged_again)
+    GROUP BY ALL
 ),
 repeated AS (
     SELECT
@@ -196,15 +219,17 @@ repeated AS (
         model_id,
         row_id,
         count(*) AS n,
+        coalesce(any_value(weight), 1) AS weight,
         min(value) AS low,
         max(value) AS high,
         var_samp(value) FILTER (isfinite(value)) AS variance,
         CASE WHEN any_value(above) IS NOT NULL THEN count_if(value >= above) BETWEEN 1 AND count(*) - 1 END AS crosses
-    FROM scores
+    FROM every_trial
     JOIN asked USING (metric_id)
     JOIN targets USING (metric_id)
+    JOIN metrics USING (metric_id)
     JOIN rows USING (row_id)
-    WHERE status = 'scored'
+    LEFT JOIN chances USING (evaluator_id, row_id)
     GROUP BY metric_id, model_id, row_id
     HAVING count(*) > 1
 ),
@@ -214,20 +239,23 @@ by_row AS (
         model_id,
         count(*) AS n_rows,
         count_if(low < high) AS n_differ,
+        sum(weight) FILTER (low < high) AS differ,
         CASE WHEN count(crosses) > 0 THEN count_if(crosses) END AS n_cross,
+        CASE WHEN count(crosses) > 0 THEN coalesce(sum(weight) FILTER (crosses), 0) END AS cross_weight,
+        sum(weight) AS weight,
         sqrt(
-            sum((n - 1) * variance) FILTER (isfinite(low) AND isfinite(high))
-            / sum(n - 1) FILTER (isfinite(low) AND isfinite(high))
+            sum(weight * (n - 1) * variance) FILTER (isfinite(low) AND isfinite(high))
+            / sum(weight * (n - 1)) FILTER (isfinite(low) AND isfinite(high))
         ) AS within_std
     FROM repeated
     GROUP BY metric_id, model_id
 ),
 by_trial AS (
     SELECT metric_id, repeated.model_id, trial, avg(value) AS mean
-    FROM scores
+    FROM every_trial
     JOIN repeated USING (metric_id, row_id)
     JOIN asked USING (metric_id)
-    WHERE n = n_trials AND isfinite(low) AND isfinite(high)
+    WHERE n = n_trials AND NOT asked.sampled AND isfinite(low) AND isfinite(high)
     GROUP BY metric_id, repeated.model_id, trial
 ),
 means AS (
@@ -236,9 +264,22 @@ means AS (
     GROUP BY metric_id, model_id
 )
 SELECT
-    metric_id, model_id, n_trials, n_rows, n_differ, n_differ / n_rows, n_cross, n_cross / n_rows, within_std,
-    lowest_mean, highest_mean, means_std
+    metric_id, model_id, n_trials, n_rows, n_differ, coalesce(differ, 0) / weight, n_cross, cross_weight / weight,
+    within_std, lowest_mean, highest_mean, means_std, between_std,
+    between_std ** 2 / nullif(between_std ** 2 + within_std ** 2, 0), rerun_std
 FROM by_row
 JOIN asked USING (metric_id)
 LEFT JOIN means USING (metric_id, model_id)
+LEFT JOIN (
+    SELECT
+        metric_id,
+        model_id,
+        sqrt(greatest(0, std ** 2 - within_std ** 2 / CASE WHEN sampled THEN 1 ELSE n_trials END)) AS between_std,
+        CASE WHEN n_scored > 0 AND is_mean
+            THEN sqrt(2 * within_std ** 2 / (n_scored * CASE WHEN sampled THEN 1 ELSE n_trials END)) END AS rerun_std
+    FROM by_row
+    JOIN asked USING (metric_id)
+    JOIN (SELECT metric_id, model_id, std, n_scored FROM aggregates) USING (metric_id, model_id)
+    JOIN (SELECT metric_id, NOT (dataset_level OR pooled) AS is_mean FROM metrics) USING (metric_id)
+) AS components USING (metric_id, model_id)
 ORDER BY metric_id, model_id

@@ -255,6 +255,41 @@ LEFT JOIN candidate.cases AS theirs ON theirs.case_id = candidate_case_id
 LEFT JOIN baseline.rows AS old ON old.row_id = baseline_row
 LEFT JOIN candidate.rows AS new ON new.row_id = candidate_row
 
+-- statement: asks_judge
+SELECT coalesce(bool_or(judged), false)
+FROM candidate.rules
+JOIN candidate.metrics USING (metric_id)
+JOIN candidate.evaluators USING (evaluator_id)
+WHERE evaluator = $1 AND metric = $2
+
+-- statement: same_answers
+SELECT case_no, coalesce(same_answer, false) AS same_answer FROM row_pairs ORDER BY case_no
+
+-- statement: trials
+-- What each trial of one side said, and for how many rows one stands that was judged again only for the judge's noise.
+WITH asked AS (
+    SELECT metric_id, evaluator_id
+    FROM {side}.metrics
+    JOIN {side}.evaluators USING (evaluator_id)
+    WHERE evaluator = $1 AND metric = $2
+)
+SELECT case_no, trial, value, sampled, coalesce(weight, 1)::DOUBLE AS weight
+FROM (
+    SELECT row_id, trial, value, false AS sampled FROM {side}.scores SEMI JOIN asked USING (metric_id) WHERE value IS NOT NULL
+    UNION ALL
+    SELECT row_id, trial, value, true FROM {side}.repeats SEMI JOIN asked USING (metric_id)
+)
+JOIN row_pairs ON {side}_row = row_id
+LEFT JOIN (
+    SELECT row_id, min(stands_for) AS weight
+    FROM (
+        SELECT unnest([original_row_id, perturbed_row_id]) AS row_id, stands_for
+        FROM {side}.judged_again
+        SEMI JOIN asked USING (evaluator_id)
+    )
+    GROUP BY row_id
+) USING (row_id)
+
 -- statement: values
 -- The metrics in compared on both sides of each case: trials averaged within their row, and what became of the row.
 CREATE OR REPLACE TEMP TABLE value_pairs AS

@@ -59,3 +59,7 @@ CREATE TABLE digests (
     expected_annotations  BLOB,
     predicted_annotations BLOB
 );
+
+-- Beside them, in a dataset with a column of people's labels, labels.parquet. Evaluators read none of it, nor do digests.
+-- row_id, question (EVALUATOR or EVALUATOR.METRIC, as the dataset names it), value (1 good, 0 bad, or a number; NULL for
+-- "can't tell"), person ('unnamed' where nobody is named), note

@@ -50,6 +50,7 @@ JOIN rules USING (metric_id)
 JOIN models USING (model_id)
 WHERE
     role <> 'information'
+    AND use <> 'corrected'
     AND n_scored > 0
     AND aggregates.threshold IS NOT NULL
     AND (
@@ -61,6 +62,22 @@ WHERE
             ELSE value > aggregates.threshold
         END
     )
+ORDER BY role <> 'must', metric_id, model_id
+
+-- statement: corrected
+-- Metrics that corrected values decide, with what there is of their labels.
+SELECT
+    metrics.name, evaluator, metric, model_key, coalesce(certificates.state, 'none') AS state,
+    coalesce(to_judge, 0) AS to_judge, corrections.value, corrections.ci_low, corrections.ci_high, wanted, corrections.verdict, method,
+    corrections.n_labels
+FROM aggregates
+JOIN metrics USING (metric_id)
+JOIN evaluators USING (evaluator_id)
+JOIN rules USING (metric_id)
+JOIN models USING (model_id)
+LEFT JOIN certificates USING (metric_id)
+LEFT JOIN corrections USING (metric_id, model_id)
+WHERE use = 'corrected' AND role <> 'information' AND n_scored > 0
 ORDER BY role <> 'must', metric_id, model_id
 
 -- statement: open_slices

@@ -27,6 +27,39 @@ FROM (
 ) UNPIVOT INCLUDE NULLS (value FOR metric IN ({metric_columns})) AS unpivoted
 JOIN metrics ON metrics.evaluator_id = {evaluator_id} AND 'm:' || metrics.metric = unpivoted.metric;
 
+-- statement: repeats
+-- The further trials of the rows that were judged again, and of no others, whatever the store holds.
+INSERT INTO repeats
+WITH held AS (
+    SELECT key, trial, evidence, {metric_columns}
+    FROM read_parquet({segments})
+    WHERE trial BETWEEN 1 AND {all_trials} - 1
+    {one_per_key}
+),
+firsts AS (
+    SELECT key, any_value(evidence) AS evidence
+    FROM read_parquet({segments})
+    WHERE trial = 0
+    GROUP BY key
+)
+SELECT metrics.metric_id, unpivoted.row_id, unpivoted.trial, unpivoted.value, unpivoted.same_reason
+FROM (
+    SELECT rows_again.row_id, held.* EXCLUDE (key, evidence), 
+        CASE WHEN length(held.evidence ->> '$.message') >= 30
+            THEN (held.evidence ->> '$.message') IS NOT DISTINCT FROM (firsts.evidence ->> '$.message') END AS same_reason
+    FROM (
+        SELECT DISTINCT others.row_id, mine.key
+        FROM again
+        JOIN keys AS mine ON mine.row_id = again.row_id AND mine.reads_id = {reads_id}
+        JOIN keys AS others ON others.key = mine.key AND others.reads_id = {reads_id}
+        JOIN plan ON plan.row_id = others.row_id AND plan.evaluator_id = {evaluator_id} AND plan.state = 'score'
+        WHERE again.evaluator_id = {evaluator_id}
+    ) AS rows_again
+    JOIN held ON held.key = rows_again.key
+    LEFT JOIN firsts ON firsts.key = rows_again.key
+) UNPIVOT (value FOR metric IN ({metric_columns})) AS unpivoted
+JOIN metrics ON metrics.evaluator_id = {evaluator_id} AND 'm:' || metrics.metric = unpivoted.metric;
+
 -- statement: evidence
 INSERT INTO evidence
 SELECT {evaluator_id}, plan.row_id, held.trial, held.evidence, held.flags, held.payload,
@@ -76,10 +109,11 @@ WHERE plan.evaluator_id = {evaluator_id} AND plan.state = 'score'
 GROUP BY plan.row_id, failed.trial;
 
 -- statement: unmeasured
--- Rows that were never looked at: an input is missing, they are too many, the host failed, the evaluator or its worker was lost.
+-- Rows that were never looked at: an input is missing, they are too many, the outcome is
+-- decided without them, the host failed, the evaluator or its worker was lost.
 INSERT INTO scores
 SELECT metrics.metric_id, plan.row_id, trials.trial,
-       CASE WHEN plan.state IN ('not_applicable', 'over_limit') THEN 'not_applicable' ELSE 'unscored' END,
+       CASE WHEN plan.state IN ('not_applicable', 'over_limit', 'not_needed') THEN 'not_applicable' ELSE 'unscored' END,
        CASE plan.state WHEN 'not_applicable' THEN NULL WHEN 'score' THEN {lost} ELSE plan.state END,
        NULL
 FROM plan

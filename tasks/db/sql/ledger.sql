@@ -38,7 +38,9 @@ CREATE TABLE IF NOT EXISTS asks (
     input_tokens  INTEGER,
     output_tokens INTEGER,
     cost_usd      DOUBLE PRECISION,     -- NULL: unknown, never 0 for unknown
-    error         TEXT
+    error         TEXT,
+    served_model  TEXT,                 -- the model that the provider says has answered, NULL where it says none
+    fingerprint   TEXT                  -- of the system that answered, where the provider tells one
 );
 CREATE INDEX IF NOT EXISTS asks_of_run ON asks (run);
 CREATE INDEX IF NOT EXISTS asks_of_call ON asks (digest);
@@ -74,6 +76,27 @@ CREATE TABLE IF NOT EXISTS processes (
     seen_at DOUBLE PRECISION NOT NULL   -- seconds since 1970
 );
 
+-- Whether a judge is still the one that was enrolled, check by check.
+CREATE TABLE IF NOT EXISTS drift_checks (
+    judge        TEXT NOT NULL,         -- digest of its identity without the epoch
+    epoch        INTEGER NOT NULL,
+    at           DOUBLE PRECISION NOT NULL,  -- seconds since 1970
+    occasion     TEXT NOT NULL,         -- check/<date>, the same for all who check on that day
+    probes       INTEGER NOT NULL,
+    differing    DOUBLE PRECISION NOT NULL,  -- probes with another verdict, averaged over pairs of replies
+    expected     DOUBLE PRECISION NOT NULL,  -- the same between two replies at enrolment
+    p            DOUBLE PRECISION NOT NULL,  -- chance of so much difference if nothing changed
+    level        DOUBLE PRECISION NOT NULL,  -- what p was held against
+    state        TEXT NOT NULL,         -- 'steady', 'suspect', 'changed'
+    served_model TEXT NOT NULL,         -- as the provider named it, '' where it does not
+    fingerprint  TEXT NOT NULL,
+    PRIMARY KEY (judge, epoch, occasion)
+);
+
+-- statement: asks_columns
+-- The columns of asks that came later, and that an old ledger gets when it is opened.
+ALTER TABLE asks ADD COLUMN {column} TEXT
+
 -- statement: find
 SELECT calls.digest, calls.text, calls.finish_reason, asks.input_tokens, asks.output_tokens, asks.cost_usd,
        asks.seconds, asks.tries, asks.run
@@ -99,7 +122,7 @@ ON CONFLICT DO NOTHING
 
 -- statement: answer_ask
 UPDATE asks SET state = 'answered', ended_at = ?, tries = ?, seconds = ?, input_tokens = ?, output_tokens = ?,
-                cost_usd = ?
+                cost_usd = ?, served_model = ?, fingerprint = ?
 WHERE ask = ?
 
 -- statement: fail_ask
@@ -114,6 +137,25 @@ ON CONFLICT (digest, parser) DO UPDATE SET verdict = excluded.verdict, problem =
 
 -- statement: beat
 INSERT INTO processes VALUES (?, ?) ON CONFLICT (process) DO UPDATE SET seen_at = excluded.seen_at
+
+-- statement: add_drift_check
+INSERT INTO drift_checks (occasion, judge, epoch, at, probes, differing, expected, p, level, state, served_model,
+                          fingerprint)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING
+
+-- statement: drift_checks
+-- Checks of judges, youngest first.
+SELECT judge, epoch, at, occasion, probes, differing, expected, p, level, state, served_model, fingerprint
+FROM drift_checks
+WHERE CAST(:judge AS TEXT) IS NULL OR judge = :judge
+ORDER BY at DESC, occasion DESC;
+
+-- statement: told
+-- What the provider told of the replies of a run beside their texts.
+SELECT calls.digest, asks.output_tokens, asks.served_model, asks.fingerprint
+FROM asks JOIN calls ON calls.answered_by = asks.ask
+WHERE asks.run = :run;
 
 -- statement: add_budget
 INSERT INTO budgets VALUES (?, 0, 0) ON CONFLICT DO NOTHING
@@ -153,6 +195,12 @@ JOIN judges ON judges.judge = calls.judge
 LEFT JOIN processes ON processes.process = asks.process
 WHERE CAST(:run AS TEXT) IS NULL OR asks.run = :run
 ORDER BY asks.ask DESC;
+
+-- statement: replies
+-- What the first replies to calls cost, and how long they took.
+SELECT calls.digest, asks.cost_usd, asks.seconds, asks.input_tokens, asks.output_tokens
+FROM calls JOIN asks ON asks.ask = calls.answered_by
+WHERE calls.digest IN ({digests});
 
 -- statement: call_times
 SELECT purpose, state, intended_at, ended_at, tries, seconds

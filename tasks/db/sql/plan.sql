@@ -56,6 +56,12 @@ copied AS MATERIALIZED (
         HAVING count(*) > 1
     )
 ),
+-- Whether several models answered one case.
+compared_models AS MATERIALIZED (
+    SELECT EXISTS (
+        SELECT 1 FROM rows WHERE actual_answer IS NOT NULL GROUP BY case_id HAVING count(*) > 1
+    )
+),
 fields AS (
     SELECT list(DISTINCT list_filter([
         CASE WHEN question IS NOT NULL THEN 'question' END,
@@ -73,7 +79,8 @@ fields AS (
         CASE WHEN cost_usd IS NOT NULL THEN 'cost_usd' END,
         CASE WHEN input_tokens IS NOT NULL THEN 'input_tokens' END,
         CASE WHEN output_tokens IS NOT NULL THEN 'output_tokens' END,
-        CASE WHEN (FROM copied) THEN 'original_answer' END
+        CASE WHEN (FROM copied) THEN 'original_answer' END,
+        CASE WHEN (FROM compared_models) THEN 'rival_answers' END
     ], lambda name: name IS NOT NULL)) AS fields
     FROM digests
     JOIN (SELECT row_id, error, duration_s, cost_usd, input_tokens, output_tokens FROM rows) USING (row_id)
@@ -164,11 +171,23 @@ CREATE OR REPLACE TABLE keys (
     key      BLOB NOT NULL
 );
 
+-- Which of these sets each evaluator reads.
+CREATE OR REPLACE TABLE reads (
+    evaluator_id USMALLINT NOT NULL,
+    reads_id     UTINYINT NOT NULL
+);
+
+-- The rows that an evaluator judges again, where only some are. Equal rows are judged once, and either may stand here.
+CREATE OR REPLACE TABLE again (
+    evaluator_id USMALLINT NOT NULL,
+    row_id       UINTEGER NOT NULL
+);
+
 -- What each row needs of each evaluator, and where it comes from.
 CREATE OR REPLACE TABLE plan (
     evaluator_id USMALLINT NOT NULL,
     row_id       UINTEGER NOT NULL,
-    state        VARCHAR NOT NULL    -- 'score', 'host_error', 'not_applicable', 'over_limit'
+    state        VARCHAR NOT NULL    -- 'score', 'host_error', 'not_applicable', 'over_limit', 'not_needed'
 );
 
 -- The distinct scores that the store does not hold, each with one row that stands for all equal ones.
@@ -189,9 +208,37 @@ JOIN rows USING (row_id)
 JOIN cases USING (case_id)
 WHERE to_compute.evaluator_id = {evaluator_id}
 
+-- statement: pairs_to_ask
+-- Pairs of different answers to a case of which at least one belongs to a row that is to be scored; equal ones count once
+-- for each trial. Where more models answered a case than one is compared with, the share that is asked.
+WITH answers AS (
+    SELECT row_id, case_id, model_key, digests.actual_answer AS answer, count(*) OVER (PARTITION BY case_id) AS models
+    FROM digests
+    JOIN (SELECT row_id, case_id, model_id FROM rows) USING (row_id)
+    JOIN models USING (model_id)
+    WHERE digests.actual_answer IS NOT NULL
+),
+pairs AS (
+    SELECT DISTINCT
+        trial,
+        mine.case_id,
+        least(mine.answer, other.answer) AS one,
+        greatest(mine.answer, other.answer) AS two,
+        mine.models
+    FROM (SELECT row_id, trial FROM to_compute WHERE evaluator_id = $evaluator_id)
+    JOIN answers AS mine USING (row_id)
+    JOIN answers AS other ON other.case_id = mine.case_id AND other.model_key <> mine.model_key
+    WHERE mine.answer <> other.answer AND ($baseline = '' OR $baseline IN (mine.model_key, other.model_key))
+)
+SELECT coalesce(sum(CASE WHEN $baseline <> '' OR models - 1 <= $most THEN 1 ELSE $most / (models - 1) END), 0)
+FROM pairs
+
 -- statement: chosen_models
 CREATE OR REPLACE TEMP TABLE chosen AS
-SELECT row_id FROM rows JOIN models USING (model_id) WHERE len($models) = 0 OR list_contains($models, model_key)
+SELECT row_id
+FROM rows
+JOIN models USING (model_id)
+WHERE (len($models) = 0 OR list_contains($models, model_key)) AND ($rows IS NULL OR list_contains($rows, row_id))
 
 -- statement: keys
 INSERT INTO keys
@@ -221,16 +268,251 @@ WHERE evaluator_id = $evaluator_id AND state = 'score' AND row_id NOT IN (
 -- statement: wanted
 CREATE OR REPLACE TEMP TABLE wanted AS
 SELECT keys.key, min(keys.row_id) AS row_id, trials.trial
-FROM keys JOIN plan ON plan.row_id = keys.row_id AND plan.evaluator_id = ? AND plan.state = 'score',
-     range(?) AS trials(trial)
-WHERE keys.reads_id = ?
+FROM keys JOIN plan ON plan.row_id = keys.row_id AND plan.evaluator_id = $evaluator AND plan.state = 'score',
+     range($trials) AS trials(trial)
+WHERE keys.reads_id = $reads
 GROUP BY keys.key, trials.trial
+
+-- statement: none_wanted
+CREATE OR REPLACE TEMP TABLE wanted (key BLOB, row_id UINTEGER, trial BIGINT)
+
+-- statement: wanted_again
+-- Adds the further trials of the rows that are judged again.
+INSERT INTO wanted
+SELECT keys.key, min(keys.row_id), trials.trial
+FROM keys JOIN again ON again.row_id = keys.row_id AND again.evaluator_id = $evaluator,
+     range(1, $trials) AS trials(trial)
+WHERE keys.reads_id = $reads
+GROUP BY keys.key, trials.trial
+
+-- statement: draw_rows
+-- A part of the distinct rows, drawn by a digest of their keys: the same in every run, and a larger part holds a smaller.
+INSERT INTO again
+SELECT $evaluator, row_id
+FROM (
+    SELECT min(keys.row_id) AS row_id, sha256(hex(keys.key) || $seed) AS lot, count(*) OVER () AS n
+    FROM keys JOIN plan ON plan.row_id = keys.row_id AND plan.evaluator_id = $evaluator AND plan.state = 'score'
+    WHERE keys.reads_id = $reads
+    GROUP BY keys.key
+)
+QUALIFY row_number() OVER (ORDER BY lot) <= least(greatest($least, ceil($share * n)), $most)
+
+-- statement: has_pairs
+SELECT EXISTS (FROM relationships WHERE type = 'perturbation_source' AND case_id <> original_case_id)
+
+-- statement: draw_pairs
+-- The pairs whose rows are judged again: all that turned on some metric of the evaluator, and of each model's others a
+-- part, drawn as rows are. Two rows of the same key share their trials, and say nothing of the judge's noise.
+INSERT INTO judged_again
+WITH measured AS (
+    SELECT DISTINCT pairs.pair_id
+    FROM pairs
+    JOIN row_scores AS originals ON originals.row_id = original_row_id AND originals.value IS NOT NULL
+    JOIN row_scores AS copies ON copies.row_id = perturbed_row_id AND copies.metric_id = originals.metric_id
+        AND copies.value IS NOT NULL
+    JOIN targets ON targets.metric_id = originals.metric_id AND compared AND above IS NOT NULL
+    JOIN metrics ON metrics.metric_id = originals.metric_id AND evaluator_id = $evaluator
+),
+turned AS (
+    SELECT DISTINCT original_row_id, perturbed_row_id, true AS turned
+    FROM flips JOIN metrics USING (metric_id)
+    WHERE evaluator_id = $evaluator
+),
+lots AS (
+    SELECT
+        model_id, original_row_id, perturbed_row_id, coalesce(turned.turned, false) AS turned,
+        sha256(hex(originals.key) || hex(copies.key) || $seed) AS lot
+    FROM pairs
+    JOIN measured USING (pair_id)
+    JOIN keys AS originals ON originals.row_id = original_row_id AND originals.reads_id = $reads
+    JOIN keys AS copies ON copies.row_id = perturbed_row_id AND copies.reads_id = $reads
+    LEFT JOIN turned USING (original_row_id, perturbed_row_id)
+    WHERE originals.key <> copies.key
+)
+SELECT
+    $evaluator, model_id, original_row_id, perturbed_row_id, turned,
+    CASE WHEN turned THEN 1 ELSE n / least(n, greatest($least, ceil($share * n))) END
+FROM (
+    SELECT
+        *,
+        count(*) OVER (PARTITION BY model_id, turned) AS n,
+        row_number() OVER (PARTITION BY model_id, turned ORDER BY lot) AS place
+    FROM lots
+)
+WHERE turned OR place <= greatest($least, ceil($share * n))
+
+-- statement: expect_pairs
+-- As many pairs of each model as are likely to be judged again, drawn at random: what they say is not known yet.
+INSERT INTO again
+SELECT DISTINCT $evaluator, unnest([original_row_id, copy_row_id])
+FROM (
+    SELECT
+        originals.row_id AS original_row_id,
+        copies.row_id AS copy_row_id,
+        row_number() OVER (
+            PARTITION BY copies.model_id ORDER BY sha256(hex(original_keys.key) || hex(copy_keys.key) || $seed)
+        ) AS place,
+        count(*) OVER (PARTITION BY copies.model_id) AS n
+    FROM (
+        SELECT DISTINCT case_id, original_case_id
+        FROM relationships
+        WHERE type = 'perturbation_source' AND case_id <> original_case_id
+    ) AS links
+    JOIN rows AS copies ON copies.case_id = links.case_id
+    JOIN rows AS originals ON originals.case_id = links.original_case_id AND originals.model_id = copies.model_id
+    JOIN keys AS copy_keys ON copy_keys.row_id = copies.row_id AND copy_keys.reads_id = $reads
+    JOIN keys AS original_keys ON original_keys.row_id = originals.row_id AND original_keys.reads_id = $reads
+    JOIN plan ON plan.evaluator_id = $evaluator AND plan.row_id = copies.row_id AND plan.state = 'score'
+    JOIN plan AS original_plan ON original_plan.evaluator_id = $evaluator
+        AND original_plan.row_id = originals.row_id AND original_plan.state = 'score'
+    WHERE original_keys.key <> copy_keys.key
+)
+WHERE place <= least(n, ceil($flipping * n) + greatest($least, ceil($share * (1 - $flipping) * n)))
+
+-- statement: stored_repeats
+-- How many further trials the store has of rows that may be judged again.
+SELECT count(DISTINCT (held.key, held.trial))
+FROM read_parquet({segments}) AS held
+SEMI JOIN (SELECT key FROM keys WHERE reads_id = {reads_id}) AS mine ON mine.key = held.key
+WHERE held.trial BETWEEN 1 AND {trials} - 1
+
+-- statement: keep_repeats
+-- Keeps so many of the further trials that are expected.
+DELETE FROM to_compute
+WHERE evaluator_id = $evaluator AND trial > 0 AND (row_id, trial) NOT IN (
+    SELECT (row_id, trial) FROM to_compute WHERE evaluator_id = $evaluator AND trial > 0 ORDER BY key, trial LIMIT $most
+)
+
+-- statement: rows_of_pairs
+INSERT INTO again
+SELECT DISTINCT evaluator_id, unnest([original_row_id, perturbed_row_id])
+FROM judged_again
+WHERE evaluator_id = ?
+
+-- statement: third_pairs
+-- The pairs that are judged again, numbered as the rows of a dataset.
+CREATE OR REPLACE TEMP TABLE third_pairs AS
+SELECT
+    (row_number() OVER (ORDER BY original_row_id, perturbed_row_id) - 1)::UINTEGER AS row_id,
+    original_row_id,
+    perturbed_row_id
+FROM (SELECT DISTINCT original_row_id, perturbed_row_id FROM judged_again WHERE evaluator_id IN (SELECT unnest(?)))
+
+-- statement: third_tables
+-- Digests of the rows between the pairs: a case's fields are the original's, a row's are the copy's.
+CREATE OR REPLACE TEMP TABLE third_digests AS
+SELECT
+    third_pairs.row_id,
+    originals.question,
+    originals.expected_answer,
+    copies.retrieved_context,
+    copies.actual_answer,
+    originals.condition,
+    originals.categories,
+    originals.expected_documents,
+    copies.retrieved_documents,
+    CASE WHEN original_rows.metadata = copy_rows.metadata THEN originals.metadata
+         WHEN original_cases.metadata = copy_cases.metadata THEN copies.metadata
+         WHEN copy_rows.metadata = '{}' THEN unhex(left(sha256(original_cases.metadata), 32))
+         WHEN original_cases.metadata = '{}' THEN unhex(left(sha256(copy_rows.metadata), 32))
+         ELSE unhex(left(sha256(original_cases.metadata || copy_rows.metadata), 32)) END AS metadata,
+    originals.expected_annotations,
+    copies.predicted_annotations
+FROM third_pairs
+JOIN digests AS originals ON originals.row_id = original_row_id
+JOIN digests AS copies ON copies.row_id = perturbed_row_id
+JOIN (SELECT row_id, case_id, metadata FROM rows) AS original_rows ON original_rows.row_id = original_row_id
+JOIN (SELECT row_id, case_id, metadata FROM rows) AS copy_rows ON copy_rows.row_id = perturbed_row_id
+JOIN (SELECT case_id, metadata FROM cases) AS original_cases ON original_cases.case_id = original_rows.case_id
+JOIN (SELECT case_id, metadata FROM cases) AS copy_cases ON copy_cases.case_id = copy_rows.case_id;
+
+-- By evaluator and pair the key of the row between.
+CREATE OR REPLACE TABLE third_rows (
+    evaluator_id     USMALLINT NOT NULL,
+    row_id           UINTEGER NOT NULL,
+    original_row_id  UINTEGER NOT NULL,
+    perturbed_row_id UINTEGER NOT NULL,
+    key              BLOB NOT NULL
+);
+
+-- statement: third_keys
+INSERT INTO third_rows
+SELECT
+    {evaluator_id}, row_id, original_row_id, perturbed_row_id, unhex(substr(sha256(concat_ws('|', {parts})), 1, 32))
+FROM third_digests
+JOIN third_pairs USING (row_id)
+SEMI JOIN (FROM judged_again WHERE evaluator_id = {evaluator_id}) USING (original_row_id, perturbed_row_id)
+
+-- statement: wanted_third
+INSERT INTO wanted
+SELECT key, min(row_id), trials.trial
+FROM third_rows, range($trials) AS trials(trial)
+WHERE evaluator_id = $evaluator
+GROUP BY key, trials.trial
+
+-- statement: third_size
+SELECT count(DISTINCT case_id) FROM rows SEMI JOIN third_pairs ON rows.row_id = third_pairs.original_row_id
+
+-- statement: third_models
+FROM models ORDER BY model_id
+
+-- statement: third_cases
+FROM cases
+WHERE case_id IN (SELECT case_id FROM rows SEMI JOIN third_pairs ON rows.row_id = third_pairs.original_row_id)
+ORDER BY case_id
+
+-- statement: third_relationships
+FROM relationships LIMIT 0
+
+-- statement: third_rows
+SELECT third_pairs.row_id, originals.case_id, copies.* EXCLUDE (row_id, case_id)
+FROM third_pairs
+JOIN rows AS copies ON copies.row_id = perturbed_row_id
+JOIN (SELECT row_id, case_id FROM rows) AS originals ON originals.row_id = original_row_id
+ORDER BY third_pairs.row_id
+
+-- statement: third_digests
+FROM third_digests ORDER BY row_id
+
+-- statement: write_third
+COPY ({rows}) TO {file} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20480)
+
+-- statement: expected_pairs
+-- All pairs of an evaluator: which of them turn is not known before they are judged.
+CREATE OR REPLACE TEMP TABLE judged_again AS
+SELECT DISTINCT ?::USMALLINT AS evaluator_id, originals.row_id AS original_row_id, copies.row_id AS perturbed_row_id
+FROM relationships
+JOIN (SELECT row_id, case_id, model_id FROM rows) AS copies USING (case_id)
+JOIN (SELECT row_id, case_id, model_id FROM rows) AS originals
+    ON originals.case_id = relationships.original_case_id AND originals.model_id = copies.model_id
+WHERE type = 'perturbation_source' AND relationships.case_id <> original_case_id
+
+-- statement: expected_third
+-- Third rows of the pairs that are likely to be judged again, apart from those whose score is their original's or copy's.
+SELECT {evaluator_id}, min(perturbed_row_id), {first} + trials.trial, key
+FROM third_rows
+SEMI JOIN (SELECT row_id FROM again WHERE evaluator_id = {evaluator_id}) AS copies ON copies.row_id = perturbed_row_id
+SEMI JOIN (SELECT row_id FROM again WHERE evaluator_id = {evaluator_id}) AS originals
+    ON originals.row_id = original_row_id
+ANTI JOIN (SELECT key FROM keys JOIN reads USING (reads_id) WHERE evaluator_id = {evaluator_id}) AS known USING (key),
+     range({trials}) AS trials(trial)
+WHERE evaluator_id = {evaluator_id}
+GROUP BY key, trials.trial
+
+-- statement: stored_third
+-- How many scores of third rows the store has.
+SELECT count(DISTINCT (held.key, held.trial))
+FROM read_parquet({segments}) AS held
+SEMI JOIN (SELECT key FROM third_rows WHERE evaluator_id = {evaluator_id}) AS mine ON mine.key = held.key
+ANTI JOIN (SELECT key FROM keys JOIN reads USING (reads_id) WHERE evaluator_id = {evaluator_id}) AS known
+    ON known.key = held.key
+WHERE held.trial < {trials}
 
 -- statement: lane
 CREATE OR REPLACE TEMP TABLE lane AS
 SELECT row_id, evaluator_id, trial, key, dense_rank() OVER (ORDER BY row_id) - 1 AS position
 FROM to_compute
-WHERE evaluator_id IN (SELECT unnest(?))
+WHERE evaluator_id IN (SELECT unnest(?)) {only}
 ORDER BY row_id, evaluator_id, trial
 
 -- statement: write_lane

@@ -171,12 +171,36 @@ WHERE error IS NOT NULL
 GROUP BY model_id
 ORDER BY model_id
 
+-- statement: cached_trials
+-- Evaluators whose judge samples, and yet gave for many rows, in every further trial, the very text of the first one.
+WITH sampling AS (
+    SELECT evaluator_id FROM evaluators WHERE try_cast(identity ->> '$.judge.temperature' AS DOUBLE) > 0
+),
+repeated AS (
+    SELECT evaluator_id, later.row_id, later.trial, (later.evidence ->> '$.message') = (firsts.evidence ->> '$.message') AS same
+    FROM evidence AS later
+    JOIN evidence AS firsts USING (evaluator_id, row_id)
+    SEMI JOIN sampling USING (evaluator_id)
+    WHERE later.trial > 0 AND firsts.trial = 0 AND length(later.evidence ->> '$.message') >= 30
+    UNION
+    SELECT evaluator_id, row_id, trial, same_reason
+    FROM repeats
+    JOIN metrics USING (metric_id)
+    SEMI JOIN sampling USING (evaluator_id)
+    WHERE same_reason IS NOT NULL
+)
+SELECT evaluator_id, count(*) AS n, min(row_id, {most}) AS row_ids
+FROM repeated
+GROUP BY evaluator_id
+HAVING count(*) >= {least} AND bool_and(same)
+ORDER BY evaluator_id
+
 -- statement: judged_flips
--- Flips of metrics whose trials of the same row stand on two sides of the threshold.
-SELECT metric_id, model_id, n_passed_to_failed AS n_worse, n_pairs, cross_share
+-- Flip rates of the metrics that ask a judge, all perturbations together.
+SELECT flip_rates.*, evaluator_id
 FROM flip_rates
-JOIN trial_spread USING (metric_id, model_id)
-WHERE perturbation = '' AND cross_share > 0 AND n_passed_to_failed > 0
+JOIN metrics USING (metric_id)
+WHERE perturbation = '' AND net_method IS DISTINCT FROM 'deterministic'
 ORDER BY metric_id, model_id
 
 -- statement: missing_input
@@ -231,13 +255,14 @@ WITH turned AS (
         perturbed_row_id,
         coalesce(list(metric_id ORDER BY metric_id) FILTER (direction = 'passed_to_failed'), []) AS fell,
         bool_or(direction = 'failed_to_passed') AS rose,
+        coalesce(bool_or(confirmed) FILTER (direction = 'passed_to_failed'), false) AS confirmed,
         coalesce(bool_or(must) FILTER (direction = 'passed_to_failed'), false) AS must
     FROM flips
     JOIN flipping USING (metric_id, model_id)
     GROUP BY ALL
 ),
 by_case AS (
-    SELECT model_id, kind, count_if(len(fell) > 0) AS n_fell, count_if(rose) AS n_rose
+    SELECT model_id, kind, count_if(len(fell) > 0) AS n_fell, count_if(rose) AS n_rose, count_if(confirmed) AS n_confirmed
     FROM turned
     GROUP BY model_id, kind, original_case_id
 ),
@@ -247,6 +272,7 @@ cases_turned AS (
         kind,
         sum(n_fell)::BIGINT AS n_worse,
         sum(n_rose)::BIGINT AS n_better,
+        sum(n_confirmed)::BIGINT AS n_confirmed,
         count_if(n_fell > n_rose) AS worse_cases,
         count_if(n_rose > n_fell) AS better_cases
     FROM by_case
@@ -301,6 +327,7 @@ SELECT
     greatest(n_pairs, coalesce(n_worse, 0)) AS n_pairs,
     coalesce(n_worse, 0) AS n_worse,
     coalesce(n_better, 0) AS n_better,
+    coalesce(n_confirmed, 0) AS n_confirmed,
     coalesce(worse_cases, 0) AS worse_cases,
     coalesce(better_cases, 0) AS better_cases,
     coalesce(metric_ids, []) AS metric_ids,
@@ -388,3 +415,14 @@ JOIN rows USING (row_id)
 LEFT JOIN messages ON messages.evaluator_id = lost.evaluator_id AND messages.row_id = lost.row_id
 GROUP BY ALL
 ORDER BY lost.evaluator_id, reason, model_id
+
+-- statement: corrected
+-- Corrected values that decide: of metrics whose rule says so, by labels of this run's rows, with a valid certificate.
+SELECT corrections.*, rules.role, rules.weight, rules.min_rows
+FROM corrections
+JOIN rules USING (metric_id)
+JOIN certificates USING (metric_id)
+WHERE
+    rules.use = 'corrected' AND rules.role <> 'information' AND state = 'valid' AND method <> 'rogan-gladen'
+    AND value IS NOT NULL AND wanted IS NOT NULL
+ORDER BY metric_id, model_id

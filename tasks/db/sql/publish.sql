@@ -65,12 +65,19 @@ FROM aggregates ORDER BY metric_id, model_id;
 -- statement: trial_spread
 SELECT
     metric_id, model_id, n_trials, n_rows, n_differ, differ_share, n_cross, cross_share, within_std, lowest_mean,
-    highest_mean, means_std
+    highest_mean, means_std, between_std, reliability, rerun_std
 FROM trial_spread ORDER BY metric_id, model_id;
+
+-- statement: flip_causes
+SELECT
+    metric_id, model_id, perturbation, n_pairs, answer, answer_low, answer_high, judge, judge_low, judge_high, method
+FROM flip_causes ORDER BY perturbation, metric_id, model_id;
 
 -- statement: flip_rates
 SELECT
-    metric_id, model_id, perturbation, n_pairs, n_passed_to_failed, n_failed_to_passed, rate, ci_low, ci_high
+    metric_id, model_id, perturbation, n_pairs, n_passed_to_failed, n_failed_to_passed, rate, ci_low, ci_high,
+    n_pairs_repeated, noise, net, net_low, net_high, net_method, n_same_answer, n_flips_same_answer, net_same_answer,
+    net_same_low, net_same_high
 FROM flip_rates ORDER BY perturbation, metric_id, model_id;
 
 -- statement: problems
@@ -466,7 +473,7 @@ ORDER BY row_id, evaluator_id;
 -- Primary metrics first, and of those what got worse.
 SELECT
     metric_id, model_id, originals.case_key, perturbed.case_key, original_row_id, perturbed_row_id, original_value,
-    perturbed_value, direction, coalesce(perturbation, '') AS perturbation
+    perturbed_value, direction, coalesce(perturbation, '') AS perturbation, confirmed
 FROM flips
 JOIN metrics USING (metric_id)
 JOIN cases originals ON originals.case_id = original_case_id

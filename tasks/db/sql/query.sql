@@ -75,11 +75,34 @@ FROM stored.aggregates AS a
 JOIN metrics AS n USING (run, metric_id)
 JOIN stored.models AS m USING (run, model_id);
 
+CREATE VIEW corrections AS
+SELECT c.run, n.evaluator, n.metric, m.model_key, c.* EXCLUDE (run)
+FROM stored.corrections AS c
+JOIN metrics AS n USING (run, metric_id)
+JOIN stored.models AS m USING (run, model_id);
+
+CREATE VIEW certificates AS
+SELECT c.run, n.evaluator, n.metric, c.* EXCLUDE (run)
+FROM stored.certificates AS c
+JOIN metrics AS n USING (run, metric_id);
+
 CREATE VIEW trial_spread AS
 SELECT t.run, n.evaluator, n.metric, m.model_key, t.* EXCLUDE (run)
 FROM stored.trial_spread AS t
 JOIN metrics AS n USING (run, metric_id)
 JOIN stored.models AS m USING (run, model_id);
+
+CREATE VIEW stopping AS
+SELECT t.run, n.evaluator, n.metric, m.model_key, t.* EXCLUDE (run)
+FROM stored.stopping AS t
+JOIN metrics AS n USING (run, metric_id)
+JOIN stored.models AS m USING (run, model_id);
+
+CREATE VIEW repeats AS
+SELECT s.run, n.evaluator, n.metric, r.case_key, r.model_key, s.trial, s.value, s.metric_id, s.row_id
+FROM stored.repeats AS s
+JOIN metrics AS n USING (run, metric_id)
+JOIN (SELECT run, row_id, case_key, model_key FROM rows) AS r USING (run, row_id);
 
 CREATE VIEW slices AS
 SELECT s.run, n.evaluator, n.metric, m.model_key, s.* EXCLUDE (run)
@@ -105,6 +128,12 @@ JOIN stored.cases AS p ON p.run = f.run AND p.case_id = f.perturbed_case_id;
 CREATE VIEW flip_rates AS
 SELECT f.run, n.evaluator, n.metric, m.model_key, f.* EXCLUDE (run)
 FROM stored.flip_rates AS f
+JOIN metrics AS n USING (run, metric_id)
+JOIN stored.models AS m USING (run, model_id);
+
+CREATE VIEW flip_causes AS
+SELECT f.run, n.evaluator, n.metric, m.model_key, f.* EXCLUDE (run)
+FROM stored.flip_causes AS f
 JOIN metrics AS n USING (run, metric_id)
 JOIN stored.models AS m USING (run, model_id);
 

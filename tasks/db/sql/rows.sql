@@ -66,6 +66,38 @@ SELECT copies.row_id, digests.actual_answer AS original_answer
 FROM ({originals}) AS copies
 JOIN digests ON digests.row_id = copies.original_row_id
 
+-- statement: rivals
+-- Joins to each row the other models' answers to its case.
+LEFT JOIN (
+    SELECT
+        mine.row_id,
+        list({{'model': models.model_key, 'answer': other.actual_answer}} ORDER BY models.model_key) AS rival_answers
+    FROM (SELECT row_id, case_id, model_id FROM rows WHERE row_id {row_ids}) AS mine
+    JOIN rows AS other ON other.case_id = mine.case_id AND other.model_id <> mine.model_id
+    JOIN models ON models.model_id = other.model_id
+    WHERE other.actual_answer IS NOT NULL
+    GROUP BY mine.row_id
+) AS rivals ON rivals.row_id = rows.row_id
+
+-- statement: rival_digests
+-- The digest of the other models' answers to a row's case, with whose they are, and whose the row is: a score may name
+-- them. Rows without a rival have none.
+SELECT
+    mine.row_id,
+    unhex(left(sha256(concat_ws(
+        '|',
+        sha256(any_value(own.model_key)),
+        string_agg(sha256(rival.model_key) || hex(digests.actual_answer), '|' ORDER BY rival.model_key)
+    )), 32)) AS rival_answers
+FROM (SELECT row_id, case_id, model_id FROM rows) AS mine
+JOIN models AS own ON own.model_id = mine.model_id
+JOIN (SELECT row_id, case_id, model_id FROM rows) AS other
+    ON other.case_id = mine.case_id AND other.model_id <> mine.model_id
+JOIN models AS rival ON rival.model_id = other.model_id
+JOIN digests ON digests.row_id = other.row_id
+WHERE digests.actual_answer IS NOT NULL
+GROUP BY mine.row_id
+
 -- statement: measured_digests
 -- Digests of the numbers that come with an answer, in the dataset's form of one.
 SELECT

@@ -46,6 +46,7 @@ CREATE TABLE rules (
     min_rows        UBIGINT NOT NULL DEFAULT 1,    -- least number of scored rows that can fail the gate
     weight          DOUBLE NOT NULL DEFAULT 1,     -- how harmful a failing answer is, against 1 for an ordinary one
     slices          VARCHAR[] NOT NULL DEFAULT [], -- columns within each value of which it must pass too
+    use             VARCHAR NOT NULL DEFAULT 'judge', -- what the gate decides by: the 'judge', or its 'corrected' values
     judged          BOOLEAN NOT NULL DEFAULT false, -- its evaluator asks a judge
     named           BOOLEAN NOT NULL DEFAULT false -- its evaluator was asked for by id
 );
@@ -84,7 +85,7 @@ CREATE TABLE aggregates (
     value      DOUBLE,                  -- mean of the rows, or the dataset-level value; NULL when nothing was scored
     ci_low     DOUBLE,
     ci_high    DOUBLE,
-    ci_method  VARCHAR,                 -- 'exact', 'bounded', 't', 'bootstrap', 'ranks', see docs/statistics.md; or NULL
+    ci_method  VARCHAR,                 -- 'exact', 'bounded', 't', 'bootstrap', 'ranks', 'jackknife', 'always valid', see docs/statistics.md; or NULL
     std        DOUBLE,
     minimum    DOUBLE,
     maximum    DOUBLE,
@@ -105,6 +106,61 @@ CREATE TABLE details (
     details      VARCHAR NOT NULL       -- JSON, see evaluators/core/details.py
 );
 
+-- What a judge's mean is by people's labels, per metric and model; see tasks/labels. Metrics that pass or fail rows have
+-- the share of good answers, others the mean label.
+CREATE TABLE corrections (
+    metric_id    USMALLINT NOT NULL,
+    model_id     USMALLINT NOT NULL,
+    label_set    VARCHAR NOT NULL,
+    n_labels     UBIGINT NOT NULL,      -- labelled rows of the model
+    n_people     UBIGINT NOT NULL,
+    n_groups     UBIGINT NOT NULL,      -- independent cases among them: an original and its copies are one
+    judged       UBIGINT NOT NULL,      -- rows that the judge scored
+    is_share     BOOLEAN NOT NULL,      -- shares of rows that pass, or means
+    judge        DOUBLE NOT NULL,       -- what the judge says of them
+    value        DOUBLE,                -- what people would say; NULL where labels only compare
+    ci_low       DOUBLE,
+    ci_high      DOUBLE,
+    method       VARCHAR,               -- 'post-stratified', 'ppi++', 'stratified ppi++', 'active', 'rogan-gladen'
+    weight       DOUBLE,                -- lambda of PPI++: the share of the judge's scores that is used
+    labels_value DOUBLE,                -- from the labels alone
+    labels_low   DOUBLE,
+    labels_high  DOUBLE,
+    bias         DOUBLE,                -- judge less value
+    bias_low     DOUBLE,
+    bias_high    DOUBLE,
+    wanted       DOUBLE,                -- the share of good answers that the gate asks for; NULL for means
+    verdict      VARCHAR                -- 'pass', 'fail', 'inconclusive' by that, NULL without one
+);
+
+-- How far people and a judge's configuration agree, per metric that people were asked about.
+CREATE TABLE certificates (
+    metric_id     USMALLINT NOT NULL,
+    config        VARCHAR NOT NULL,     -- digest of prompt, judge and parameters of this run
+    judge         VARCHAR NOT NULL,     -- the judge's model, or ''
+    label_set     VARCHAR NOT NULL,
+    state         VARCHAR NOT NULL,     -- 'none', 'few', 'not drawn', 'failed', 'valid', 'stale'
+    borrowed      BOOLEAN NOT NULL,     -- earned on rows that are not in this run
+    held_out      BOOLEAN NOT NULL,     -- earned on the half of the labels that no prompt was chosen by
+    earned        VARCHAR,              -- ISO time
+    earned_config VARCHAR,              -- by which configuration; another one where the state is 'stale'
+    n_labels      UBIGINT NOT NULL,     -- labelled rows that the judge scored
+    n_people      UBIGINT NOT NULL,
+    labelled_from VARCHAR,              -- ISO times of the first and last label
+    labelled_to   VARCHAR,
+    accuracy      DOUBLE,
+    kappa         DOUBLE,
+    kappa_low     DOUBLE,
+    kappa_high    DOUBLE,
+    ac1           DOUBLE,
+    alpha         DOUBLE,               -- Krippendorff's, judge against people
+    people_alpha  DOUBLE,               -- people against each other: a judge's ceiling
+    recall_fail   DOUBLE,               -- share of the bad answers that the judge fails
+    recall_pass   DOUBLE,               -- share of the good answers that it passes
+    rank_correlation DOUBLE,            -- Spearman's, for numbers
+    to_judge      UBIGINT NOT NULL      -- labelled rows of the set that this configuration was not asked about
+);
+
 -- How much the trials of judged rows differ, per model and metric; no line where every row was scored once.
 CREATE TABLE trial_spread (
     metric_id    USMALLINT NOT NULL,
@@ -118,7 +174,44 @@ CREATE TABLE trial_spread (
     within_std   DOUBLE,                -- pooled standard deviation of the trials of a row
     lowest_mean  DOUBLE,                -- of the means of single trials, over the rows that every trial scored
     highest_mean DOUBLE,
-    means_std    DOUBLE
+    means_std    DOUBLE,
+    between_std  DOUBLE,                -- standard deviation between rows, beyond what trials explain
+    reliability  DOUBLE,                -- share of the variance of single trials that lies between rows
+    rerun_std    DOUBLE                 -- how far the metric's mean moves when the same rows are judged again
+);
+
+-- Scores of further trials of rows that were judged again only to measure the judge's noise. They count nowhere else: which
+-- rows they are may depend on what the first trial said.
+CREATE TABLE repeats (
+    metric_id USMALLINT NOT NULL,
+    row_id    UINTEGER NOT NULL,
+    trial     UTINYINT NOT NULL,        -- from 1 on; trial 0 is in scores
+    value     DOUBLE NOT NULL,
+    same_reason BOOLEAN                 -- its reason is, byte by byte, that of the first trial; NULL for less than 30 letters
+);
+
+-- Pairs of an original row and a perturbed one that were judged again: all that turned on some metric of the evaluator in
+-- the first trial, and a part of the others, drawn at random.
+CREATE TABLE judged_again (
+    evaluator_id     USMALLINT NOT NULL,
+    model_id         USMALLINT NOT NULL,
+    original_row_id  UINTEGER NOT NULL,
+    perturbed_row_id UINTEGER NOT NULL,
+    turned           BOOLEAN NOT NULL,
+    stands_for       DOUBLE NOT NULL     -- 1 / the chance to be judged again
+);
+
+-- What was known after each wave of a run that judges until its outcome is decided, per metric and model.
+CREATE TABLE stopping (
+    wave       UTINYINT NOT NULL,
+    metric_id  USMALLINT NOT NULL,
+    model_id   USMALLINT NOT NULL,
+    question   VARCHAR NOT NULL,        -- 'value': of its mean; 'passes': of the share that passes; 'change': since the baseline
+    clusters   UBIGINT NOT NULL,        -- cases judged so far, each with its copies
+    rows       UBIGINT NOT NULL,        -- rows scored so far
+    log_e_pass DOUBLE NOT NULL,         -- evidence for a pass: logarithm of an e-value
+    log_e_fail DOUBLE NOT NULL,         -- evidence for a failure
+    decision   VARCHAR NOT NULL         -- 'pass', 'fail', 'open'
 );
 
 -- An original and a perturbed case whose rows of one model stand on two sides of the threshold.
@@ -133,7 +226,8 @@ CREATE TABLE flips (
     perturbed_value   DOUBLE NOT NULL,
     threshold         DOUBLE NOT NULL,
     direction         VARCHAR NOT NULL, -- 'passed_to_failed' or 'failed_to_passed'
-    perturbation      VARCHAR           -- what was done to the case, as far as the dataset says
+    perturbation      VARCHAR,          -- what was done to the case, as far as the dataset says
+    confirmed         BOOLEAN           -- all trials of each row agree; NULL where a row has less than two
 );
 
 -- Per metric, model and perturbation: how many pairs could be compared, and how many flipped.
@@ -146,7 +240,34 @@ CREATE TABLE flip_rates (
     n_failed_to_passed UBIGINT NOT NULL,
     rate         DOUBLE NOT NULL,       -- flips / pairs
     ci_low       DOUBLE NOT NULL,       -- 95 % interval
-    ci_high      DOUBLE NOT NULL
+    ci_high      DOUBLE NOT NULL,
+    n_pairs_repeated UBIGINT NOT NULL,  -- pairs of which both rows were judged at least twice
+    noise        DOUBLE,                -- the rate at which the judge flips by itself; 0 for what asks no judge
+    net          DOUBLE,                -- the rate without this noise, may be negative; NULL where it was not measured
+    net_low      DOUBLE,                -- 95 % interval
+    net_high     DOUBLE,
+    net_method   VARCHAR,               -- 'deterministic', 'trials', 'two-phase', 'sub-sample', see docs/statistics.md
+    n_same_answer UBIGINT NOT NULL,     -- pairs whose rows have the same answer
+    n_flips_same_answer UBIGINT NOT NULL,  -- flips among them
+    net_same_answer DOUBLE,             -- the net rate of these pairs: what the judge makes of the changed question
+    net_same_low DOUBLE,
+    net_same_high DOUBLE
+);
+
+-- Whose the net flips are, per metric, model and perturbation, of the pairs that were judged again together with a third
+-- row: the copy's answer under the original's question.
+CREATE TABLE flip_causes (
+    metric_id    USMALLINT NOT NULL,
+    model_id     USMALLINT NOT NULL,
+    perturbation VARCHAR NOT NULL,      -- '' for all together
+    n_pairs      UBIGINT NOT NULL,      -- pairs whose three rows were judged at least twice
+    answer       DOUBLE NOT NULL,       -- the net rate at which the answer changes the verdict, may be negative
+    answer_low   DOUBLE NOT NULL,       -- 95 % interval
+    answer_high  DOUBLE NOT NULL,
+    judge        DOUBLE NOT NULL,       -- the net rate at which the changed question does, of the same answer
+    judge_low    DOUBLE NOT NULL,
+    judge_high   DOUBLE NOT NULL,
+    method       VARCHAR NOT NULL       -- 'two-phase', see docs/statistics.md
 );
 
 -- The rows of each slice: those that share a value of a column. A row is in as many slices as it has values.

@@ -16,6 +16,23 @@ ORDER BY
     CASE WHEN metrics.higher_is_better THEN -aggregates.value ELSE aggregates.value END NULLS LAST,
     models.model_id;
 
+-- statement: corrections
+SELECT
+    evaluators.evaluator, metrics.metric, metrics.is_primary, models.model_key AS model,
+    corrections.*
+FROM corrections
+JOIN metrics USING (metric_id)
+JOIN evaluators USING (evaluator_id)
+JOIN models USING (model_id)
+ORDER BY evaluators.evaluator_id, metrics.is_primary DESC, metrics.metric_id, models.model_id;
+
+-- statement: certificates
+SELECT evaluators.evaluator, metrics.metric, metrics.is_primary, certificates.*
+FROM certificates
+JOIN metrics USING (metric_id)
+JOIN evaluators USING (evaluator_id)
+ORDER BY evaluators.evaluator_id, metrics.is_primary DESC, metrics.metric_id;
+
 -- statement: trial_spread
 SELECT
     evaluators.evaluator, metrics.metric, metrics.is_primary, models.model_key AS model,
@@ -25,6 +42,22 @@ JOIN metrics USING (metric_id)
 JOIN evaluators USING (evaluator_id)
 JOIN models USING (model_id)
 ORDER BY evaluators.evaluator_id, metrics.is_primary DESC, metrics.metric_id, models.model_id;
+
+-- statement: flip_rates
+SELECT evaluators.evaluator, metrics.metric, metrics.is_primary, models.model_key AS model, flip_rates.*
+FROM flip_rates
+JOIN metrics USING (metric_id)
+JOIN evaluators USING (evaluator_id)
+JOIN models USING (model_id)
+ORDER BY evaluators.evaluator_id, metrics.is_primary DESC, metrics.metric_id, models.model_id, perturbation;
+
+-- statement: flip_causes
+SELECT evaluators.evaluator, metrics.metric, models.model_key AS model, flip_causes.*
+FROM flip_causes
+JOIN metrics USING (metric_id)
+JOIN evaluators USING (evaluator_id)
+JOIN models USING (model_id)
+ORDER BY evaluators.evaluator_id, metrics.metric_id, models.model_id, perturbation;
 
 -- statement: problems
 SELECT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, ClassVar, Final, TypeAlias
 
 import orjson
@@ -17,8 +17,9 @@ from leadline.tasks.load.column_map import ColumnNames, mapped
 from leadline.tasks.load.columns import Columns, ColumnTable, listed
 from leadline.tasks.load.dataset_models import Models
 from leadline.tasks.load.faults import Faults, Place
-from leadline.tasks.load.field_names import METADATA, field_names
+from leadline.tasks.load.field_names import LABELS, METADATA, field_names
 from leadline.tasks.load.formats.chat import last_user_message
+from leadline.tasks.load.label_column import GivenLabel, LabelColumn
 from leadline.tasks.load.limits import MAX_KEY
 from leadline.tasks.load.readers.item import Item
 from leadline.tasks.load.readers.json_document import TITLE
@@ -99,6 +100,12 @@ DEFAULTS: Final[Columns] = {
 }
 """Fields that a record may have in a column of any known name, whatever its format."""
 
+_PEOPLE: Final = "people's labels"
+"""The place of people's labels among the values of a record, which no format's field has."""
+
+_MOST_LABELLED: Final = 1000
+"""Metrics with labels that are counted."""
+
 _PERTURBED: Final = "perturbation_source"
 """Type of the relationship from a perturbed case to its original."""
 
@@ -143,6 +150,8 @@ class DatasetFormat(ABC):
         warnings: Messages for the user with how often each applies.
         declares_cases: Whether the file lists its cases, so that answers must name listed ones.
         flat: The columns of flat records.
+        labels: The column of people's labels.
+        label_names: Names of the metrics that have labels, with the number of labels.
 
     Args:
         source: The file that is read.
@@ -189,9 +198,12 @@ class DatasetFormat(ABC):
         self._cells = cells
         self._named = named or ColumnNames()
         self._tables: list[ColumnTable] = []
+        taken = not self.is_flat or LABELS in self.columns or LABELS in self.keeps
+        self.labels = LabelColumn.of(self._named, cells=cells, taken=taken)
+        self.label_names: dict[str, int] = {}
         self.flat = self.table(self.columns, DEFAULTS)
         if self.is_flat:
-            self.flat.learn(self._named.names)
+            self.flat.learn(self._early())
 
     @classmethod
     @abstractmethod
@@ -208,6 +220,11 @@ class DatasetFormat(ABC):
         """Return how to load a file that no format recognises and that is a part of this one; ``""`` if it is none."""
         return ""
 
+    def _early(self) -> Iterator[str]:
+        """Yield the columns whose meaning their names tell."""
+        late = self._named.late if self.labels.name else frozenset()
+        return (name for name in self._named.names if name not in late)
+
     def prepared(self, columns: Columns) -> Columns:
         """Return columns read as the container needs it."""
         if not self._cells:
@@ -221,8 +238,10 @@ class DatasetFormat(ABC):
             return False
         mapped_so = ColumnTable(cls.columns, DEFAULTS, asked=named.asked, kept=cls.keeps)
         by_name = ColumnTable(cls.columns, DEFAULTS, kept=cls.keeps)
+        if LABELS in named.asked or LABELS in named.asked.values():
+            return True
         for table in (mapped_so, by_name):
-            table.learn(named.names)
+            table.learn(name for name in named.names if name not in named.late)
         return mapped_so.fields != by_name.fields or not named.asked.keys() <= set(named.names) or bool(by_name.faults)
 
     def table(self, columns: Columns, defaults: Columns) -> ColumnTable:
@@ -261,7 +280,7 @@ class DatasetFormat(ABC):
             record: Its content.
         """
         place = item.place
-        values, others = self.read(place, record, self.flat)
+        values, others = self.read_answer(place, record, self.flat)
         self.refine(place, values, others)
         self.stage_flat(place, values, others)
 
@@ -305,7 +324,7 @@ class DatasetFormat(ABC):
                 hint = self._hint(column)
                 self.faults.add(None, column, f"the column is missing, and no other is known to be it{hint}")
         for column, field in self._named.asked.items():
-            if not any(column in table.seen for table in read):
+            if not any(column in table.seen for table in read) and not (field == LABELS and self.labels.met):
                 self.faults.add(None, "", f"--map {field}={shown(column)[1:-1]}: no record has this column")
 
     def missing_answer(self) -> str:
@@ -326,6 +345,7 @@ class DatasetFormat(ABC):
         """Return the columns that fill a field, each with the field's name, and those that are kept as metadata."""
         read = [table for table in self._tables if table.is_read]
         fields = {column: field for table in read for column, field in table.fields.items()}
+        fields |= {self.labels.name: LABELS} if self.labels.used and self.labels.name else {}
         return fields, list(dict.fromkeys(name for table in read for name in table.others() if name not in fields))
 
     def column_notes(self) -> list[str]:
@@ -375,6 +395,33 @@ class DatasetFormat(ABC):
                 if known[0] == "model":
                     values["model"] = "?"  # or the answer would count as one that names no model
         return values, others
+
+    def read_answer(self, place: Place, record: dict[str, Any], columns: ColumnTable) -> tuple[Values, dict[str, Any]]:
+        """Read the known columns of a record that is an answer, and what people say of it.
+
+        Args:
+            place: Where the record is.
+            record: Its columns with their values.
+            columns: The known columns.
+        """
+        column = self.labels.name
+        if column is None or column not in record:
+            return self.read(place, record, columns)
+        if not self.labels.holds(record[column]):
+            if self.labels.used:
+                self._mixed_labels(place, column, record[column])
+            return self.read(place, record, columns)
+        labels, wrong = self.labels.read(record[column])
+        for each in wrong:
+            self.faults.add(place, column, each)
+        if labels and column in columns.fields:
+            self._mixed_labels(place, column, record[column])
+        values, others = self.read(place, {name: each for name, each in record.items() if name != column}, columns)
+        return values | {_PEOPLE: labels} if labels else values, others
+
+    def _mixed_labels(self, place: Place, column: str, value: Any) -> None:
+        message = f"some rows have people's labels here, an object, and others something else; this one: {shown(value)}"
+        self.faults.add(place, column, message)
 
     def stage_flat(self, place: Place, values: Values, others: dict[str, Any]) -> None:
         """Stage a record that is a case and its answer; unknown columns belong to the answer, if there is one.
@@ -449,6 +496,14 @@ class DatasetFormat(ABC):
             self._metadata(place, get("row_metadata", {}) | others) if others or "row_metadata" in values else "{}",
             get("predicted"),
         )
+        if _PEOPLE in values:
+            self._stage_labels(values[_PEOPLE])
+
+    def _stage_labels(self, labels: Sequence[GivenLabel]) -> None:
+        self.batches.labels(labels)
+        for name in (label.question for label in labels):
+            if name in self.label_names or len(self.label_names) < _MOST_LABELLED:
+                self.label_names[name] = self.label_names.get(name, 0) + 1
 
     def _describe_model(self, place: Place, values: Values) -> None:
         if values.get("model") is None:

@@ -85,7 +85,12 @@ class Leadline(DatasetFormat):
     def _convert_case(self, place: Place, record: dict[str, Any]) -> None:
         self.declares_cases = True
         answers = record.get("answers") or []
-        values, others = self.read(place, {k: v for k, v in record.items() if k != "answers"}, self._cases)
+        own = {name: value for name, value in record.items() if name != "answers"}
+        if self.labels.name and type(own.get(self.labels.name)) is dict:
+            message = f"labels belong to an answer, beside its actual_answer, not to a case{self.labels.hint}"
+            self.faults.add(place, self.labels.name, message)
+            del own[self.labels.name]
+        values, others = self.read(place, own, self._cases)
         case = self.stage_case(place, values, others)
         if type(answers) is not list:
             self.faults.add(place, "answers", str(expected("a list of answers", answers)))
@@ -93,6 +98,6 @@ class Leadline(DatasetFormat):
         for index, answer in enumerate(answers):
             inner = Place(place.row, f"{place.part}answers[{index + 1}].")
             if type(answer) is dict:
-                self.stage_answer(inner, case, *self.read(inner, answer, self._answers))
+                self.stage_answer(inner, case, *self.read_answer(inner, answer, self._answers))
             else:
                 self.faults.add(inner, "", str(expected("an object", answer)))

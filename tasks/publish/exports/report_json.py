@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from leadline.evaluators.core import jsonio
 from leadline.tasks.analyse.changes import RowChange
 from leadline.tasks.db.statements import sql
+from leadline.tasks.labels.correction_lines import CertificateLine, CorrectionLine
 from leadline.tasks.publish.exports import tree_layout
 from leadline.tasks.publish.exports.exporter import Exporter, published_exporters, register_exporter
 from leadline.tasks.publish.exports.leaderboards import standings
 from leadline.tasks.publish.run_results import RunResults
-from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, FlipRate, TrialSpread
+from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, FlipCause, FlipRate, TrialSpread
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -85,7 +86,10 @@ def _write(results: RunResults, path: Path) -> None:
                 for item in facts.unmeasured
                 if item.evaluator_id == evaluator.id
             ],
+            "corrections": [_spread(facts, item) for item in facts.corrections.values()],
+            "certificates": [_certificate(facts, item) for item in facts.certificates.values()],
             "trial_spread": [_spread(facts, item) for item in facts.trial_spread],
+            "flip_causes": [_spread(facts, item) for item in facts.flip_causes],
             "flip_rates": jsonio.Lazy(_flip_rates(facts)),
             "flips": list(islice(_table(results.connection, "flips_table"), MOST_FLIPS)),
             "slices": jsonio.Lazy(_table(results.connection, "slices_table")),
@@ -169,7 +173,7 @@ def _flip_rates(facts: Facts) -> Iterator[dict[str, Any]]:
         yield _spread(facts, item)
 
 
-def _spread(facts: Facts, item: FlipRate | TrialSpread) -> dict[str, Any]:
+def _spread(facts: Facts, item: FlipRate | FlipCause | TrialSpread | CorrectionLine) -> dict[str, Any]:
     """Return a line about a metric and a model with their names in the place of their numbers."""
     metric, model = facts.metric(item.metric_id), facts.model(item.model_id)
     evaluator = facts.evaluator(metric.evaluator_id) if metric else None
@@ -178,6 +182,17 @@ def _spread(facts: Facts, item: FlipRate | TrialSpread) -> dict[str, Any]:
         "metric": metric.key if metric else None,
         "model": model.key if model else None,
         **{name: getattr(item, name) for name in item.__dataclass_fields__ if name not in ("metric_id", "model_id")},
+    }
+
+
+def _certificate(facts: Facts, item: CertificateLine) -> dict[str, Any]:
+    """Return a certificate with its metric's names in the place of the number."""
+    metric = facts.metric(item.metric_id)
+    evaluator = facts.evaluator(metric.evaluator_id) if metric else None
+    return {
+        "evaluator": evaluator.key if evaluator else None,
+        "metric": metric.key if metric else None,
+        **{name: getattr(item, name) for name in item.__dataclass_fields__ if name != "metric_id"},
     }
 
 

@@ -383,8 +383,21 @@ def _flips(
             "values": [number(_short(before)), number(_short(after))],
             "direction": direction,
             "how": how,
+            "confirmed": confirmed,
         }
-        for metric, model, original, perturbed, original_row, perturbed_row, before, after, direction, how in lines
+        for (
+            metric,
+            model,
+            original,
+            perturbed,
+            original_row,
+            perturbed_row,
+            before,
+            after,
+            direction,
+            how,
+            confirmed,
+        ) in lines
         if metric in metrics and model in models
     ]
 

@@ -11,7 +11,7 @@ import pytest
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import all_evaluators
-from leadline.evaluators.core.row import ContextChunk, Row, RowScore, Unscored
+from leadline.evaluators.core.row import ContextChunk, RivalAnswer, Row, RowScore, Unscored
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.calls import Reply
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
@@ -35,6 +35,7 @@ ROW = Row(
         ContextChunk("It stops at nine."),
     ),
     actual_answer="It starts at seven.",
+    rival_answers=(RivalAnswer("other", "At eight."),),
 )
 FAULTS: dict[str, tuple[Said, str, int]] = {
     "refused": (Refused("too long"), "judge_refused", 1),

@@ -103,6 +103,7 @@ def test_only_an_event_that_started_nothing_raises_an_alert(automation: str, pos
             "prefect.flow-run.Late of nightly: no worker of the pool flows has taken it since",
         ),
         (event("leadline.gate.failed", {"prefect.resource.id": "r"}, [], reason="2 problems"), "of r: 2 problems"),
+        (event("leadline.judge.changed", {"prefect.resource.id": "j"}, [], reason="17 of 100"), "of j: 17 of 100"),
     ],
 )
 def test_the_headline_says_who_and_why(found: ReceivedEvent, said: str) -> None:

@@ -126,6 +126,35 @@ def test_a_judged_run_that_is_killed_twice_ends_as_if_nothing_had_happened(
     assert last["judge_made_again"] <= 2 * IN_FLIGHT
 
 
+def test_a_run_that_is_killed_while_rows_are_judged_again_judges_the_same_rows_and_pays_for_none_twice(
+    tmp_path: Path, api: dict[str, str], dataset: Path
+) -> None:
+    rows = [json.loads(line) for line in dataset.read_text().splitlines()]
+    for number, row in enumerate(rows[ROWS // 2 :]):
+        row["relationships"] = [{"type": "perturbation_source", "target": f"c{number}", "perturbation": "typo"}]
+    dataset.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with serving(JudgeEndpoint(reply, latency=0.15)) as endpoint:
+        bench = Bench(tmp_path, api, endpoint)
+        command = [*bench.evaluate(dataset), "--trials", "2", "--trial-rows", "auto"]
+        whole = bench.json(*command, store="whole")
+        asked = len(endpoint.log)
+        assert asked > len(EVALUATORS) * ROWS + 2 * IN_FLIGHT
+        kill_at(bench, command, endpoint, asked + len(EVALUATORS) * ROWS + IN_FLIGHT)
+        last = bench.json(*command)
+    tables = ("scores", "repeats", "judged_again", "flip_rates")
+    for table in tables:
+        found = []
+        for store in (bench.store(), bench.store("whole")):
+            with open_run(store, store.runs()[-1], read_only=True) as connection:
+                found.append(connection.execute(f"SELECT * FROM {table} ORDER BY ALL").fetchall())
+        assert found[0]
+        assert found[0] == found[1]
+    assert (last["scored"], last["gate"]) == (whole["scored"], whole["gate"])
+    finished = Counter(ask["digest"] for ask in read_ledger(bench.store()).asks() if ask["state"] == "answered")
+    assert set(finished.values()) == {1}
+    assert len(finished) == asked
+
+
 def kill_at(bench: Bench, arguments: list[str], endpoint: JudgeEndpoint, answered: int) -> None:
     """Run a command and kill it once the endpoint has given so many replies; soon after them it falls silent."""
     silent_from = answered + 2 * IN_FLIGHT  # so that no run ends before a slow test has killed it

@@ -10,7 +10,7 @@ import pytest
 from leadline.evaluators.core.errors import UsageError
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.prepare import preview
-from leadline.flows.shared.judges import canaries_of
+from leadline.flows.shared.judge_access import canaries_of
 from leadline.flows.shared.settings import Judges
 from tests.support.judges.judged_run import register, write_rows
 

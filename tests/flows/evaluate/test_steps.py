@@ -15,7 +15,7 @@ from leadline.flows.evaluate import steps
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.evaluate.run import run_evaluation
 from leadline.flows.evaluate.steps import DirectSteps
-from leadline.flows.shared.judges import Retries
+from leadline.flows.shared.judge_access import Retries
 from leadline.flows.shared.settings import Dispatch
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult
@@ -50,7 +50,17 @@ def test_a_run_records_where_its_time_went(tmp_path: Path) -> None:
     assert recorded["total"] == pytest.approx(sum(recorded["parts"].values()), abs=1e-9)
     assert 0 < recorded["lanes"]["cpu"] <= recorded["parts"]["score"]
     steps = recorded["steps"]["aggregate"]
-    assert list(steps) == ["gather", "aggregate", "slices", "flips", "changes", "problems", "insights", "gate"]
+    assert list(steps) == [
+        "gather",
+        "aggregate",
+        "slices",
+        "flips",
+        "changes",
+        "corrections",
+        "problems",
+        "insights",
+        "gate",
+    ]
     assert sum(steps.values()) <= recorded["parts"]["aggregate"]
     published = json.loads((run.results / "report.json").read_text())["record"]["time"]
     assert list(published["parts"]) == list(PARTS[: PARTS.index("publish")]), "the report is written before the end"

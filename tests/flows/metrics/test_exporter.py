@@ -20,6 +20,7 @@ from leadline.evaluators.judge.engine.budget import Charge, Limits, TeamBudget
 from leadline.evaluators.judge.engine.calls import Reply
 from leadline.flows.cli.main import run
 from leadline.flows.metrics.exporter import Exporter, app_of
+from leadline.tasks.drift.enrolment import Enrolment, Replies, save_enrolment
 from leadline.tasks.ledger.location import open_ledger
 from leadline.tasks.metrics.families import EXPORTED, OF_THE_WEBHOOK, Kind
 from leadline.tasks.store.store import Store
@@ -86,6 +87,10 @@ def complete(store: Store, api: str) -> Exporter:
     exporter = Exporter(store, api, every=0.0)
     exporter.figures()
     make_run(store, "20260101-100001-aaaaaa", record={"chunk_seconds": {"cpu": [0.5]}})
+    enrolment = Enrolment("small", "openai/judge", 0, 1, "2026-11-20T03:00:00+00:00", (), (), Replies((), ()))
+    save_enrolment(store, "a1", enrolment)
+    line = ("check/2026-11-21", "a1", 0, 1.0, 100, 3.0, 2.5, 0.4, 0.01, "steady", "", "")
+    asyncio.run(open_ledger(store, "check").keep_check(line))
     return exporter
 
 
@@ -112,7 +117,9 @@ def test_metrics_are_served_to_whoever_asks_on_loopback(store: Store, api: str) 
         thread.join(30)
     assert reply.headers["content-type"].startswith("text/plain")
     found = samples(reply.text)
-    assert found["leadline_up"] == {frozenset({("source", source)}): 1 for source in ("store", "ledger", "api")}
+    assert found["leadline_up"] == {
+        frozenset({("source", source)}): 1 for source in ("store", "ledger", "judges", "api")
+    }
     assert found["leadline_runs"][frozenset({("state", "completed")})] == 2
     assert found["leadline_flow_runs"][frozenset({("pool", "cpu"), ("state", "late")})] == 3
     assert found["leadline_workers"][frozenset({("pool", "judge")})] == 1

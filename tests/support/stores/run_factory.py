@@ -117,10 +117,11 @@ def fill(
             )  # fmt: skip
             rule = toy.rule if metric.primary else replace(toy.rule, role=Role.INFORMATION)
             connection.execute(
-                "INSERT INTO rules VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO rules (metric_id, role, tolerance_rows, tolerance_share, min_pass_share, min_coverage, "
+                "min_rows, weight, slices, judged, named, use) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [metrics[toy.id, metric.key], rule.role, rule.tolerance_rows, rule.tolerance_share,
                  rule.min_pass_share, rule.min_coverage,
-                 rule.min_rows, rule.weight, list(rule.slices), toy.judged, toy.named],
+                 rule.min_rows, rule.weight, list(rule.slices), toy.judged, toy.named, rule.use],
             )  # fmt: skip
     rows = {(case, model): row for row, case, model in connection.execute(
         "SELECT row_id, case_key, model_key FROM rows JOIN cases USING (case_id) JOIN models USING (model_id)"

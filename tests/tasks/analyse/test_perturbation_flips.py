@@ -129,7 +129,7 @@ def test_trials_are_averaged_before_they_are_compared(tmp_path: Path) -> None:
 def test_without_perturbed_cases_there_is_nothing_and_old_flips_go(tmp_path: Path) -> None:
     store, made = make_run(tmp_path, rows=[answer("c", "a")], scores=[Given("c", "a", 1.0)])
     with open_run(store, made) as connection:
-        connection.execute("INSERT INTO flips VALUES (0, 0, 0, 0, 0, 0, 1, 0, 0.5, 'passed_to_failed', NULL)")
+        connection.execute("INSERT INTO flips VALUES (0, 0, 0, 0, 0, 0, 1, 0, 0.5, 'passed_to_failed', NULL, NULL)")
         assert find_flips(connection) == 0
         assert table(connection, "flips") == []
 

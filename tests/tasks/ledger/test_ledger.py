@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -484,3 +484,53 @@ def test_a_forked_process_is_refused_the_ledger_that_it_inherits(tmp_path: Path)
         [sys.executable, "-c", program, str(tmp_path / "ledger.sqlite")], capture_output=True, text=True, timeout=60
     )
     assert (done.stdout, done.stderr) == ("0 2\n", "")
+
+
+def test_what_the_provider_tells_of_the_model_that_answered_is_kept(place: Place) -> None:
+    async def main() -> None:
+        told = replace(REPLY, served_model="small-2026-11-01", fingerprint="fp_a1")
+        await put(ledger_at(place, "told"), question("a"), told)
+        await put(ledger_at(place, "told"), question("b"))
+
+    asyncio.run(main())
+    found = LedgerReader(place).told("told")
+    assert found[question("a").digest] == {
+        "output_tokens": 2, "served_model": "small-2026-11-01", "fingerprint": "fp_a1",
+    }  # fmt: skip
+    assert found[question("b").digest]["served_model"] is None
+
+
+def test_a_check_of_a_judge_is_kept_once_for_its_occasion(place: Place) -> None:
+    def line(at: float, state: str) -> tuple[object, ...]:
+        return ("check/2026-11-20", "a1", 0, at, 100, 3.0, 2.5, 0.4, 0.01, state, "", "")
+
+    async def main() -> None:
+        ledger = ledger_at(place, "checks")
+        await ledger.keep_check(line(1.0, "steady"))
+        await ledger.keep_check(line(2.0, "changed"))
+
+    asyncio.run(main())
+    [kept] = LedgerReader(place).drift_checks("a1")
+    assert (kept["at"], kept["state"], kept["differing"]) == (1.0, "steady", 3.0)
+    assert LedgerReader(place).drift_checks("b2") == []
+
+
+def test_a_ledger_of_an_earlier_version_gets_what_it_lacks_and_keeps_what_it_has(path: Path) -> None:
+    path.parent.mkdir()
+    asyncio.run(put(ledger_at(path.parent / "new.sqlite", "run1"), question("old")))
+    with closing(sqlite3.connect(path.parent / "new.sqlite", isolation_level=None)) as connection:
+        connection.execute("DROP TABLE drift_checks")
+        for column in operations.LATER_COLUMNS:
+            connection.execute(f"ALTER TABLE asks DROP COLUMN {column}")
+        connection.execute(f"VACUUM INTO '{path}'")
+    assert LedgerReader(path).drift_checks() == [], "it is read as it is"
+
+    async def main() -> Reply | None:
+        ledger = ledger_at(path, "run2")
+        await put(ledger, question("new"), replace(REPLY, fingerprint="fp_a1"))
+        return await ledger.find(question("old").digest)
+
+    found = asyncio.run(main())
+    assert found is not None
+    assert found.text == "yes"
+    assert LedgerReader(path).told("run2")[question("new").digest]["fingerprint"] == "fp_a1"

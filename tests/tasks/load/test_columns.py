@@ -53,7 +53,7 @@ def test_the_names_of_all_tools_are_understood(tmp_path: Path, header: str) -> N
 
 def test_every_known_name_is_of_a_field_that_can_be_filled() -> None:
     assert {match.field for match in known_names().values()} == set(DEFAULTS)
-    assert set(field_names()) == {*DEFAULTS, "metadata"}
+    assert set(field_names()) == {*DEFAULTS, "labels", "metadata"}
 
 
 def test_further_columns_are_understood_too(tmp_path: Path) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from leadline.tasks.drift.epochs import begin_epoch, enrolled_keys, epoch_of
+from leadline.tasks.labels.label import Label
+from leadline.tasks.labels.label_sets import LabelSet
 from leadline.tasks.maintenance import garbage
 from leadline.tasks.maintenance.garbage import drop_garbage
 from leadline.tasks.maintenance.migration import migrate
@@ -160,3 +164,17 @@ def test_a_migration_that_is_killed_leaves_no_part_of_a_dataset_on_a_host_withou
     assert list(migrate(other))
     assert other.has_dataset(run.read()["dataset"])
     assert (other.dataset(run.read()["dataset"]) / "rows.parquet").exists()
+
+
+def test_what_is_known_of_judges_and_what_people_said_stays_and_is_known_on_other_hosts(host: Host, s3: S3) -> None:
+    store = host("one")
+    make_run(store, "20260101-100000-aaaaaa")
+    begin_epoch(store, "0" * 32, 1, datetime(2026, 1, 1, tzinfo=UTC))
+    LabelSet(store, "people").add([Label("0" * 32, "toy.value", 1.0, "ann", "2026-01-01")])
+    found = list(drop_garbage(store, Retention(older_than=60, scores_older_than=60), NOW))
+    assert [item.kind for item in found] == ["run"]
+    other = host("two")
+    assert enrolled_keys(other) == ["0" * 32]
+    assert epoch_of(other, "0" * 32) == 1
+    assert [label.person for label in LabelSet(other, "people").labels()] == ["ann"]
+    assert len(s3.names("judges/")) == 1

@@ -53,9 +53,38 @@ def test_digests_are_equal_where_the_fields_are(dataset):
     assert originals == (None, None, answers[0], None, answers[3])
 
 
+def test_rows_hold_the_other_models_answers_and_their_digest_changes_with_those_alone(tmp_path):
+    def digests(*records: dict[str, str]) -> dict[tuple[str, str], bytes | None]:
+        folder = load(tmp_path, "rivals.jsonl", as_jsonl(list(records))).path
+        with connect() as connection:
+            attach_dataset(connection, folder)
+            source = f"{digests_of((RowField.RIVAL_ANSWERS,))} JOIN rows USING (row_id) JOIN cases USING (case_id)"
+            names = "case_key, model_key, rival_answers"
+            found = connection.sql(f"SELECT {names} FROM {source} JOIN models USING (model_id)").fetchall()
+        return {(case, model): digest for case, model, digest in found}
+
+    def rows(**answers: str) -> list[dict[str, str]]:
+        return [{"case": "a", "model": model, "question": "Q", "answer": text} for model, text in answers.items()]
+
+    alone = {"case": "b", "model": "m", "question": "Q", "answer": "alone"}
+    failed = {"case": "b", "model": "n", "question": "Q", "error": "timeout"}
+    first = digests(*rows(m="one", n="two", o="three"), alone, failed)
+    assert first["b", "m"] is None  # its rival gave no answer
+    assert first["b", "n"] is not None
+    other_order = digests(*rows(o="three", n="two", m="one"), alone, failed)
+    assert other_order == first
+    changed = digests(*rows(m="ONE", n="two", o="three"), alone, failed)
+    assert [changed["a", model] == first["a", model] for model in "mno"] == [True, False, False]
+    folder = load(tmp_path, "rivals.jsonl", as_jsonl([*rows(o="three", n="two", m="one"), alone, failed])).path
+    rivals = {(row.case, row.model): row.rival_answers for row in read_rows(folder)}
+    assert rivals["a", "n"] == (("m", "one"), ("o", "three"))
+    assert rivals["b", "m"] == ()
+
+
 def test_a_profile_knows_them(dataset, tmp_path):
     known = frozenset().union(*profile(dataset).fields)
-    assert {RowField.DURATION_S, RowField.COST_USD, RowField.OUTPUT_TOKENS, RowField.ORIGINAL_ANSWER} <= known
+    assert {RowField.DURATION_S, RowField.COST_USD, RowField.OUTPUT_TOKENS} <= known
+    assert {RowField.ORIGINAL_ANSWER, RowField.RIVAL_ANSWERS} <= known
     assert RowField.INPUT_TOKENS not in known
     plain = load(tmp_path, "plain.jsonl", as_jsonl(RECORDS[:1])).path
-    assert RowField.ORIGINAL_ANSWER not in frozenset().union(*profile(plain).fields)
+    assert not {RowField.ORIGINAL_ANSWER, RowField.RIVAL_ANSWERS} & frozenset().union(*profile(plain).fields)

@@ -89,7 +89,7 @@ SELECT
     before.metric_id, copies.model_id, originals.case_id, copies.case_id, originals.row_id, copies.row_id,
     before.value, after.value, threshold,
     CASE WHEN (before.value >= threshold) = higher_is_better THEN 'passed_to_failed' ELSE 'failed_to_passed' END,
-    perturbation
+    perturbation, NULL
 FROM relationships
 JOIN rows copies ON copies.case_id = relationships.case_id
 JOIN rows originals ON originals.case_id = original_case_id AND originals.model_id = copies.model_id
@@ -102,7 +102,8 @@ WHERE before.value IS NOT NULL AND after.value IS NOT NULL
 INSERT INTO flip_rates
 SELECT
     metric_id, model_id, how, n, worse, better, (worse + better) / n,
-    greatest(0, (worse + better) / n - 0.2), least(1, (worse + better) / n + 0.2)
+    greatest(0, (worse + better) / n - 0.2), least(1, (worse + better) / n + 0.2),
+    0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL
 FROM (
     SELECT
         metric_id, model_id, how, 8 + count(*) AS n,

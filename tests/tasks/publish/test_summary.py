@@ -64,6 +64,15 @@ def test_coverage_and_intervals_are_put_into_words(tmp_path: Path) -> None:
     assert warning == "2 rows have no context."
 
 
+def test_what_labels_decide_is_told_by_labels_and_not_by_the_judges_verdict(tmp_path: Path) -> None:
+    use = "UPDATE rules SET use = 'corrected' WHERE role = 'should'"
+    sure = summary_of(tmp_path, use).sure
+    assert not any("with a threshold" in sentence for sentence in sure)
+    [told] = [sentence for sentence in sure if "corrected by people's labels" in sentence]
+    assert "0 are clearly above or below what is asked for" in told
+    assert told.endswith("cannot be told with so few labels.")
+
+
 def test_without_problems_of_models_those_of_the_data_or_the_instrument_are_the_worst(tmp_path: Path) -> None:
     summary = summary_of(tmp_path, "DELETE FROM problems WHERE fault = 'model'", record={"gate": "inconclusive"})
     assert [worst.fault for worst in summary.worst] == ["instrument"]

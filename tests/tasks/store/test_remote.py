@@ -20,6 +20,7 @@ from leadline.evaluators.core.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.jobs import ALL_ROWS
 from leadline.tasks.plan.selection import Choice
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.files import write_json
@@ -47,12 +48,14 @@ def host(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return become
 
 
-def planned(store: Store, rows: Path, url: str) -> pipeline.Planned:
+def planned(store: Store, rows: Path, url: str, *, trials: int = 1, trial_rows: str = ALL_ROWS) -> pipeline.Planned:
     register()
     loaded = load_dataset(store, rows)
     choice = Choice(tuple(kind() for kind in EVALUATORS), {})
     settings = Settings(judges=(judge_at(url),))
-    return pipeline.plan_run(store, loaded, choice, settings, model_keys=(), processes=1, config={})
+    return pipeline.plan_run(
+        store, loaded, choice, settings, model_keys=(), processes=1, config={}, trials=trials, trial_rows=trial_rows
+    )
 
 
 def test_a_run_that_cannot_be_planned_is_failed_on_all_hosts(
@@ -105,6 +108,33 @@ def test_two_hosts_score_the_chunks_of_one_run(host: Host, tmp_path: Path) -> No
         assert pipeline.gather_scores(store, run) == 240
         assert pipeline.count_scores(store, run)["scored"] == 240
         assert planned(host("later"), rows, endpoint.url).chunks == ()
+
+
+def test_a_host_that_has_a_runs_plan_gets_its_later_part(host: Host, tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", 40)
+    lines = [json.loads(line) for line in rows.read_text().splitlines()]
+    for number in range(20, 40):
+        source = {"type": "perturbation_source", "target": f"c{number - 20}", "perturbation": "typo"}
+        lines[number]["relationships"] = [source]
+    rows.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with serving(JudgeEndpoint(reply)) as endpoint:
+        store = host("parent")
+        plan = planned(store, rows, endpoint.url, trials=2, trial_rows="auto")
+        host("worker")
+        for chunk in plan.chunks:
+            score_chunk(chunk)
+        store = host("parent")
+        again = pipeline.plan_further_trials(store, store.run(plan.run), processes=1)
+        assert again.to_compute > 0
+        worker = host("worker")
+        assert sum(score_chunk(chunk).scored for chunk in again.chunks) == again.to_compute
+        assert not worker.run(plan.run).database.exists()
+        store = host("parent")
+        assert pipeline.gather_scores(store, store.run(plan.run)) == 2 * 40
+        other = planned(host("later"), rows, endpoint.url, trials=2, trial_rows="auto")
+        later = host("later")
+        repeated = pipeline.plan_further_trials(later, later.run(other.run), processes=1)
+        assert (repeated.chunks, repeated.reused) == ((), again.to_compute)
 
 
 def test_what_a_retry_could_score_is_unscored_nowhere(host: Host, s3: S3, tmp_path: Path) -> None:

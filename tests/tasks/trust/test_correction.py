@@ -125,6 +125,32 @@ def test_rows_drawn_with_chances_of_their_own_cover():
     assert _coverage(estimate) >= 0.92
 
 
+def test_labels_that_nobody_gave_yet_do_not_make_the_others_count_for_less():
+    labels, chances = np.array([0.9, 0.7, 0.8, 0.6]), np.array([0.5, 0.25, 0.5, 0.25])
+    judge, rest = np.array([0.8, 0.6, 0.9, 0.5]), np.linspace(0, 1, 50)
+    every = actively_sampled(labels, judge, chances, rest)
+    assert actively_sampled(labels, judge, chances / 2, rest) == every
+    assert every is not None
+    assert 0.5 < every.value < 0.9
+
+
+def test_copies_of_a_case_with_chances_of_their_own_count_as_one_label():
+    draw = np.random.default_rng(2)
+    labels, judge, rest = draw.random(30), draw.random(30), draw.random(200)
+    chances = np.linspace(0.1, 0.5, 30)
+    once = actively_sampled(labels, judge, chances, rest)
+    twice = actively_sampled(
+        *(np.repeat(part, 2) for part in (labels, judge, chances)), np.repeat(rest, 2), np.repeat(np.arange(30), 2)
+    )
+    assert once is not None
+    assert twice is not None
+    assert twice.high - twice.low == pytest.approx(once.high - once.low, rel=0.03)
+
+
+def test_a_single_label_with_a_chance_gives_no_estimate():
+    assert actively_sampled(np.ones(1), np.ones(1), np.ones(1), np.ones(9)) is None
+
+
 def test_a_stratum_with_a_single_label_gives_no_estimate():
     one = Stratum(np.array([1.0]), np.array([1.0]), np.array([1.0, 0.0]))
     assert stratified([one]) is None

@@ -70,8 +70,7 @@ def test_the_net_rate_covers_and_noise_alone_is_no_change(changed, least_power, 
         else:
             chances = np.where(ones[:, 0] != others[:, 0], 1.0, 0.3)
             again = draw.random(300) < chances
-            pairs = pair_noise(ones[again], others[again])
-            rate = net_rate(pairs, np.flatnonzero(again), chances[again], all_pairs=300)
+            rate = net_rate(pair_noise(ones, others), np.arange(300), np.where(again, 1 / chances, 0.0))
         assert rate is not None
         covered += rate.low <= truth <= rate.high
         shown += rate.changed

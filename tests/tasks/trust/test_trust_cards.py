@@ -1,61 +1,62 @@
-import json
-import math
+"""Trust cards: what stands in them, and how they are kept."""
 
-import pytest
+from __future__ import annotations
 
-from benchmarks.trust import personal_data, refusals
+from pathlib import Path
+
 from leadline.evaluators.core.registry import all_evaluators
-from leadline.flows.cli.main import run
-from leadline.tasks.trust.trust_cards import read_cards, write_cards
+from leadline.tasks.trust.trust_cards import TrustCard, merged, read_cards, write_cards
 
 
-def test_every_card_is_of_an_evaluator_in_its_present_version():
+def card(evaluator: str, data: str, value: float | None, **more: object) -> TrustCard:
+    return TrustCard(evaluator, "1", "claim", "accuracy", data, "MIT", value=value, **more)  # type: ignore[arg-type]
+
+
+def test_every_card_is_of_an_evaluator_in_its_present_version() -> None:
     present = {kind.spec.id: kind.spec.version for kind in all_evaluators().values()}
-    for card in read_cards():
-        assert present[card.evaluator] == card.version, f"measure {card.evaluator} again: benchmarks.trust DIR --write"
+    for each in read_cards():
+        assert present[each.evaluator] == each.version, f"measure {each.evaluator} again: benchmarks.trust DIR --write"
 
 
-def test_figures_lie_in_their_intervals_and_say_how_many_labels_they_rest_on():
-    for card in read_cards():
-        assert card.low <= card.value <= card.high
-        assert card.n > 0
-        assert card.data
-        assert card.licence
+def test_figures_lie_in_their_intervals_and_say_how_many_labels_they_rest_on() -> None:
+    for each in read_cards():
+        assert each.data
+        assert each.licence
+        assert each.measured
+        if each.value is None:
+            assert each.lacks
+            continue
+        assert each.low is not None
+        assert each.high is not None
+        assert each.low <= each.value <= each.high
+        assert each.n >= each.groups > 0
 
 
-def test_one_evaluators_cards_are_shown(capsys: pytest.CaptureFixture[str]):
-    assert run(["trust", "refusal", "--json"]) == 0
-    assert {card["evaluator"] for card in json.loads(capsys.readouterr().out)} == {"refusal"}
-    assert run(["trust", "refusal"]) == 0
-    assert "accuracy" in capsys.readouterr().out
+def test_each_evaluator_has_one_figure_that_stands_for_all_on_a_set_and_claim() -> None:
+    leading = [(each.evaluator, each.data, each.claim) for each in read_cards() if each.headline]
+    assert len(leading) == len(set(leading))
+    assert {each.evaluator for each in read_cards()} == {evaluator for evaluator, *_ in leading}
 
 
-def test_an_evaluator_that_nobody_measured_is_said(capsys: pytest.CaptureFixture[str]):
-    assert run(["trust", "perplexity"]) == 2
-    assert "Measured: " in capsys.readouterr().err
+def test_what_reaches_the_figure_of_guessing_is_no_better_than_chance() -> None:
+    assert card("bleu", "x", 0.6, low=0.5, high=0.7, chance=0.5).no_better_than_chance
+    assert not card("bleu", "x", 0.6, low=0.51, high=0.7, chance=0.5).no_better_than_chance
+    assert not card("bleu", "x", 0.6, low=0.5, high=0.7).no_better_than_chance
+    assert not card("bleu", "x", None, chance=0.5).no_better_than_chance
 
 
-def test_figures_are_measured_on_sets_in_a_folder(tmp_path):
-    text = "Call me at 0494 92 82 32, or mail bob@acme.com."
-    spans = [
-        {"entity_type": "PHONE_NUMBER", "start_position": 11, "end_position": 24},
-        {"entity_type": "EMAIL_ADDRESS", "start_position": 34, "end_position": 46},
-    ]
-    spans += [
-        {"entity_type": kind, "start_position": 0, "end_position": 4}
-        for kind in ("CREDIT_CARD", "IBAN_CODE", "IP_ADDRESS", "US_SSN")
-    ]
-    (tmp_path / "presidio_pii.jsonl").write_text(json.dumps({"full_text": text, "spans": spans}) + "\n")
-    found = {(card.claim.split(":")[0], card.measure): card.value for card in personal_data(tmp_path)}
-    assert found["phone number", "recall"] == found["email address", "precision"] == 1
-    assert found["iban code", "recall"] == 0
-    assert ("iban code", "precision") not in found
-    answers = [("I can't help with that.", "2_full_refusal"), ("Sure, here it is.", "1_full_compliance")] * 3
-    (tmp_path / "xstest_completions.jsonl").write_text(
-        "".join(json.dumps({"completion": text, "final_label": label}) + "\n" for text, label in answers)
-    )
-    assert {card.value for card in refusals(tmp_path)} == {1.0}
-    assert not list(refusals(tmp_path / "nothing"))
-    kept = tmp_path / "cards.json"
-    write_cards(refusals(tmp_path), kept)
-    assert all(math.isfinite(card["low"]) for card in json.loads(kept.read_text()))
+def test_new_figures_replace_those_of_their_evaluator_and_set_and_no_others() -> None:
+    old = [card("bleu", "a", 0.1), card("bleu", "b", 0.2), card("rouge", "a", 0.3)]
+    new = [card("bleu", "a", 0.4)]
+    assert {(each.evaluator, each.data, each.value) for each in merged(old, new)} == {
+        ("bleu", "a", 0.4), ("bleu", "b", 0.2), ("rouge", "a", 0.3),
+    }  # fmt: skip
+
+
+def test_cards_are_read_as_they_were_written(tmp_path: Path) -> None:
+    path = tmp_path / "cards.json"
+    written = [card("bleu", "a", 0.123456, low=0.1, high=0.2, n=3, failures=("one",)), card("bleu", "b", None)]
+    write_cards(written, path)
+    assert path.read_text(encoding="utf-8").count("\n") == 4
+    assert '"value": 0.1235' in path.read_text(encoding="utf-8")
+    assert "setting" not in path.read_text(encoding="utf-8")

@@ -130,6 +130,9 @@ function flipList(data, page) {
         {class: 'meta'},
         el('span', {class: 'mono'}, `${shown(flip.cases[0])} → ${shown(flip.cases[1])}`),
         flip.how ? el('span', {class: 'badge'}, shown(flip.how)) : null,
+        flip.confirmed === null
+          ? null
+          : el('span', {class: 'badge'}, flip.confirmed ? 'confirmed by every trial' : 'trials disagree'),
       ),
     );
     const node = el('article', {class: 'card case'}, head);

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from leadline.tasks.publish.flip_words import flip_sentences
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.views import Facts
+
+MOST_TOLD: Final = 40
+"""Metrics and models whose flips are told in sentences."""
 
 
 @register_section
@@ -23,7 +27,12 @@ class FlipPairs(Section):
         facts = results.facts
         primary = {metric.id for evaluator in facts.evaluators for metric in evaluator.metrics if metric.primary}
         rates = [rate for rate in facts.flip_rates if rate.metric_id in primary]
-        return {"rates": rates} if facts.flip_rates else None
+        told = [
+            (rate, list(flip_sentences(rate, facts.cause(rate))))
+            for rate in rates
+            if not rate.perturbation and rate.word
+        ]
+        return {"rates": rates, "told": told[:MOST_TOLD], "noisy": bool(told)} if facts.flip_rates else None
 
     def count(self, facts: Facts) -> int:
         """Return the number of flips."""

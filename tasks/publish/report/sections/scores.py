@@ -13,6 +13,7 @@ from leadline.tasks.numbers import ABSENT, RANGE, bound, figure, percent
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults
 from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, MetricView, ModelView
+from leadline.tasks.trust.early_stopping import ALWAYS_VALID
 
 ROLES: Final = ("must", "should", "information")
 SYMBOLS: Final[Mapping[str | None, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "≈", None: ""}
@@ -71,6 +72,7 @@ class HeatCell:
         gap: The coverage as it reads where rows are unscored, or "".
         style: Classes: the side of the threshold, and how far from it (d1 to d4).
         title: Everything, in words.
+        people: The mean as people's labels correct it, or "".
     """
 
     model: ModelView
@@ -80,6 +82,7 @@ class HeatCell:
     gap: str
     style: str
     title: str
+    people: str = ""
 
 
 def heat_groups(facts: Facts) -> list[HeatGroup]:
@@ -123,11 +126,24 @@ def heat_row(facts: Facts, metric: MetricView) -> list[HeatCell]:
     values = [item.value for item in found if item is not None and item.value is not None]
     best = (max(values) if metric.higher_is_better else min(values)) if len(set(values)) > 1 else None
     scale = _scale(metric, values)
-    cells = [_cell(metric, model, item, scale) for model, item in zip(facts.models, found, strict=True)]
+    cells = [
+        _corrected(facts, metric, _cell(metric, model, item, scale))
+        for model, item in zip(facts.models, found, strict=True)
+    ]
     return [
         replace(cell, style=f"{cell.style} best") if item and item.value is not None and item.value == best else cell
         for cell, item in zip(cells, found, strict=True)
     ]
+
+
+def _corrected(facts: Facts, metric: MetricView, cell: HeatCell) -> HeatCell:
+    """Return a cell with what people's labels make of it."""
+    line = facts.corrections.get((metric.id, cell.model.id))
+    if line is None or line.value is None:
+        return cell
+    of = "good answers" if line.is_share else "mean"
+    title = f"{cell.title}\nby people's labels, {of}: {line.words}"
+    return replace(cell, people=f"people {figure(line.value, line.is_share)}", title=title)
 
 
 def _scale(metric: MetricView, values: list[float]) -> tuple[float, float]:
@@ -208,7 +224,8 @@ def _title(metric: MetricView, model: ModelView, item: Aggregate, interval: str)
                 f"with them it would be {figure(bounds[0], metric.share)} to {figure(bounds[1], metric.share)}"
             )
     if item.n_not_applicable:
-        lines.append(f"{count(item.n_not_applicable, 'row')} not applicable")
+        left = " or not needed for a decision" if item.ci_method == ALWAYS_VALID else ""
+        lines.append(f"{count(item.n_not_applicable, 'row')} not applicable{left}")
     return "\n".join(lines)
 
 

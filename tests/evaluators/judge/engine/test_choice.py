@@ -8,6 +8,7 @@ import pytest
 
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.judge.engine.choice import find_judges
+from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 
 FILE = """
 [judges.small]
@@ -113,3 +114,13 @@ def test_a_named_model_has_the_price_that_the_file_states_for_it(file: Path) -> 
     assert (judge.key, judge.input_cost_per_token, judge.output_cost_per_token) == ("default", 1.5e-7, 6e-7)
     assert judge.api_base == "http://h:1/v1"
     assert find_judges("openai/y", None, file, {})[0].input_cost_per_token is None
+
+
+def test_the_epoch_is_no_setting_and_the_first_one_leaves_all_keys_as_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "leadline.toml"
+    file.write_text('[judges.small]\nmodel = "m"\nepoch = 2\n')
+    with pytest.raises(UsageError, match=r"epoch of a judge is no setting.*judges accept"):
+        find_judges(None, None, file, {})
+    judge = JudgeConfig(model="m")
+    assert "epoch" not in judge.identity()
+    assert judge.model_copy(update={"epoch": 2}).identity() == judge.identity() | {"epoch": 2}

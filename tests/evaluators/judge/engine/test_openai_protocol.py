@@ -85,6 +85,20 @@ def test_a_request_is_that_of_the_protocol_and_nothing_else(monkeypatch: pytest.
     assert (reply.text, reply.finish_reason, reply.input_tokens) == ("It is.", "length", None)
 
 
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ({"model": "small-2026-11-01", "system_fingerprint": "fp_a1"}, ("small-2026-11-01", "fp_a1")),
+        ({"model": ["small"], "system_fingerprint": None}, ("", "")),
+        ({"model": "a\x1b[2Jb"}, ("a␛[2Jb", "")),
+    ],
+)
+def test_what_the_provider_tells_of_the_model_that_answered_is_kept(told: dict[str, Any], kept: object) -> None:
+    answer = orjson.dumps({**orjson.loads(said()), **told})
+    _, reply = asking(lambda head, body: http(answer), send)
+    assert (reply.served_model, reply.fingerprint) == kept
+
+
 def test_connections_are_kept_and_used_again() -> None:
     ports = set()
 

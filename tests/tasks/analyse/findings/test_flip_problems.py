@@ -94,6 +94,31 @@ def test_a_judge_that_changes_its_mind_as_often_is_at_fault_itself(tmp_path: Pat
     made = pairs(("typo", [GOOD] * 20, [GOOD] * 17 + [BAD] * 3))
     moods = [Given(g.case, "a", 0.6 if i % 2 else g.value, trial=1) for i, g in enumerate(made["scores"])]
     made["scores"] += [Given(g.case, "a", g.value, trial=2) for g in made["scores"]] + moods
-    (problem,) = flips(tmp_path, **made)
+    (problem,) = flips(tmp_path, **made, evaluators=[Toy(judged=True)])
     assert (problem["kind"], problem["severity"], problem["fault"]) == ("judge_noise", "low", "instrument")
-    assert "no more than its judge's own changes of mind" in problem["description"]
+    assert "not told from the judge's noise" in problem["description"]
+    assert problem["attrs"]["net_low"] <= 0 < problem["attrs"]["net_high"]
+
+
+def test_a_steady_judge_confirms_that_answers_turned(tmp_path: Path) -> None:
+    made = pairs(("typo", [GOOD] * 20, [GOOD] * 8 + [BAD] * 12))
+    made["scores"] += [Given(g.case, "a", g.value, trial=1) for g in made["scores"]]
+    (problem,) = flips(tmp_path, **made, evaluators=[Toy(judged=True)])
+    assert (problem["kind"], problem["severity"]) == ("flips", "high")
+    assert problem["attrs"]["n_confirmed"] == 12
+    assert "12 of those that turned bad are confirmed by every trial." in problem["description"]
+
+
+def test_where_no_row_was_judged_again_the_judges_noise_is_said_to_be_unmeasured(tmp_path: Path) -> None:
+    made = pairs(("typo", [GOOD] * 20, [GOOD] * 8 + [BAD] * 12))
+    (problem,) = flips(tmp_path, **made, evaluators=[Toy(judged=True)])
+    assert "was not measured (--trials 2 --trial-rows auto does)" in problem["description"]
+    assert problem["severity"] == "high"  # noise turns as many good as bad, and none turned good
+
+
+def test_as_many_as_turned_good_may_have_turned_bad_by_noise_that_was_not_measured(tmp_path: Path) -> None:
+    made = pairs(("typo", [GOOD] * 60 + [BAD] * 20, [GOOD] * 30 + [BAD] * 30 + [GOOD] * 10 + [BAD] * 10))
+    (problem,) = flips(tmp_path / "judged", **made, evaluators=[Toy(judged=True)])
+    assert problem["severity"] == "medium"
+    (problem,) = flips(tmp_path / "steady", **made)
+    assert problem["severity"] == "high"

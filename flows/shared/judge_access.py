@@ -12,6 +12,7 @@ from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.judge.engine.budget import Limits
 from leadline.evaluators.judge.engine.choice import find_canaries, find_evaluator_files, find_judges
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.judge.engine.jury_config import JuryConfig
 from leadline.evaluators.judge.engine.team_budgets import team_budget
 from leadline.evaluators.models.weights import absolute
 from leadline.flows.shared.settings import JudgeAccess, Judges
@@ -25,9 +26,14 @@ def judges_of(config: JudgeAccess) -> tuple[JudgeConfig, ...]:
         UsageError: The configuration is broken.
     """
     found = find_judges(config.model, config.api_base, Path(config.config) if config.config else None, os.environ)
-    return tuple(
-        judge.model_copy(update={"model": absolute(judge.model)}) if judge.kind == "local" else judge for judge in found
-    )
+    return tuple(_with_whole_paths(judge) for judge in found)
+
+
+def _with_whole_paths(judge: JudgeConfig) -> JudgeConfig:
+    """Return a judge with the whole path of its folder of weights; so are the judges of a jury."""
+    if isinstance(judge, JuryConfig):
+        return judge.model_copy(update={"members": tuple(map(_with_whole_paths, judge.members))})
+    return judge.model_copy(update={"model": absolute(judge.model)}) if judge.kind == "local" else judge
 
 
 def canaries_of(config: Judges) -> str | None:

@@ -1,0 +1,1 @@
+"""Checking whether judges are still the ones that were enrolled: on command, and by a schedule."""

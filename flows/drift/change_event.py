@@ -1,0 +1,31 @@
+"""The event that a judge is not the one that was enrolled any more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from prefect.events import emit_event
+
+from leadline.flows.notify.happenings import JUDGE_CHANGED
+
+
+def announce_change(name: str, standing: Mapping[str, Any]) -> None:
+    """Send the event ``leadline.judge.changed``.
+
+    Args:
+        name: The judge.
+        standing: How it stands, as JSON.
+    """
+    emit_event(
+        event=JUDGE_CHANGED,
+        resource={"prefect.resource.id": f"leadline.judge.{standing['key']}", "prefect.resource.name": name},
+        payload={
+            "judge": name,
+            "model": standing["model"],
+            "epoch": standing["epoch"],
+            "reason": standing["in_words"],
+            "signs": [sign["text"] for sign in standing["signs"]],
+            "accept": f"leadline judges accept {name}",
+        },
+    )

@@ -1,0 +1,168 @@
+"""Checking, enrolling and accepting judges as the settings say, in this process and without Prefect."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.paths import from_home
+from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.judge.engine.choice import configured_judges, find_canaries, find_judges
+from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.flows.drift.config import CheckJudgesConfig, CheckJudgesResult
+from leadline.flows.shared.judge_access import evaluator_files_of, limits_for
+from leadline.tasks.drift.asking import NotChecked
+from leadline.tasks.drift.drift_check import check_judge
+from leadline.tasks.drift.enrolling import accept, enrol
+from leadline.tasks.drift.enrolment import Enrolment
+from leadline.tasks.drift.epochs import enrolled_keys, judge_key
+from leadline.tasks.drift.judge_standing import JudgeStanding, standing_of
+from leadline.tasks.drift.probes import canary_probes, probes_of_file, probes_of_run
+from leadline.tasks.plan.selection import load_own_evaluators
+from leadline.tasks.runs.lookup import find_run
+from leadline.tasks.store.store import Store
+
+
+class CheckedJudge(NamedTuple):
+    """A judge and its standing after a check.
+
+    Attributes:
+        name: The judge's name.
+        standing: How it stands.
+        newly: Whether this check found that it changed.
+        problem: Why it could not be asked, ``""`` if it could.
+    """
+
+    name: str
+    standing: JudgeStanding
+    newly: bool
+    problem: str
+
+
+def judge_named(name: str, config: str | None) -> JudgeConfig:
+    """Return a judge of the configuration file, or the one of a model's name.
+
+    Args:
+        name: The name.
+        config: The file; by default ``leadline.toml`` here, if there is one.
+
+    Raises:
+        UsageError: The file is broken.
+    """
+    return find_judges(name, None, Path(config) if config else None, os.environ)[0]
+
+
+def check_judges(config: CheckJudgesConfig) -> Iterator[CheckedJudge]:
+    """Check judges, each once a day, and yield how each stands.
+
+    Args:
+        config: Which judges.
+
+    Raises:
+        UsageError: A judge that is named is not enrolled, or none is.
+    """
+    store = Store.open(config.store)
+    limits = limits_for(None, None, config.team, config.config)
+    for judge in _wanted(store, config):
+        key, settings = judge_key(judge), _settings(judge, config)
+        load_own_evaluators(settings)
+        before = standing_of(store, key)
+        problem = ""
+        try:
+            check_judge(store, judge, settings, limits=limits)
+        except NotChecked as error:
+            problem = str(error)
+        standing = standing_of(store, key)
+        if standing is not None:
+            newly = standing.state == "changed" and (before is None or before.state != "changed")
+            yield CheckedJudge(judge.key, standing, newly, problem)
+
+
+def run_checks(config: CheckJudgesConfig) -> CheckJudgesResult:
+    """Check judges, each once a day.
+
+    Args:
+        config: Which judges.
+    """
+    found = list(check_judges(config))
+    return CheckJudgesResult(
+        judges={judge.name: judge.standing.to_json() for judge in found},
+        changed=[judge.name for judge in found if judge.standing.state == "changed"],
+        newly_changed=[judge.name for judge in found if judge.newly],
+        not_checked={judge.name: judge.problem for judge in found if judge.problem},
+    )
+
+
+def enrol_judge(name: str, probes: str, number: int, evaluators: Sequence[str], config: CheckJudgesConfig) -> Enrolment:
+    """Enrol a judge with rows of a file or a run, and canaries where there are any.
+
+    Args:
+        name: The judge.
+        probes: A file, or a run.
+        number: Probes wanted.
+        evaluators: Only for these evaluators; all that suit when empty.
+        config: Where things are.
+
+    Raises:
+        UsageError: No row suits.
+        NotChecked: The judge does not answer.
+    """
+    store, judge = Store.open(config.store), judge_named(name, config.config)
+    settings = _settings(judge, config)
+    load_own_evaluators(settings)
+    if from_home(probes).is_file():
+        metrics, rows = probes_of_file(store, probes, judge, settings, number, evaluators)
+    else:
+        metrics, rows = probes_of_run(store, find_run(store, probes), judge, number, evaluators)
+    canaries = find_canaries(Path(config.config) if config.config else None)
+    if canaries:
+        rows = [*rows, *canary_probes(store, canaries, metrics)]
+    limits = limits_for(None, None, config.team, config.config)
+    return enrol(store, judge, settings, metrics, rows, limits=limits)
+
+
+def accept_judge(name: str, config: CheckJudgesConfig) -> Enrolment:
+    """Accept that a judge changed, and enrol it as it is now.
+
+    Args:
+        name: The judge.
+        config: Where things are.
+
+    Raises:
+        UsageError: It is not enrolled.
+        NotChecked: It does not answer.
+    """
+    store, judge = Store.open(config.store), judge_named(name, config.config)
+    settings = _settings(judge, config)
+    load_own_evaluators(settings)
+    return accept(store, judge, settings, limits=limits_for(None, None, config.team, config.config))
+
+
+def _wanted(store: Store, config: CheckJudgesConfig) -> list[JudgeConfig]:
+    """Return the judges to check."""
+    if config.judges:
+        return [judge_named(name, config.config) for name in config.judges]
+    known = set(enrolled_keys(store))
+    every = configured_judges(Path(config.config) if config.config else None, os.environ)
+    found = {judge_key(judge): judge for judge in every if judge_key(judge) in known}
+    if not found:
+        raise UsageError(
+            f"No judge of {config.config or 'leadline.toml'} is enrolled in the store {store.location}.",
+            hint="Enrol one: leadline judges enrol JUDGE --probes FILE",
+            code=ErrorCode.DRIFT_ENROLMENT,
+        )
+    return list(found.values())
+
+
+def _settings(judge: JudgeConfig, config: CheckJudgesConfig) -> Settings:
+    """Return settings in which nothing but the judge and the user's own evaluators differs from the default."""
+    own = from_home(config.evaluators_dir).absolute() if config.evaluators_dir else None
+    return Settings(
+        judges=(judge,),
+        evaluators_dir=str(own) if own else None,
+        evaluator_files=evaluator_files_of(config.evaluator_files, config.config),
+    )

@@ -1,0 +1,1 @@
+"""Trust in judges: asking them about the rows that people labelled."""

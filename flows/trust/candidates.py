@@ -1,0 +1,127 @@
+"""Judges that are to be compared on labelled rows, from their names to the comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.judge.engine.jury_config import JuryConfig
+from leadline.flows.shared.judge_access import judges_of, limits_of
+from leadline.flows.shared.settings import JudgeAccess
+from leadline.flows.trust.labelled_by import judging_named
+from leadline.tasks.labels.judge_comparison import JudgeComparison, compare_judges
+from leadline.tasks.labels.judging import (
+    JudgedLabels,
+    Judging,
+    Need,
+    judge_labelled_rows,
+    need_of,
+    new_occasion,
+)
+from leadline.tasks.labels.label_sets import find_label_set
+from leadline.tasks.labels.labelled_rows import LabelledRows, find_labelled_rows
+from leadline.tasks.ledger.location import read_ledger
+from leadline.tasks.plan.cost import require_prices
+from leadline.tasks.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Judges that are to be compared on labelled rows.
+
+    Attributes:
+        store: The store.
+        labelled: The rows.
+        access: What may be spent, and where judges are named.
+        judgings: Each judge with the evaluator, by its name.
+        held_out: Whether the rows are the half on which choices are certified.
+    """
+
+    store: Store
+    labelled: LabelledRows
+    access: JudgeAccess
+    judgings: dict[str, Judging]
+    held_out: bool
+
+    def needs(self) -> dict[str, Need]:
+        """Return the calls that each judge still has to answer."""
+        return {name: need_of(self.store, self.labelled, judging) for name, judging in self.judgings.items()}
+
+    def judged(self, begun: Callable[[str], None] = lambda name: None) -> dict[str, JudgedLabels]:
+        """Ask the judges for what the store lacks, one after the other, and return their verdicts.
+
+        Args:
+            begun: Called with each judge's name before it is asked.
+
+        Raises:
+            UsageError: Money is limited, and the price of a judge is unknown.
+        """
+        limits, occasion = limits_of(self.access), new_occasion()
+        for judging in self.judgings.values():
+            require_prices([judging.evaluator], judging.settings, limits)
+        found = {}
+        for name, judging in self.judgings.items():
+            begun(name)
+            found[name] = judge_labelled_rows(self.store, self.labelled, judging, limits=limits, occasion=occasion)
+        return found
+
+    def compared(self, judged: dict[str, JudgedLabels]) -> JudgeComparison:
+        """Return the comparison of judges with what their replies cost.
+
+        Args:
+            judged: Their verdicts.
+        """
+        calls = (digest for each in judged.values() for verdict in each.verdicts for digest in verdict.calls)
+        return compare_judges(judged, read_ledger(self.store).replies(calls), held_out=self.held_out)
+
+
+def candidates(
+    store: Store, names: Sequence[str], set_name: str, question: str, access: JudgeAccess, *, held_out: bool = False
+) -> Candidates:
+    """Return judges that are to be compared, before any is asked.
+
+    Args:
+        store: The store.
+        names: Judges as ``--judge`` takes them.
+        set_name: The set of labels.
+        question: ``EVALUATOR.METRIC`` or ``EVALUATOR``; ``""`` where the set answers one question.
+        access: What may be spent, and where judges are named.
+        held_out: Take only the half of the rows on which choices are certified.
+
+    Raises:
+        UsageError: There are fewer than two names, one comes twice, or there is no such judge, set or question.
+    """
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if len(names) < 2 or twice:
+        raise UsageError(
+            f"The judge {twice[0]!r} is named twice." if twice else "One judge alone cannot be compared.",
+            hint="Name two judges or more: leadline judges compare A B",
+            code=ErrorCode.JUDGE_CONFIG,
+        )
+    labelled = find_labelled_rows(store, find_label_set(store, set_name), question)
+    if held_out:
+        labelled = labelled.half(held_out=True)
+    judgings = {name: judging_named(store, labelled, access.model_copy(update={"model": name})) for name in names}
+    return Candidates(store, labelled, access, judgings, held_out)
+
+
+def jury_named(name: str, access: JudgeAccess) -> JuryConfig:
+    """Return a jury of the configuration file.
+
+    Args:
+        name: Its name.
+        access: Where judges are named.
+
+    Raises:
+        UsageError: It is no jury.
+    """
+    judge = judges_of(access.model_copy(update={"model": name}))[0]
+    if not isinstance(judge, JuryConfig):
+        raise UsageError(
+            f"{name[:100]!r} is no jury.",
+            hint='Write one into leadline.toml: [judges.NAME] with jury = ["A", "B", "C"]',
+            code=ErrorCode.JUDGE_CONFIG,
+        )
+    return judge

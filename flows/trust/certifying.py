@@ -1,0 +1,108 @@
+"""Certifying a judge: the configuration of a run is asked about labelled rows, and held against people's labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.judge.engine.budget import Limits
+from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.tasks.drift.epochs import with_epochs
+from leadline.tasks.labels.certificates import Certificate, certificate_of, keep_certificate
+from leadline.tasks.labels.judged_rows import JudgedMetric, read_judged_rows
+from leadline.tasks.labels.judging import Judging, Need, judge_labelled_rows, judging_by, need_of
+from leadline.tasks.labels.label_report import LabelReport, report_labels
+from leadline.tasks.labels.label_sets import LabelSet, find_label_set
+from leadline.tasks.labels.labelled_rows import LabelledRows, find_labelled_rows
+from leadline.tasks.plan.jobs import read_jobs
+from leadline.tasks.store.store import JOBS, Run, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Certifying:
+    """A judge's configuration and the labelled rows that it is to be held against.
+
+    Attributes:
+        store: The store.
+        run: The run whose configuration it is.
+        metric: The metric in that run.
+        labels: The set of labels.
+        rows: The labelled rows, or the half of them that is held out.
+        judging: The configuration as it is now.
+        held_out: Whether only the held-out half counts.
+    """
+
+    store: Store
+    run: Run
+    metric: JudgedMetric
+    labels: LabelSet
+    rows: LabelledRows
+    judging: Judging
+    held_out: bool
+
+    @property
+    def changed(self) -> bool:
+        """True where prompt or judge are no longer those of the run."""
+        return self.judging.metric.config != self.metric.config
+
+    def need(self) -> Need:
+        """Return what judging the rows still takes."""
+        return need_of(self.store, self.rows, self.judging)
+
+    def certified(self, limits: Limits) -> tuple[Certificate, LabelReport]:
+        """Ask the judge what it was not asked yet, and return its certificate, which is kept if it was earned.
+
+        Args:
+            limits: What may be spent.
+        """
+        judged = judge_labelled_rows(self.store, self.rows, self.judging, limits=limits).judged_rows()
+        keys = {row.key for row in self.rows.rows}
+        question = self.judging.metric.id
+        labels = [label for label in self.labels.labels(question) if label.key in keys]
+        report = report_labels(judged, labels, self.labels.samples(question), bootstrapped=False)
+        found = certificate_of(self.judging.metric, report, self.run.id, held_out=self.held_out)
+        if found.is_earned:
+            keep_certificate(self.labels, found)
+        return found, report
+
+
+def prepare_certifying(
+    store: Store,
+    run: Run,
+    question: str,
+    set_name: str,
+    *,
+    judges: Sequence[JudgeConfig] = (),
+    held_out: bool = False,
+) -> Certifying:
+    """Return what certifying the configuration of a run needs.
+
+    Args:
+        store: The store.
+        run: The run, whose settings, parameters and threshold count; prompts and judges are read as they are now.
+        question: ``EVALUATOR`` or ``EVALUATOR.METRIC``; ``""`` for the only one that the set has labels of.
+        set_name: The set of labels.
+        judges: The judge in the place of the run's, and after it the others that can be asked.
+        held_out: Take only the half of the rows on which a choice is certified.
+
+    Raises:
+        UsageError: There is no such set or metric, or the run's plan is gone.
+    """
+    labels = find_label_set(store, set_name)
+    rows = find_labelled_rows(store, labels, question)
+    metric = read_judged_rows(store, run, rows.question).metric
+    store.fetch_plan(run)
+    if not (run.plan / JOBS).exists():
+        raise UsageError(
+            f"The plan of run {run.id} is gone, and with it the judge's configuration.",
+            hint="Evaluate again; nothing that the store has is computed twice.",
+            code=ErrorCode.STORE_NO_RESULTS,
+        )
+    settings, jobs = read_jobs(run.plan / JOBS)
+    params = next(dict(job.params) for job in jobs if job.evaluator == metric.evaluator)
+    in_epochs = with_epochs(store, replace(settings, judges=tuple(judges) or settings.judges))
+    judging = judging_by(rows, in_epochs.judges, settings, params)
+    judging = replace(judging, metric=replace(judging.metric, threshold=metric.threshold))
+    return Certifying(store, run, metric, labels, rows.half(held_out=True) if held_out else rows, judging, held_out)

@@ -1,0 +1,1 @@
+"""Checks whether a judge is still the one that was enrolled: by probes, in epochs."""

@@ -1,0 +1,121 @@
+"""The judges of a run: checked before rows are put to them, and kept from rows once they have changed."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.judge.engine.budget import Limits
+from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.judge.engine.jury_config import members_of
+from leadline.tasks.drift.drift_check import check_judge
+from leadline.tasks.drift.epochs import judge_key
+from leadline.tasks.drift.judge_standing import standing_of
+from leadline.tasks.store.files import write_json
+from leadline.tasks.store.store import Run, Store
+
+log = logging.getLogger("leadline.judge")
+
+JUDGES: Final = "judge_standings"
+"""Field of a run's record: how its enrolled judges stood."""
+
+_QUARANTINED: Final = "quarantined.json"
+"""File of a plan with the judges that rows are not put to."""
+
+
+def watch(
+    store: Store,
+    run: Run,
+    settings: Settings,
+    judges: Sequence[str],
+    *,
+    stop: bool,
+    limits: Limits,
+    part: str = "",
+) -> dict[str, Any]:
+    """Check the enrolled judges of a run that were not checked of late, record how they stand, and return that.
+
+    The calls are paid beside the run's budget, but not where the run may make no call at all.
+
+    Args:
+        store: The store.
+        run: The run.
+        settings: The run's settings, with the judges in their epochs.
+        judges: Keys of the judges that are asked about rows; a jury's judges are watched one by one.
+        stop: Do not put rows to a judge that has changed.
+        limits: What the run may spend.
+        part: What makes it another check of the same day; ``""`` for the day's first.
+    """
+    ctx, found, quarantined = EvalContext(settings), {}, dict(quarantined_judges(run))
+    earlier = run.read().get(JUDGES) or {}
+    for name in judges:
+        asked = ctx.judge_config(name)
+        for judge in members_of(asked) if asked is not None else ():
+            told = _watched(store, judge, settings, part, limits)
+            if told is None:
+                continue
+            if told["state"] == "changed" and stop and not part:
+                quarantined[name] = _message(judge, told)
+            told["stopped"] = told["state"] == "changed" and name in quarantined
+            told["newly_changed"] |= bool(
+                earlier.get(judge.key, {}).get("newly_changed")
+            )  # a run may be taken up again
+            found[judge.key] = told
+    if quarantined:
+        write_json(run.plan / _QUARANTINED, quarantined)
+        store.push([run.plan / _QUARANTINED])
+    if found:
+        run.update({JUDGES: found})
+    return found
+
+
+def quarantined_judges(run: Run) -> Mapping[str, str]:
+    """Return the judges that rows of a run are not put to, each with the reason, by key.
+
+    Args:
+        run: The run, whose plan is here.
+    """
+    try:
+        return dict(json.loads((run.plan / _QUARANTINED).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return {}
+
+
+def _watched(store: Store, judge: JudgeConfig, settings: Settings, part: str, limits: Limits) -> dict[str, Any] | None:
+    """Return how a judge stands, after a check where one is due; ``None`` for one that is not enrolled."""
+    standing = standing_of(store, judge_key(judge)) if judge.kind != "local" else None
+    if standing is None:
+        return None
+    now, problem, before = datetime.now(UTC), "", standing.state
+    due = bool(part) or standing.hours_since_check(now) >= judge.sentinel_every_h
+    if due and standing.state != "changed" and limits.calls != 0:
+        problem = _checked(store, judge, settings, now, part, Limits(team=limits.team))
+        standing = standing_of(store, judge_key(judge)) or standing
+    return standing.to_json() | {
+        "stopped": False,
+        "not_checked": problem,
+        "newly_changed": standing.state == "changed" and before != "changed",
+    }
+
+
+def _checked(store: Store, judge: JudgeConfig, settings: Settings, now: datetime, part: str, limits: Limits) -> str:
+    """Check a judge, and return why that could not be done, ``""`` if it could."""
+    try:
+        check_judge(store, judge, settings, now=now, part=part, limits=limits)
+    except LeadlineError as error:  # the run says itself what it could not judge
+        log.warning("%s", error)
+        return str(error)
+    return ""
+
+
+def _message(judge: JudgeConfig, told: Mapping[str, Any]) -> str:
+    return (
+        f"The judge {judge.key!r} {told['in_words']}. Rows are put to it again after: "
+        f"leadline judges accept {judge.key}"
+    )

@@ -1,0 +1,70 @@
+"""People's labels: what a judge's means are by them, and how far people and judge agree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from leadline.tasks.labels.correction_lines import CertificateLine, CorrectionLine
+from leadline.tasks.publish.report.section import Section, register_section
+from leadline.tasks.publish.run_results import RunResults
+from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView, ModelView
+
+
+@register_section
+class PeopleLabels(Section):
+    """A card for each metric that people labelled: corrected values by model, and the judge's certificate."""
+
+    name = "labels"
+    title = "People's labels"
+    order = 205
+
+    def context(self, results: RunResults) -> Mapping[str, Any] | None:
+        """Return the metrics with labels; the section is left out where nobody was asked."""
+        found = labelled_metrics(results.facts)
+        return {"labelled": found} if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledMetricView:
+    """A metric with labels.
+
+    Attributes:
+        evaluator: Its evaluator.
+        metric: The metric.
+        certificate: How far people and judge agree.
+        corrections: The corrected means, with their models.
+    """
+
+    evaluator: EvaluatorView
+    metric: MetricView
+    certificate: CertificateLine
+    corrections: tuple[tuple[ModelView, CorrectionLine], ...]
+
+    @property
+    def advice(self) -> str:
+        """The command that goes on from here, ``""`` where the certificate is valid."""
+        name = f"{self.evaluator.key}.{self.metric.key}"
+        if self.certificate.state == "stale":
+            return f"leadline judges certify RUN --metric {name}"
+        if self.certificate.state in ("none", "few", "not drawn"):
+            return f"leadline labels sample RUN --metric {name} -o page.html"
+        return ""
+
+
+def labelled_metrics(facts: Facts) -> list[LabelledMetricView]:
+    """Return the metrics that people were asked about, in the order of the run.
+
+    Args:
+        facts: The run.
+    """
+    found = []
+    for evaluator in facts.evaluators:
+        for metric in evaluator.metrics:
+            certificate = facts.certificates.get(metric.id)
+            if certificate is not None:
+                lines = ((model, facts.corrections.get((metric.id, model.id))) for model in facts.models)
+                corrections = tuple((model, line) for model, line in lines if line is not None)
+                found.append(LabelledMetricView(evaluator, metric, certificate, corrections))
+    return found

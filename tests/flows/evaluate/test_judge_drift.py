@@ -1,0 +1,135 @@
+"""A judge that changes at night, end to end over real HTTP: found before a run, kept from its rows, accepted, apart."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.flows.compare.config import CompareConfig
+from leadline.flows.compare.prepare import run_comparison
+from leadline.flows.drift.config import CheckJudgesConfig
+from leadline.flows.drift.prepare import accept_judge, enrol_judge, run_checks
+from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
+from leadline.flows.evaluate.prepare import preview
+from leadline.flows.evaluate.run import run_evaluation
+from leadline.flows.evaluate.steps import DirectSteps
+from leadline.tasks.runs.show import overview
+from leadline.tasks.store.store import Store
+from tests.support.judges.changing_judge import ChangingJudge
+from tests.support.judges.judge_endpoint import broken, serving
+from tests.support.judges.judged_run import register, write_rows
+
+pytestmark = pytest.mark.e2e
+
+ROWS = 60
+
+
+@pytest.fixture
+def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChangingJudge]:
+    register()
+    monkeypatch.chdir(tmp_path)
+    for name in ("LEADLINE_JUDGE", "LEADLINE_JUDGE_API_BASE", "LEADLINE_LEDGER"):
+        monkeypatch.delenv(name, raising=False)
+    with serving(ChangingJudge()) as endpoint:
+        Path("leadline.toml").write_text(
+            f'[judges.small]\nmodel = "openai/judge"\napi_base = "{endpoint.url}"\ndown_after_s = 0.5\n'
+            "deadline_s = 2\nsentinel_every_h = 0.0001\n"
+            "input_cost_per_token = 0.00000015\noutput_cost_per_token = 0.0000006\n"
+        )
+        write_rows(tmp_path / "rows.jsonl", ROWS)
+        yield endpoint
+
+
+def evaluate(**changes: Any) -> EvaluateResult:
+    values = {"dataset": "rows.jsonl", "evaluators": ["test.brief"], "store": "store", "processes": 1}
+    return run_evaluation(EvaluateConfig.model_validate(values | {"dispatch": "inline"} | changes), DirectSteps())
+
+
+def enrol() -> None:
+    enrol_judge("small", "rows.jsonl", 40, ["test.brief"], CheckJudgesConfig(store="store"))
+
+
+def problems(result: EvaluateResult) -> list[dict[str, Any]]:
+    store = Store.open("store")
+    return [found for found in overview(store, store.run(result.run))["problems"] if "judge_state" in found["attrs"]]
+
+
+def test_a_judge_that_changed_at_night_gets_no_row_of_a_gated_run_until_that_is_accepted(judge: ChangingJudge) -> None:
+    enrol()
+    before = evaluate(fail_on="high")
+    assert (before.scored, before.unscored) == (ROWS, 0)
+    assert problems(before) == []
+
+    judge.changed, judge.fingerprint = 0.5, "fp_c7"
+    asked = len(judge.log)
+    assert evaluate(fail_on="high").reused == ROWS
+    assert len(judge.log) == asked, "where no row needs the judge, it is not checked"
+
+    write_rows(Path("more.jsonl"), ROWS + 30)
+    # The day's check was made before the change: that of another day is a scheduled one.
+    result = run_checks_of_another_day()
+    assert result.newly_changed == ["small"]
+    gated = evaluate(dataset="more.jsonl", fail_on="high")
+    assert (gated.scored, gated.unscored) == (ROWS, 30)
+    [found] = [problem for problem in problems(gated) if problem["severity"] == "high"]
+    assert found["instrument"]
+    assert "is not the one that was enrolled any more" in found["description"]
+    store = Store.open("store")
+    unscored = next(
+        p for p in overview(store, store.run(gated.run))["problems"] if p["attrs"].get("reason") == "quarantined"
+    )
+    assert "leadline judges accept small" in unscored["description"]
+
+    warned = evaluate(dataset="more.jsonl", fail_on="high", judges={"on_drift": "warn"})
+    assert (warned.scored, warned.unscored) == (ROWS + 30, 0)
+    assert "high" in {problem["severity"] for problem in problems(warned)}
+
+    segments = sorted(Path("store/scores/test.brief").iterdir())
+    accept_judge("small", CheckJudgesConfig(store="store"))
+    assert (
+        preview(EvaluateConfig(dataset="rows.jsonl", evaluators=("test.brief",), store="store")).entries[0].reused == 0
+    )
+    after = evaluate(fail_on="high")
+    assert (after.computed, after.reused, after.scored) == (ROWS, 0, ROWS)
+    assert set(segments) < set(Path("store/scores/test.brief").iterdir()), "nothing of before was touched"
+
+    compared = run_comparison(CompareConfig(baseline=before.run, candidate=after.run, store="store"))
+    [metric] = compared.metrics
+    assert metric.verdict == "incomparable"
+    assert "The judge changed between the two runs (epoch 0 → 1): judge the baseline again, 60 calls, " in metric.reason
+    assert "leadline evaluate rows.jsonl" in metric.reason
+
+    mixed = run_comparison(CompareConfig(baseline=gated.run, candidate=warned.run, store="store"))
+    assert [found.verdict for found in mixed.metrics] == ["incomparable"]
+    assert "one of them put rows to it although it had changed" in mixed.metrics[0].reason
+
+
+def run_checks_of_another_day() -> Any:
+    import leadline.tasks.drift.drift_check as module
+
+    class Tomorrow(module.datetime):  # type: ignore[name-defined,misc]
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            from datetime import timedelta
+
+            return super().now(tz) + timedelta(days=1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "datetime", Tomorrow)
+        return run_checks(CheckJudgesConfig(store="store"))
+
+
+def test_a_judge_that_is_down_is_not_accused_by_a_run(judge: ChangingJudge) -> None:
+    enrol()
+    judge.fault = lambda question: broken(503)
+    result = evaluate()
+    assert result.unscored == ROWS
+    assert problems(result) == []
+    record = Store.open("store").run(result.run).read()["judge_standings"]["small"]
+    assert record["state"] == "enrolled"
+    assert "was not checked" in record["not_checked"]
+    assert os.environ.get("LEADLINE_LEDGER") is None

@@ -1,0 +1,299 @@
+"""Runs that stop judging when their gate is decided, with a scripted judge over HTTP."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.evaluators.core.errors import UsageError
+from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
+from leadline.flows.evaluate.run import run_evaluation
+from leadline.flows.evaluate.steps import DirectSteps
+from leadline.flows.shared.settings import FailOn, Judges
+from leadline.tasks.db.connection import open_run
+from leadline.tasks.db.tables import records
+from leadline.tasks.store.store import Store
+from tests.support.judges.judge_endpoint import GIBBERISH, Fault, JudgeEndpoint, Question, serving
+from tests.support.stores.s3 import S3, environment
+
+ROWS = 500
+
+
+def write_cases(path: Path, rows: int = ROWS, models: tuple[str, ...] = ("m",)) -> Path:
+    lines = [
+        {"case": f"c{n:04d}", "model": model, "question": f"How deep is berth {n}?", "expected_answer": f"{n} m",
+         "actual_answer": f"{model}: It is {n} m."}
+        for n in range(rows)
+        for model in models
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def passing(share: float) -> Callable[[Question], str]:
+    """Return a judge's script by which a share of the answers, drawn by their texts, is right."""
+
+    def reply(question: Question) -> str:
+        drawn = int.from_bytes(hashlib.sha256(question.text.encode()).digest()[:4]) / 2**32
+        return json.dumps({"rationale": "So.", "rating": "yes" if drawn < share else "no"})
+
+    return reply
+
+
+def run(folder: Path, endpoint: JudgeEndpoint, dataset: Path, **more: Any) -> EvaluateResult:
+    asked: dict[str, Any] = {
+        "evaluators": ("databricks.correctness",), "fail_on": FailOn.HIGH, "stop_when": "decided", **more
+    }  # fmt: skip
+    judges = Judges(model="openai/judge", api_base=endpoint.url)
+    config = EvaluateConfig(**{"dataset": str(dataset), "judges": judges, "store": str(folder / "store"), **asked})
+    return run_evaluation(config, DirectSteps())
+
+
+def table(folder: Path, result: EvaluateResult, statement: str) -> list[dict[str, Any]]:
+    store = Store.open(folder / "store")
+    with open_run(store, store.run(result.run), read_only=True) as connection:
+        return records(connection, statement)
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+
+
+def test_clearly_good_answers_are_passed_after_a_few(tmp_path: Path) -> None:
+    dataset = write_cases(tmp_path / "rows.jsonl")
+    with serving(JudgeEndpoint(passing(0.97))) as endpoint:
+        result = run(tmp_path, endpoint, dataset)
+        asked = len(endpoint.log)
+    assert result.gate == "pass", result.gate_reason
+    assert asked < ROWS / 4
+    assert result.scored == asked
+    assert result.unscored == 0
+    assert result.computed == asked
+    assert result.stopping.startswith(f"Decided PASS after {asked} of {ROWS} cases")
+    (line,) = table(tmp_path, result, "SELECT * FROM aggregates JOIN metrics USING (metric_id) WHERE is_primary")
+    assert line["ci_method"] == "always valid"
+    assert line["ci_low"] < line["value"] < line["ci_high"]
+    assert line["n_unscored"] == 0
+    assert line["n_not_applicable"] == ROWS - asked
+    reasons = table(tmp_path, result, "SELECT DISTINCT status::VARCHAR AS s, reason FROM scores WHERE value IS NULL")
+    assert reasons == [{"s": "not_applicable", "reason": "not_needed"}]
+    looks = table(tmp_path, result, "SELECT wave, clusters, decision FROM stopping ORDER BY wave")
+    assert [look["decision"] for look in looks] == ["open"] * (len(looks) - 1) + ["pass"]
+    assert looks[-1]["clusters"] == asked
+
+
+def test_clearly_bad_answers_fail_after_a_few_and_the_failure_is_named(tmp_path: Path) -> None:
+    dataset = write_cases(tmp_path / "rows.jsonl")
+    with serving(JudgeEndpoint(passing(0.4))) as endpoint:
+        result = run(tmp_path, endpoint, dataset)
+        asked = len(endpoint.log)
+    assert result.gate == "fail"
+    assert asked < ROWS / 4
+    assert result.stopping.startswith("Decided FAIL by Correctness after"), result.stopping
+    assert "Correctness" in result.worst[0]
+
+
+def test_at_the_edge_all_is_judged_and_the_outcome_says_what_kept_it_going(tmp_path: Path) -> None:
+    dataset = write_cases(tmp_path / "rows.jsonl", 200)
+    with serving(JudgeEndpoint(passing(0.75))) as endpoint:
+        result = run(tmp_path, endpoint, dataset)
+        whole = run(tmp_path, endpoint, dataset, stop_when="never")
+        asked = len(endpoint.log)
+    assert asked == result.scored == 200
+    assert result.stopping == "Judged all 200 cases: Correctness could not be decided before."
+    assert whole.stopping == ""
+    assert (result.gate, result.gate_reason) == (whole.gate, whole.gate_reason)
+    assert {line["ci_method"] for line in table(tmp_path, result, "SELECT ci_method FROM aggregates")} == {
+        line["ci_method"] for line in table(tmp_path, whole, "SELECT ci_method FROM aggregates")
+    }
+
+
+def test_the_same_command_again_decides_the_same_and_asks_nothing(tmp_path: Path) -> None:
+    dataset = write_cases(tmp_path / "rows.jsonl")
+    with serving(JudgeEndpoint(passing(0.9))) as endpoint:
+        first = run(tmp_path, endpoint, dataset)
+        asked = len(endpoint.log)
+        again = run(tmp_path, endpoint, dataset)
+        assert len(endpoint.log) == asked
+        whole = run(tmp_path, endpoint, dataset, stop_when="never")
+        assert len(endpoint.log) == ROWS, "only the rest was judged"
+        after = run(tmp_path, endpoint, dataset)
+        assert len(endpoint.log) == ROWS
+    looks = [table(tmp_path, result, "FROM stopping ORDER BY wave") for result in (first, again, after)]
+    assert looks[0] == looks[1] == looks[2], "scores of later waves are not looked at, known or not"
+    assert first.stopping == again.stopping == after.stopping
+    assert after.scored == first.scored
+    assert whole.scored == ROWS
+    assert whole.gate == first.gate
+
+
+def test_the_order_of_the_dataset_has_no_part_in_the_decision(tmp_path: Path) -> None:
+    """The first fifth of the file is good, the rest is bad."""
+    dataset = write_cases(tmp_path / "rows.jsonl")
+
+    def reply(question: Question) -> str:
+        number = int(question.text.split("berth ")[1].split("?")[0])
+        return json.dumps({"rationale": "So.", "rating": "yes" if number < ROWS / 5 else "no"})
+
+    with serving(JudgeEndpoint(reply)) as endpoint:
+        result = run(tmp_path, endpoint, dataset)
+    assert result.gate == "fail"
+    assert result.scored < ROWS
+
+
+def test_of_two_models_the_bad_one_is_named(tmp_path: Path) -> None:
+    dataset = write_cases(tmp_path / "rows.jsonl", models=("good", "bad"))
+
+    def reply(question: Question) -> str:
+        return json.dumps({"rationale": "So.", "rating": "no" if "bad: It is" in question.text else "yes"})
+
+    with serving(JudgeEndpoint(reply)) as endpoint:
+        result = run(tmp_path, endpoint, dataset)
+    assert result.gate == "fail"
+    assert " of bad after 50 of 500 cases" in result.stopping, result.stopping
+    assert result.scored == 2 * 50, "both models' rows of a case are judged together"
+
+
+def test_rows_that_the_judge_cannot_score_count_as_worst_for_a_pass(tmp_path: Path) -> None:
+    dataset = write_cases(tmp_path / "rows.jsonl", 200)
+
+    def lost(question: Question) -> Fault | None:
+        return GIBBERISH if hashlib.sha256(question.text.encode()).digest()[4] % 4 == 0 else None
+
+    with serving(JudgeEndpoint(passing(1.0), fault=lost)) as endpoint:
+        result = run(tmp_path, endpoint, dataset)
+    assert result.gate == "inconclusive", "coverage"
+    assert result.scored + result.unscored == 200, "a pass is not decided while too little is covered"
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"fail_on": FailOn.NEVER}, "has nothing to decide"),
+        ({"evaluators": ("bleu",)}, "no evaluator of this run asks a judge"),
+        ({"gate_on": "corrected"}, "by values that people's labels correct"),
+        ({"policy": "information.toml"}, "no metric of a judge can fail the gate"),
+    ],
+)
+def test_what_cannot_be_stopped_is_refused_before_anything_is_paid(
+    tmp_path: Path, more: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = write_cases(tmp_path / "rows.jsonl", 60)
+    monkeypatch.chdir(tmp_path)
+    Path("information.toml").write_text('name = "i"\nbase = "default"\n[rules.judge]\nrole = "information"\n')
+    with serving(JudgeEndpoint(passing(1))) as endpoint:
+        with pytest.raises(UsageError, match=words):
+            run(tmp_path, endpoint, dataset, **more)
+        assert not endpoint.log
+
+
+@pytest.mark.parametrize(("share", "decision"), [(0.95, "pass"), (0.2, "fail")])
+def test_a_comparison_is_decided_early_where_the_new_answers_are_clearly_better_or_worse(
+    tmp_path: Path, share: float, decision: str
+) -> None:
+    old = write_cases(tmp_path / "old.jsonl")
+    new = tmp_path / "new.jsonl"
+    new.write_text(old.read_text(encoding="utf-8").replace("m: It is", "New: it is"), encoding="utf-8")
+
+    def reply(question: Question) -> str:
+        return passing(share if "New: it is" in question.text else 0.6)(question)
+
+    with serving(JudgeEndpoint(reply)) as endpoint:
+        baseline = run(tmp_path, endpoint, old, stop_when="never", fail_on=FailOn.NEVER)
+        assert len(endpoint.log) == ROWS
+        result = run(tmp_path, endpoint, new, against=baseline.run, fail_on=FailOn.NEVER)
+        asked = len(endpoint.log) - ROWS
+    assert asked == result.scored < ROWS * 0.7
+    assert f" against run {baseline.run}" in result.stopping
+    assert f"after {asked} of {ROWS} cases" in result.stopping
+    (change,) = table(tmp_path, result, "FROM metric_changes")
+    assert change["verdict"] == decision
+    assert change["n_pairs"] == asked, "only rows that both runs have"
+    assert change["ci_low"] < change["effect"] < change["ci_high"]
+    (model,) = table(tmp_path, result, "FROM model_changes")
+    assert model["verdict"] == decision
+
+
+def test_a_comparison_that_was_not_decided_early_has_the_other_half_of_the_level(tmp_path: Path) -> None:
+    old = write_cases(tmp_path / "old.jsonl", 120)
+    new = tmp_path / "new.jsonl"
+    new.write_text(old.read_text(encoding="utf-8").replace("m: It is", "New: it is"), encoding="utf-8")
+
+    def reply(question: Question) -> str:
+        return passing(0.62 if "New: it is" in question.text else 0.7)(question)
+
+    with serving(JudgeEndpoint(reply)) as endpoint:
+        baseline = run(tmp_path, endpoint, old, stop_when="never", fail_on=FailOn.NEVER)
+        looked = run(tmp_path, endpoint, new, against=baseline.run, fail_on=FailOn.NEVER)
+        plain = run(tmp_path, endpoint, new, against=baseline.run, fail_on=FailOn.NEVER, stop_when="never")
+    widths = [
+        line["ci_high"] - line["ci_low"]
+        for result in (looked, plain)
+        for line in table(tmp_path, result, "FROM metric_changes")
+    ]
+    assert looked.scored == 120
+    assert looked.stopping.startswith("Judged all 120 cases")
+    assert widths[0] > 1.1 * widths[1]
+
+
+@pytest.mark.parametrize(("share", "gate", "early"), [(1.0, "pass", False), (0.3, "fail", True)])
+def test_copies_are_judged_with_their_original_and_means_decide_only_a_failure(
+    tmp_path: Path, share: float, gate: str, early: bool
+) -> None:
+    dataset = tmp_path / "rows.jsonl"
+    lines = [
+        {"case": f"c{n}{copy}", "model": "m", "question": f"How deep is berth {n}{copy}?", "expected_answer": f"{n} m",
+         "actual_answer": f"It is {n} m{copy}.",
+         "relationships": [{"type": "perturbation_source", "target": f"c{n}"}] if copy else []}
+        for n in range(150)
+        for copy in ("", "x")
+    ]  # fmt: skip
+    dataset.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    with serving(JudgeEndpoint(passing(share))) as endpoint:
+        result = run(tmp_path, endpoint, dataset)
+    assert result.gate == gate, result.gate_reason
+    if early:
+        assert result.scored < 300
+        judged = table(
+            tmp_path,
+            result,
+            "SELECT replace(case_key, 'x', '') AS original, count(*) AS n FROM scores JOIN rows USING (row_id) "
+            "JOIN cases USING (case_id) WHERE status = 'scored' GROUP BY original",
+        )
+        assert {line["n"] for line in judged} == {2}
+    else:
+        assert result.scored == 300
+        assert "flips of perturbed copies can fail the gate too" in result.stopping
+
+
+def test_with_a_store_in_a_bucket_the_waves_are_looked_at_and_found_again_from_another_host(
+    tmp_path: Path, s3: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = write_cases(tmp_path / "rows.jsonl", 150)
+    found = []
+    with serving(JudgeEndpoint(passing(0.88))) as endpoint:
+        for host in ("here", "there"):
+            for name, value in environment(s3.endpoint, tmp_path / host).items():
+                monkeypatch.setenv(name, value)
+            told = run(tmp_path, endpoint, dataset, store=s3.url).stopping
+            found.append((told.partition(" Saved")[0], len(endpoint.log)))
+    assert found[0] == found[1], "the other host decides the same and asks nothing"
+    told, asked = found[0]
+    assert told.startswith("Decided PASS")
+    assert asked < 150
+
+
+def test_what_fails_without_a_judge_is_decided_after_the_first_wave(tmp_path: Path) -> None:
+    dataset = write_cases(tmp_path / "rows.jsonl", 200)
+    with serving(JudgeEndpoint(passing(0.78))) as endpoint:
+        result = run(tmp_path, endpoint, dataset, evaluators=("databricks.correctness", "json_valid"))
+        assert len(endpoint.log) == 50
+    assert result.gate == "fail"
+    assert result.stopping.startswith("Decided FAIL by JSON"), result.stopping
+    assert "whatever judges say of the rest does not change this" in result.stopping
