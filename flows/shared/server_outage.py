@@ -38,11 +38,27 @@ _OWN_RETRIES: Final = 1
 """Tries of Prefect's client after the first, where requests wait here: its pauses soon last a minute."""
 
 
+BUSY_S: Final = 60.0
+"""Seconds for which a server that says it is busy is waited for, also where one that is gone is not: SQLite is locked
+while several runs begin at once."""
+
+
 @dataclass
 class _Limit:
-    """For how many seconds requests wait; 0 once nobody wants their outcome any more."""
+    """For how many seconds requests wait; 0 once nobody wants their outcome any more.
+
+    Attributes:
+        seconds: Where nothing answers.
+        busy: Where the server answers that it is busy, or is slow.
+    """
 
     seconds: float
+    busy: float
+
+    def after(self, error: Exception) -> float:
+        """Return for how many seconds is waited after an error."""
+        busy = isinstance(error, (httpx.HTTPStatusError, httpx.ReadTimeout))
+        return self.busy if busy else self.seconds
 
 
 _limits: list[_Limit] = []
@@ -73,15 +89,16 @@ def waiting(seconds: float) -> Iterator[None]:
     """Let requests wait for another time while the block runs.
 
     Args:
-        seconds: How long at most; 0 where nobody would start the server again.
+        seconds: How long at most; 0 where nobody would start the server again. One that is only busy is waited for
+            :data:`BUSY_S` seconds at least.
     """
-    limit = _Limit(seconds)
+    limit = _Limit(seconds, max(seconds, BUSY_S))
     _limits.append(limit)
     try:
         yield
     finally:
         _limits.remove(limit)
-        limit.seconds = 0  # for logs and events that still wait in other threads
+        limit.seconds = limit.busy = 0  # for logs and events that still wait in other threads
 
 
 @contextmanager
@@ -98,11 +115,11 @@ class _Outage:
     """The outage that one request meets."""
 
     def __init__(self) -> None:
-        self._limit = _limits[-1] if _limits else _Limit(server_wait_s())
+        self._limit = _limits[-1] if _limits else _Limit(server_wait_s(), server_wait_s())
         self._began = time.monotonic()
         self._pause = 0.0
         self.quickly = _is_ending()
-        self._patient = _patient.get() and self._limit.seconds > 0
+        self._patient = _patient.get() and self._limit.busy > 0
 
     @contextmanager
     def trying(self) -> Iterator[None]:
@@ -116,17 +133,17 @@ class _Outage:
     def pause(self, error: Exception) -> float:
         """Return how long to wait before the next try; raise the error where there is to be none."""
         _refuse_untrusted(error)
-        away = time.monotonic() - self._began
-        if self.quickly or not self._patient or not is_away(error) or away >= self._limit.seconds or _is_ending():
+        away, limit = time.monotonic() - self._began, self._limit.after(error)
+        if self.quickly or not self._patient or not is_away(error) or away >= limit or _is_ending():
             raise error
         if not self._pause:
             log.warning(
                 "Prefect's server does not answer (%s); it is waited for, %.0f s at most.",
                 type(error).__name__,
-                self._limit.seconds,
+                limit,
             )
         self._pause = next_pause_s(self._pause)
-        return min(self._pause, max(0.0, self._limit.seconds - away))
+        return min(self._pause, max(0.0, limit - away))
 
 
 def is_away(error: BaseException) -> bool:
