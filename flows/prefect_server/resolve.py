@@ -200,8 +200,9 @@ def _using(api: Api) -> Iterator[Api]:
         temporary_settings,
     )
 
-    from leadline.flows.shared.server_outage import waiting
+    from leadline.flows.shared.server_outage import outlast_outages, waiting
 
+    outlast_outages()
     changes: dict[Setting, Any] = {PREFECT_API_URL: api.url}
     if not api.services:
         # Nobody looks at heartbeats there, and ending them takes up to a second. A server that was killed is not
