@@ -179,7 +179,11 @@ def _sure(facts: Facts) -> Iterator[str]:
     by_judge = [(metric, item) for metric, item in asked if metric.id not in facts.decided_by_people]
     should = [item for metric, item in by_judge if metric.primary and metric.role == "should" and item.verdict]
     yield from _how_clear("with a threshold", "it", "answers", [item.verdict for item in should])
-    by_people = [key for key in facts.aggregates if key[0] in facts.decided_by_people]
+    by_people = [
+        key
+        for key in facts.aggregates
+        if key[0] in facts.decided_by_people and (metric := facts.metric(key[0])) and metric.primary
+    ]
     verdicts = [found.verdict if (found := facts.corrections.get(key)) else None for key in by_people]
     yield from _how_clear("corrected by people's labels", "what is asked for", "labels", verdicts)
     widths = [

@@ -73,6 +73,15 @@ def test_what_labels_decide_is_told_by_labels_and_not_by_the_judges_verdict(tmp_
     assert told.endswith("cannot be told with so few labels.")
 
 
+def test_what_labels_decide_is_counted_by_primary_metrics(tmp_path: Path) -> None:
+    (tmp_path / "all").mkdir()
+    (tmp_path / "one").mkdir()
+    primary = "UPDATE rules SET use = 'corrected' WHERE metric_id IN (SELECT metric_id FROM metrics WHERE is_primary)"
+    assert summary_of(tmp_path / "all", "UPDATE rules SET use = 'corrected'").sure == (
+        summary_of(tmp_path / "one", primary).sure
+    )
+
+
 def test_without_problems_of_models_those_of_the_data_or_the_instrument_are_the_worst(tmp_path: Path) -> None:
     summary = summary_of(tmp_path, "DELETE FROM problems WHERE fault = 'model'", record={"gate": "inconclusive"})
     assert [worst.fault for worst in summary.worst] == ["instrument"]
