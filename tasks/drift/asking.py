@@ -12,6 +12,7 @@ from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.core.registry import find
 from leadline.evaluators.core.row import Reason, RowScore, Unscored
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.core.text import count
@@ -20,6 +21,7 @@ from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.tasks.drift.enrolment import Probe, ProbedMetric, Replies
 from leadline.tasks.drift.epochs import judge_key
 from leadline.tasks.ledger.location import open_ledger, read_ledger
+from leadline.tasks.store.files import digest
 from leadline.tasks.store.store import Store
 
 _FAILS: Final = (Reason.JUDGE_UNPARSEABLE, Reason.JUDGE_TRUNCATED, Reason.JUDGE_REFUSED)
@@ -92,8 +94,32 @@ def ask_probes(
     )
 
 
+def configs_of(metrics: Sequence[ProbedMetric], judge: JudgeConfig) -> tuple[str, ...]:
+    """Return digests of all that the replies for metrics depend on but the probes and the judge's epoch.
+
+    Args:
+        metrics: The metrics.
+        judge: The judge.
+
+    Raises:
+        NotChecked: An evaluator is not known here.
+    """
+    ctx = EvalContext(Settings(judges=(judge.model_copy(update={"epoch": 0}),)))
+    return tuple(digest(dict(_asking(metric, judge).identity(ctx))) for metric in metrics)
+
+
 def _asking(metric: ProbedMetric, judge: JudgeConfig) -> Evaluator:
-    """Return the evaluator, which asks this judge whatever judge its parameters name."""
+    """Return the evaluator, which asks this judge whatever judge its parameters name.
+
+    Raises:
+        NotChecked: It is not known here.
+    """
+    if find(metric.evaluator) is None:
+        raise NotChecked(
+            f"The judge {judge.key!r} was not checked: it is enrolled with the evaluator {metric.evaluator!r}, which "
+            "is not known here.",
+            hint="Say where yours are: --evaluators-dir DIR or --evaluators FILE",
+        )
     params = dict(metric.params)
     if params.get("custom_eval_judge_config_key"):
         params["custom_eval_judge_config_key"] = judge.key

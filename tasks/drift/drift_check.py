@@ -18,7 +18,7 @@ from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.budget import Limits
 from leadline.evaluators.judge.engine.event_loop import run
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.tasks.drift.asking import ask_probes
+from leadline.tasks.drift.asking import NotChecked, ask_probes, configs_of
 from leadline.tasks.drift.enrolment import Enrolment, Replies, find_enrolment
 from leadline.tasks.drift.epochs import epoch_of, judge_files, judge_key, keep
 from leadline.tasks.ledger.location import open_ledger, read_ledger
@@ -122,7 +122,7 @@ def check_judge(
 
     Raises:
         UsageError: The judge is not enrolled.
-        NotChecked: It does not answer.
+        NotChecked: It does not answer, or is not asked as it was when it was enrolled.
     """
     now = now or datetime.now(UTC)
     key = judge_key(judge)
@@ -132,6 +132,7 @@ def check_judge(
     for known in checks_of(store, key, epoch):
         if known.state == "changed" or known.occasion == occasion:
             return known
+    _check_same_questions(enrolment, judge)
     in_epoch = judge.model_copy(update={"epoch": epoch})
     probed = (store, in_epoch, settings, enrolment.metrics, enrolment.probes)
     fresh = ask_probes(*probed, occasion=occasion, replies=1, limits=limits)
@@ -168,6 +169,22 @@ def check_judge(
     line = asdict(check)
     run(open_ledger(store, occasion).keep_check(tuple(line[column] for column in _COLUMNS)))
     return check
+
+
+def _check_same_questions(enrolment: Enrolment, judge: JudgeConfig) -> None:
+    """Refuse to compare replies to other prompts: what differs would be the prompt and not the judge.
+
+    Raises:
+        NotChecked: Prompts, code or parameters are others than those of the enrolment.
+    """
+    now = configs_of(enrolment.metrics, judge)
+    told = zip(enrolment.metrics, enrolment.configs, now, strict=True)
+    if others := sorted({metric.evaluator for metric, then, here in told if then != here}):
+        raise NotChecked(
+            f"The judge {judge.key!r} was not checked: since it was enrolled, prompt, code or parameters of "
+            f"{', '.join(others)} have changed.",
+            hint=f"Enrol it anew: leadline judges enrol {judge.key} --probes FILE",
+        )
 
 
 def require_enrolment(store: Store, judge: JudgeConfig) -> Enrolment:

@@ -11,7 +11,7 @@ from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.budget import Limits
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.judge.engine.jury_config import JuryConfig
-from leadline.tasks.drift.asking import ask_probes
+from leadline.tasks.drift.asking import ask_probes, configs_of
 from leadline.tasks.drift.enrolment import (
     ENROLLED_REPLIES,
     Enrolment,
@@ -108,6 +108,7 @@ def _enrol(
     key = judge_key(judge)
     number = sum(name.startswith(f"{epoch:04d}-") for name, _ in judge_files(store, key, "enrolments")) + 1
     in_epoch = judge.model_copy(update={"epoch": epoch})
+    configs = configs_of(metrics, judge)
     replies = ask_probes(
         store,
         in_epoch,
@@ -125,6 +126,7 @@ def _enrol(
         number=number,
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         metrics=tuple(metrics),
+        configs=configs,
         probes=tuple(probes),
         replies=replies,
     )

@@ -121,6 +121,7 @@ class Enrolment:
         number: Which enrolment of the epoch.
         at: When, as an ISO time in UTC.
         metrics: The metrics that it is probed for.
+        configs: What each of them asked with: digests of prompts, code and parameters, whatever the epoch.
         probes: The probes.
         replies: What it replied to them.
     """
@@ -131,6 +132,7 @@ class Enrolment:
     number: int
     at: str
     metrics: tuple[ProbedMetric, ...]
+    configs: tuple[str, ...]
     probes: tuple[Probe, ...]
     replies: Replies
 
@@ -231,7 +233,9 @@ def _read(record: dict[str, Any]) -> Enrolment:
         ProbedMetric(**metric | {name: float(metric[name]) for name in _ENDS}) for metric in record["metrics"]
     )
     probes = tuple(Probe(probe["metric"], _read_row(probe["row"])) for probe in record["probes"])
-    return Enrolment(**record | {"metrics": metrics, "probes": probes, "replies": Replies.from_json(record["replies"])})
+    replies = Replies.from_json(record["replies"])
+    read = {"metrics": metrics, "configs": tuple(record["configs"]), "probes": probes, "replies": replies}
+    return Enrolment(**record | read)
 
 
 def _read_row(record: dict[str, Any]) -> Row:

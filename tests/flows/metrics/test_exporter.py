@@ -87,7 +87,7 @@ def complete(store: Store, api: str) -> Exporter:
     exporter = Exporter(store, api, every=0.0)
     exporter.figures()
     make_run(store, "20260101-100001-aaaaaa", record={"chunk_seconds": {"cpu": [0.5]}})
-    enrolment = Enrolment("small", "openai/judge", 0, 1, "2026-11-20T03:00:00+00:00", (), (), Replies((), ()))
+    enrolment = Enrolment("small", "openai/judge", 0, 1, "2026-11-20T03:00:00+00:00", (), (), (), Replies((), ()))
     save_enrolment(store, "a1", enrolment)
     line = ("check/2026-11-21", "a1", 0, 1.0, 100, 3.0, 2.5, 0.4, 0.01, "steady", "", "")
     asyncio.run(open_ledger(store, "check").keep_check(line))

@@ -12,6 +12,8 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.budget import Limits
 from leadline.evaluators.judge.engine.jury_config import JuryConfig
+from leadline.evaluators.judge.prompting import prompt_from
+from leadline.tasks.drift import asking
 from leadline.tasks.drift.asking import NotChecked
 from leadline.tasks.drift.drift_check import check_judge
 from leadline.tasks.drift.enrolling import accept, enrol
@@ -23,7 +25,7 @@ from leadline.tasks.drift.run_judges import JUDGES, quarantined_judges, watch
 from leadline.tasks.store.store import Store
 from tests.support.judges.changing_judge import ChangingJudge
 from tests.support.judges.judge_endpoint import Question, broken, serving
-from tests.support.judges.judged_run import judge_at, register, write_rows
+from tests.support.judges.judged_run import STATEMENTS, Brief, judge_at, register, write_rows
 
 PROBES = 40
 MONDAY = datetime(2026, 11, 16, 3, tzinfo=UTC)
@@ -106,6 +108,29 @@ def test_a_judge_that_is_down_is_not_checked_and_not_accused(store: Store, tmp_p
         assert standing is not None
         assert standing.state == "enrolled"
         endpoint.fault = lambda question: None
+
+
+def test_a_judge_is_not_accused_of_a_change_of_the_prompt(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(ChangingJudge()) as endpoint:
+        enrolled(store, endpoint, tmp_path)
+        judge, asked = judge_at(endpoint.url), len(endpoint.log)
+        strict = prompt_from("length", "Is the answer very brief? {{ claims | data('claims') }} Say yes or no.")
+        monkeypatch.setattr(Brief, "all_prompts", lambda self: {"statements": STATEMENTS, "length": strict})
+        with pytest.raises(NotChecked, match=r"parameters of test.brief have changed. Enrol it anew: leadline judges"):
+            check_judge(store, judge, Settings(), now=MONDAY)
+        assert len(endpoint.log) == asked, "nothing is paid for that"
+
+
+def test_probes_of_an_evaluator_that_is_not_known_here_are_not_checked(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(ChangingJudge()) as endpoint:
+        enrolled(store, endpoint, tmp_path)
+        monkeypatch.setattr(asking, "find", lambda _: None)
+        with pytest.raises(NotChecked, match=r"not known here. Say where yours are: --evaluators-dir DIR"):
+            check_judge(store, judge_at(endpoint.url), Settings(), now=MONDAY)
 
 
 def test_replies_that_turn_unreadable_count_as_fails(store: Store, tmp_path: Path) -> None:
