@@ -26,7 +26,10 @@ from leadline.flows.shared.settings import Judges
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.store.store import Store
-from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
+from tests.flows.evaluate.test_flip_causes import MisreadingJudge
+from tests.flows.evaluate.test_flip_causes import write as write_pairs
+from tests.flows.evaluate.test_stopping import passing, write_cases
+from tests.support.judges.judge_endpoint import SILENT, JudgeEndpoint, Question, serving
 from tests.support.processes.dask_farm import DaskFarm
 from tests.support.processes.worker_farm import wait_for
 
@@ -81,10 +84,15 @@ class Bench:
             f"max_in_flight = {IN_FLIGHT}\nstart_in_flight = {IN_FLIGHT}\ndown_after_s = 1.0\n"
         )
 
-    def run(self, evaluators: tuple[str, ...], dispatch: str, store: str = "store", **options: Any) -> EvaluateResult:
+    def run(
+        self, evaluators: tuple[str, ...], dispatch: str, store: str = "store", trials: int = 1, **options: Any
+    ) -> EvaluateResult:
+        judges = Judges(
+            config=str(self.folder / "judges.toml"), trials=trials, trial_rows="all" if trials == 1 else "auto"
+        )
         config = EvaluateConfig(
             dataset=str(self.folder / "rows.jsonl"), evaluators=evaluators, store=str(self.folder / store),
-            judges=Judges(config=str(self.folder / "judges.toml")), dispatch=dispatch, processes=2, **options,
+            judges=judges, dispatch=dispatch, processes=2, **options,
         )  # fmt: skip
         return run_evaluation(config, DirectSteps())
 
@@ -94,7 +102,7 @@ class Bench:
         with open_run(opened, opened.runs()[-1], read_only=True) as connection:
             return {
                 table: connection.execute(f"SELECT * FROM {table} ORDER BY ALL").fetchall()
-                for table in ("scores", "aggregates", "problems")
+                for table in ("scores", "aggregates", "problems", "stopping", "flip_rates", "flip_causes")
             }
 
 
@@ -179,6 +187,58 @@ def test_killed_workers_are_replaced_and_nothing_is_lost_or_asked_twice(farm: Da
     assert len(counts) == 420
     assert sum(counts.values()) - len(counts) <= 2 * IN_FLIGHT, "more was asked again than was in flight"
     assert farm.stop(first) == 0
+
+
+@pytest.mark.e2e
+def test_a_run_on_dask_stops_when_decided_where_it_stops_here_even_if_a_worker_is_killed_in_a_later_wave(
+    farm: DaskFarm, tmp_path: Path
+) -> None:
+    with serving(JudgeEndpoint(passing(0.9))) as endpoint, ThreadPoolExecutor(1) as thread:
+        bench = Bench(tmp_path, 0, endpoint)
+        write_cases(tmp_path / "rows.jsonl", 200)
+        asking: dict[str, Any] = {"fail_on": "high", "stop_when": "decided"}
+        here = bench.run(JUDGED[:1], "inline", "here", **asking)
+        asked = len(endpoint.log)
+        (worker,) = farm.start_workers("judge")
+        # Silent in the second wave, until its worker is killed.
+        endpoint.fault = lambda _: SILENT if len(endpoint.answered) > asked + 55 else None
+        running = thread.submit(bench.run, JUDGED[:1], farm.address, "there", **asking)
+        wait_for(lambda: len(endpoint.answered) > asked + 55, 60, "answers in the second wave")
+        farm.kill_children(worker)
+        endpoint.fault = lambda _: None
+        there = running.result(120)
+        counts = Counter(endpoint.answered[asked:])
+    assert asked == 75, "it goes on for more than a wave, and stops early"
+    assert there.gate == here.gate == "pass"
+    assert there.stopping.startswith("Decided PASS after 75 of 200 cases")
+    assert bench.outcome("there") == bench.outcome("here")
+    assert len(counts) == asked, "no case beyond the decision was asked about"
+    assert counts.total() - asked <= IN_FLIGHT
+
+
+@pytest.mark.e2e
+def test_whose_flips_they_are_is_found_on_dask_as_it_is_here_even_if_a_worker_is_killed_in_the_last_part(
+    farm: DaskFarm, tmp_path: Path
+) -> None:
+    with serving(JudgeEndpoint(MisreadingJudge())) as endpoint, ThreadPoolExecutor(1) as thread:
+        bench = Bench(tmp_path, 0, endpoint)
+        write_pairs(tmp_path / "rows.jsonl")
+        here = bench.run(JUDGED[:1], "inline", "here", trials=2, attribute_flips=True)
+        once = Counter(endpoint.answered)
+        (worker,) = farm.start_workers("judge")
+        enough = 2 * once.total() - 20
+        endpoint.fault = lambda _: SILENT if len(endpoint.answered) > enough else None
+        running = thread.submit(bench.run, JUDGED[:1], farm.address, "there", trials=2, attribute_flips=True)
+        wait_for(lambda: len(endpoint.answered) > enough, 60, "answers of the last part")
+        farm.kill_children(worker)
+        endpoint.fault = lambda _: None
+        there = running.result(120)
+        counts = Counter(endpoint.answered) - once
+    assert (there.computed, there.unscored) == (here.computed, 0)
+    assert bench.outcome("there") == bench.outcome("here")
+    assert bench.outcome("there")["flip_causes"]
+    assert once <= counts
+    assert counts.total() - once.total() <= IN_FLIGHT
 
 
 @pytest.mark.e2e

@@ -17,7 +17,10 @@ import pytest
 
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.store.store import Store
-from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
+from tests.flows.evaluate.test_flip_causes import MisreadingJudge
+from tests.flows.evaluate.test_flip_causes import write as write_pairs
+from tests.flows.evaluate.test_stopping import passing, write_cases
+from tests.support.judges.judge_endpoint import SILENT, JudgeEndpoint, Question, serving
 from tests.support.processes.worker_farm import Farm, wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -67,21 +70,24 @@ class Bench:
                 f"max_in_flight = {IN_FLIGHT}\nstart_in_flight = {IN_FLIGHT}\ndown_after_s = 1.0\n"
             )
 
-    def command(self, dataset: Path, evaluators: tuple[str, ...], dispatch: str, store: str) -> list[str]:
-        chosen = [part for name in evaluators for part in ("-e", name)]
-        return [sys.executable, "-m", "leadline.flows.cli.main", "--store", str(self.folder / store), "evaluate",
-                str(dataset), *chosen, "--dispatch", dispatch, "--json"]  # fmt: skip
-
     def start(
-        self, dataset: Path, evaluators: tuple[str, ...], dispatch: str = "workers", store: str = "store"
+        self,
+        dataset: Path,
+        evaluators: tuple[str, ...],
+        dispatch: str = "workers",
+        store: str = "store",
+        more: tuple[str, ...] = (),
     ) -> subprocess.Popen[str]:
+        chosen = [part for name in evaluators for part in ("-e", name)]
+        command = [sys.executable, "-m", "leadline.flows.cli.main", "--store", str(self.folder / store), "evaluate",
+                   str(dataset), *chosen, "--dispatch", dispatch, "--json", *more]  # fmt: skip
         return subprocess.Popen(
-            self.command(dataset, evaluators, dispatch, store), cwd=self.folder, env=self.farm.environment,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            command, cwd=self.folder, env=self.farm.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, start_new_session=True,
         )  # fmt: skip
 
-    def run(self, dataset: Path, evaluators: tuple[str, ...], dispatch: str = "workers", store: str = "store") -> Any:
-        return finish(self.start(dataset, evaluators, dispatch, store))
+    def run(self, dataset: Path, evaluators: tuple[str, ...], *where: str, more: tuple[str, ...] = ()) -> Any:
+        return finish(self.start(dataset, evaluators, *where, more=more))
 
     def outcome(self, store: str = "store") -> dict[str, list[tuple[Any, ...]]]:
         """Return what the latest run found."""
@@ -89,7 +95,7 @@ class Bench:
         with open_run(opened, opened.runs()[-1], read_only=True) as connection:
             return {
                 table: connection.execute(f"SELECT * FROM {table} ORDER BY ALL").fetchall()
-                for table in ("scores", "aggregates", "problems")
+                for table in ("scores", "aggregates", "problems", "stopping", "flip_rates", "flip_causes")
             }
 
     def latest(self, store: str = "store") -> str:
@@ -167,6 +173,64 @@ def test_killed_shards_and_workers_are_replaced_and_nothing_is_lost_or_asked_twi
     assert len({one["name"] for one in shards}) == 3, "the replacement says which attempt it is"
     assert "3 shards: 1 crashed, 2 completed" in shown
     assert all(one["id"] in shown for one in shards)
+
+
+def test_a_run_on_workers_stops_when_decided_where_it_stops_here_even_if_a_shard_is_killed_in_a_later_wave(
+    farm: Farm, tmp_path: Path
+) -> None:
+    dataset, stop = write_cases(tmp_path / "rows.jsonl", 200), ("--fail-on", "high", "--stop-when", "decided")
+    farm.start_workers("cpu")
+    (worker,) = farm.start_workers("judge")
+    with serving(JudgeEndpoint(passing(0.9))) as endpoint:
+        bench = Bench(farm, tmp_path, endpoint)
+        here = bench.run(dataset, ("rouge", JUDGED[0]), "inline", "here", more=stop)
+        asked = len(endpoint.log)
+        # Silent in the second wave, until its shard is killed.
+        endpoint.fault = lambda _: SILENT if len(endpoint.answered) > asked + 55 else None
+        process = bench.start(dataset, ("rouge", JUDGED[0]), "workers", "there", stop)
+        wait_for(lambda: len(endpoint.answered) > asked + 55, 120, "answers in the second wave")
+        farm.kill_shards(worker)
+        endpoint.fault = lambda _: None
+        there = finish(process)
+        counts = Counter(endpoint.answered[asked:])
+    assert asked == 75, "it goes on for more than a wave, and stops early"
+    assert here["gate"] == there["gate"] == "pass"
+    assert there["stopping"].startswith("Decided PASS after 75 of 200 cases")
+    assert bench.outcome("there") == bench.outcome("here")
+    assert [line[0] for line in bench.outcome("there")["stopping"]] == [0, 1]
+    assert (there["scored"], there["unscored"]) == (here["scored"], 0)
+    assert len(counts) == asked, "no case beyond the decision was asked about"
+    assert sum(counts.values()) - asked <= IN_FLIGHT, "more was asked again than was in flight"
+    shards = farm.shards(there["run"])
+    names = sorted(one["name"].split()[1] for one in shards)
+    assert names == ["cpu-0000", "judge-w00-0000", "judge-w01-0000", "judge-w01-0000"]
+    assert Counter(one["state_type"] for one in shards) == {"CRASHED": 1, "COMPLETED": 3}
+
+
+def test_whose_flips_they_are_is_found_on_workers_as_it_is_here_even_if_a_shard_is_killed_in_the_last_part(
+    farm: Farm, tmp_path: Path
+) -> None:
+    dataset = write_pairs(tmp_path / "rows.jsonl")
+    asking = ("--trials", "2", "--trial-rows", "auto", "--attribute-flips")
+    (worker,) = farm.start_workers("judge")
+    with serving(JudgeEndpoint(MisreadingJudge())) as endpoint:
+        bench = Bench(farm, tmp_path, endpoint)
+        bench.run(dataset, JUDGED[:1], "inline", "here", more=asking)
+        once = Counter(endpoint.answered)
+        asked = len(endpoint.log)
+        endpoint.fault = lambda _: SILENT if len(endpoint.answered) > 2 * asked - 20 else None
+        process = bench.start(dataset, JUDGED[:1], "workers", "there", asking)
+        wait_for(lambda: len(endpoint.answered) > 2 * asked - 20, 120, "answers of the last part")
+        farm.kill_shards(worker)
+        endpoint.fault = lambda _: None
+        there = finish(process)
+        counts = Counter(endpoint.answered[asked:])
+    assert bench.outcome("there") == bench.outcome("here")
+    assert bench.outcome("there")["flip_causes"]
+    assert once <= counts
+    assert counts.total() - asked <= IN_FLIGHT, "more was asked again than was in flight"
+    names = [one["name"].split()[1] for one in farm.shards(there["run"])]
+    assert [names.count(f"judge{part}-0000") for part in ("", "-trials", "-flip-causes")] == [1, 1, 2]
 
 
 def test_ctrl_c_ends_the_shards_too(farm: Farm, tmp_path: Path) -> None:
