@@ -33,7 +33,7 @@ def judges_certify(
     run_name: str,
     model: str | None,
     held_out: bool,
-    set_name: str,
+    set_name: str | None,
     question: str,
     dry_run: bool,
     as_json: bool,
@@ -62,6 +62,8 @@ def judges_certify(
         say(f"Prompt or judge are no longer those of run {found.run.id}, which does not get this certificate.")
     else:
         correct_again(store, found.run)
+    if found.known.is_whole:
+        say("Each row of the dataset has a label: nobody drew them from others, and the certificate is not kept.")
     if as_json:
         print_json(asdict(certificate))
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from leadline.tasks.labels.judge_comparison import ComparedJudge, JudgeComparison
     from leadline.tasks.labels.judging import Need
 
+LABELS_HELP: Final = "Only this set of labels. Default: all together, with those that came with datasets."
+
 
 def labelled_options(command: F) -> F:
     """Give a command the options that name labelled rows, where judges are, and what may be spent."""
     options = (
-        click.option(
-            "--labels", "set_name", default="labels", show_default=True, metavar="SET", help="The set of labels."
-        ),
+        click.option("--labels", "set_name", metavar="SET", help=LABELS_HELP),
         click.option(
             "--metric",
             "question",
             default="",
             metavar="NAME",
-            help="EVALUATOR or EVALUATOR.METRIC that people labelled. Default: the only one of the set.",
+            help="EVALUATOR or EVALUATOR.METRIC that people labelled. Default: the only one.",
         ),
         click.option("--judge-api-base", "api_base", metavar="URL", help="Address of the judges' server."),
         click.option("--config", metavar="FILE", help="File with named judges.  [default: leadline.toml]"),
@@ -68,7 +68,7 @@ def judges_compare(
     /,
     names: tuple[str, ...],
     held_out: bool,
-    set_name: str,
+    set_name: str | None,
     question: str,
     dry_run: bool,
     as_json: bool,
@@ -104,7 +104,7 @@ def judges_train(
     /,
     name: str,
     everything: bool,
-    set_name: str,
+    set_name: str | None,
     question: str,
     dry_run: bool,
     as_json: bool,

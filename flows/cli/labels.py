@@ -13,6 +13,7 @@ import click
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.text import count
+from leadline.flows.cli.judge_choice import LABELS_HELP
 from leadline.flows.cli.output import clean, number, print_json, print_table
 from leadline.flows.cli.session import F, Session, say, session_options
 
@@ -191,21 +192,23 @@ def labels_list(session: Session, /, as_json: bool) -> None:
 @labels.command("report")
 @click.argument("run_name", metavar="RUN")
 @_METRIC
-@_SET
+@click.option("--set", "set_name", metavar="NAME", help=LABELS_HELP)
 @_AS_JSON
 @session_options
 @click.pass_obj
-def labels_report(session: Session, /, run_name: str, metric: str, set_name: str, as_json: bool) -> None:
+def labels_report(session: Session, /, run_name: str, metric: str, set_name: str | None, as_json: bool) -> None:
     """Say what labels say of a judge: its scores corrected, agreement, and which threshold fits."""
+    from leadline.tasks.labels.dataset_labels import dataset_labels
     from leadline.tasks.labels.judged_rows import read_judged_rows
-    from leadline.tasks.labels.known_labels import labels_of_set
+    from leadline.tasks.labels.known_labels import labels_of_question
     from leadline.tasks.labels.run_corrections import measure
     from leadline.tasks.runs.lookup import find_run
 
     store = session.open_store()
     run = find_run(store, run_name)
     judged = read_judged_rows(store, run, metric)
-    found = measure(judged, labels_of_set(store, set_name, judged.metric.id), run.id, keep=False, bootstrapped=True)
+    known = labels_of_question(store, judged.metric.id, set_name, lambda: [dataset_labels(store, run)])
+    found = measure(judged, known, run.id, keep=False, bootstrapped=True)
     if as_json:
         print_json(_plain(asdict(found.report) | {"state": found.state, "borrowed": found.borrowed}))
     else:

@@ -11,6 +11,7 @@ from leadline.evaluators.judge.engine.jury_config import JuryConfig
 from leadline.flows.shared.judge_access import judges_of, limits_of
 from leadline.flows.shared.settings import JudgeAccess
 from leadline.flows.trust.labelled_by import judging_named
+from leadline.tasks.labels.dataset_labels import labels_of_datasets
 from leadline.tasks.labels.judge_comparison import JudgeComparison, compare_judges
 from leadline.tasks.labels.judging import (
     JudgedLabels,
@@ -20,7 +21,7 @@ from leadline.tasks.labels.judging import (
     need_of,
     new_occasion,
 )
-from leadline.tasks.labels.label_sets import find_label_set
+from leadline.tasks.labels.known_labels import known_labels
 from leadline.tasks.labels.labelled_rows import LabelledRows, find_labelled_rows
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.plan.cost import require_prices
@@ -78,15 +79,21 @@ class Candidates:
 
 
 def candidates(
-    store: Store, names: Sequence[str], set_name: str, question: str, access: JudgeAccess, *, held_out: bool = False
+    store: Store,
+    names: Sequence[str],
+    set_name: str | None,
+    question: str,
+    access: JudgeAccess,
+    *,
+    held_out: bool = False,
 ) -> Candidates:
     """Return judges that are to be compared, before any is asked.
 
     Args:
         store: The store.
         names: Judges as ``--judge`` takes them.
-        set_name: The set of labels.
-        question: ``EVALUATOR.METRIC`` or ``EVALUATOR``; ``""`` where the set answers one question.
+        set_name: The only set of labels that counts; by default all together, with those of the store's datasets.
+        question: ``EVALUATOR.METRIC`` or ``EVALUATOR``; ``""`` where people answered one question.
         access: What may be spent, and where judges are named.
         held_out: Take only the half of the rows on which choices are certified.
 
@@ -100,7 +107,8 @@ def candidates(
             hint="Name two judges or more: leadline judges compare A B",
             code=ErrorCode.JUDGE_CONFIG,
         )
-    labelled = find_labelled_rows(store, find_label_set(store, set_name), question)
+    known = known_labels(store, set_name, lambda: labels_of_datasets(store))
+    labelled = find_labelled_rows(store, known, question)
     if held_out:
         labelled = labelled.half(held_out=True)
     judgings = {name: judging_named(store, labelled, access.model_copy(update={"model": name})) for name in names}

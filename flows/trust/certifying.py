@@ -11,10 +11,11 @@ from leadline.evaluators.judge.engine.budget import Limits
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.tasks.drift.epochs import with_epochs
 from leadline.tasks.labels.certificates import Certificate, certificate_of, keep_certificate
+from leadline.tasks.labels.dataset_labels import dataset_labels
 from leadline.tasks.labels.judged_rows import JudgedMetric, read_judged_rows
 from leadline.tasks.labels.judging import Judging, Need, judge_labelled_rows, judging_by, need_of
+from leadline.tasks.labels.known_labels import KnownLabels, known_labels
 from leadline.tasks.labels.label_report import LabelReport, report_labels
-from leadline.tasks.labels.label_sets import LabelSet, find_label_set
 from leadline.tasks.labels.labelled_rows import LabelledRows, find_labelled_rows
 from leadline.tasks.plan.jobs import read_jobs
 from leadline.tasks.store.store import JOBS, Run, Store
@@ -28,7 +29,7 @@ class Certifying:
         store: The store.
         run: The run whose configuration it is.
         metric: The metric in that run.
-        labels: The set of labels.
+        known: What people said, with all rows of the run as a sample where nobody drew any and each has a label.
         rows: The labelled rows, or the half of them that is held out.
         judging: The configuration as it is now.
         held_out: Whether only the held-out half counts.
@@ -37,7 +38,7 @@ class Certifying:
     store: Store
     run: Run
     metric: JudgedMetric
-    labels: LabelSet
+    known: KnownLabels
     rows: LabelledRows
     judging: Judging
     held_out: bool
@@ -54,17 +55,18 @@ class Certifying:
     def certified(self, limits: Limits) -> tuple[Certificate, LabelReport]:
         """Ask the judge what it was not asked yet, and return its certificate, which is kept if it was earned.
 
+        Rows that nobody drew from others certify it for no other rows, so that this is not kept.
+
         Args:
             limits: What may be spent.
         """
         judged = judge_labelled_rows(self.store, self.rows, self.judging, limits=limits).judged_rows()
         keys = {row.key for row in self.rows.rows}
-        question = self.judging.metric.id
-        labels = [label for label in self.labels.labels(question) if label.key in keys]
-        report = report_labels(judged, labels, self.labels.samples(question), bootstrapped=False)
+        labels = [label for label in self.known.labels if label.key in keys]
+        report = report_labels(judged, labels, self.known.samples, bootstrapped=False)
         found = certificate_of(self.judging.metric, report, self.run.id, held_out=self.held_out)
-        if found.is_earned:
-            keep_certificate(self.labels, found)
+        if found.is_earned and not self.known.is_whole:
+            keep_certificate(self.known.sets[0], found)
         return found, report
 
 
@@ -72,7 +74,7 @@ def prepare_certifying(
     store: Store,
     run: Run,
     question: str,
-    set_name: str,
+    set_name: str | None = None,
     *,
     judges: Sequence[JudgeConfig] = (),
     held_out: bool = False,
@@ -82,17 +84,20 @@ def prepare_certifying(
     Args:
         store: The store.
         run: The run, whose settings, parameters and threshold count; prompts and judges are read as they are now.
-        question: ``EVALUATOR`` or ``EVALUATOR.METRIC``; ``""`` for the only one that the set has labels of.
-        set_name: The set of labels.
+        question: ``EVALUATOR`` or ``EVALUATOR.METRIC``; ``""`` for the only one that there are labels of.
+        set_name: The only set of labels that counts; by default all together, with those of the run's dataset.
         judges: The judge in the place of the run's, and after it the others that can be asked.
         held_out: Take only the half of the rows on which a choice is certified.
 
     Raises:
         UsageError: There is no such set or metric, or the run's plan is gone.
     """
-    labels = find_label_set(store, set_name)
-    rows = find_labelled_rows(store, labels, question)
-    metric = read_judged_rows(store, run, rows.question).metric
+    known = known_labels(store, set_name, lambda: [dataset_labels(store, run)])
+    rows = find_labelled_rows(store, known, question)
+    labels, judged = known[rows.question], read_judged_rows(store, run, rows.question)
+    metric = judged.metric
+    if not labels.samples:
+        labels = labels.with_whole_models(judged, run.id)
     store.fetch_plan(run)
     if not (run.plan / JOBS).exists():
         raise UsageError(

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from leadline.evaluators.core.errors import UsageError
 from leadline.tasks.compare.results import Comparison, CorrectedDifference, MetricComparison
+from leadline.tasks.labels.dataset_labels import dataset_labels
 from leadline.tasks.labels.judged_rows import JudgedRows, read_judged_rows
 from leadline.tasks.labels.known_labels import KnownLabels, known_labels
 from leadline.tasks.labels.label import Label, consensus
@@ -56,49 +57,54 @@ class _Answer:
 def with_corrected_differences(store: Store, comparison: Comparison) -> Comparison:
     """Return a comparison with the differences that people's labels correct, also said in its notes.
 
+    Labels that came with the dataset of either run count beside those of the store's sets, for both.
+
     Args:
         store: The store, which has labels and runs.
         comparison: The comparison.
     """
-    known = known_labels(store)
+    both = comparison.baseline.run, comparison.candidate.run
+    runs = {run: store.run(run) for run in both}
+    known = known_labels(store, None, lambda: [dataset_labels(store, run) for run in runs.values()])
     if not known:
         return comparison
 
     @cache
     def rows(run: str, key: str) -> JudgedRows | None:
         try:
-            return read_judged_rows(store, store.run(run), key)
+            return read_judged_rows(store, runs[run], key)
         except UsageError:  # a metric of the whole dataset
             return None
 
     metrics = []
     for found in comparison.metrics:
         labels = known.get(found.metric.key)
-        sides = [rows(side.run, found.metric.key) for side in (comparison.baseline, comparison.candidate)]
+        sides = [rows(run, found.metric.key) for run in both]
         if labels is not None and found.effect is not None and sides[0] is not None and sides[1] is not None:
-            found = dataclasses.replace(found, corrected=_corrected(found, labels, sides[0], sides[1]))
+            found = dataclasses.replace(found, corrected=_corrected(found, labels, sides[0], sides[1], both))
         metrics.append(found)
     notes = (*comparison.notes, *(note for found in metrics for note in _note(found)))
     return dataclasses.replace(comparison, metrics=tuple(metrics), notes=notes)
 
 
 def _corrected(
-    found: MetricComparison, known: KnownLabels, ours: JudgedRows, theirs: JudgedRows
+    found: MetricComparison, known: KnownLabels, ours: JudgedRows, theirs: JudgedRows, runs: Sequence[str]
 ) -> CorrectedDifference | None:
     """Return the corrected difference of one metric and pair of models, turned so that positive is better."""
+    labels = [known.with_whole_models(side, run) for side, run in zip((ours, theirs), runs, strict=True)]
     binary = ours.metric.is_share or ours.metric.threshold is not None
     sign = 1.0 if binary or found.metric.higher_is_better else -1.0
     paired = _paired(
-        _answers(ours, known, found.models.baseline, binary=binary),
-        _answers(theirs, known, found.models.candidate, binary=binary),
+        _answers(ours, labels[0], found.models.baseline, binary=binary),
+        _answers(theirs, labels[1], found.models.candidate, binary=binary),
         binary=binary,
     )
     if paired is not None:
         corrected, n_labels = paired
         value, low, high = corrected.value, corrected.low, corrected.high
     else:
-        one = _alone(ours, known, found.models.baseline)
-        other = _alone(theirs, known, found.models.candidate)
+        one = _alone(ours, labels[0], found.models.baseline)
+        other = _alone(theirs, labels[1], found.models.candidate)
         if one is None or other is None:
             return None
         value = other[0].value - one[0].value

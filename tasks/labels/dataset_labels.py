@@ -1,16 +1,19 @@
-"""Labels that came with a run's dataset, in its column ``labels``; they count beside those of the store's sets."""
+"""Labels that came with datasets, in their column ``labels``; they count beside those of the store's sets."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from leadline.tasks.db.connection import literal
+from leadline.tasks.db.connection import literal, open_run
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 from leadline.tasks.labels.label import Label
 from leadline.tasks.labels.label_sets import Sample, SampledRow
 from leadline.tasks.load.staging import LABELS_FILE
+from leadline.tasks.store.store import DROPPED, SCHEMA, Run, Store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,19 +26,87 @@ WHOLE: Final = "whole"
 """Id of the sample that all rows of a model are."""
 
 
-def dataset_labels(connection: DuckDBPyConnection, dataset: Path) -> list[Label]:
-    """Return the labels that came with a dataset, of the metrics that a run has.
+@dataclass(frozen=True, slots=True)
+class DatasetLabels:
+    """Labels that came with the dataset of a run.
+
+    Attributes:
+        run: The run.
+        labels: Those of metrics that the run has.
+    """
+
+    run: str
+    labels: tuple[Label, ...]
+
+
+def dataset_labels(store: Store, run: Run) -> DatasetLabels:
+    """Return the labels that came with the dataset of a run.
+
+    Args:
+        store: The store.
+        run: The run.
+    """
+    if not _labels_came(store, run.read()["dataset"]):
+        return DatasetLabels(run.id, ())
+    with open_run(store, run, read_only=True) as connection:
+        return open_dataset_labels(connection, store, run)
+
+
+def labels_of_datasets(store: Store) -> list[DatasetLabels]:
+    """Return the labels that came with the datasets of a store, by the youngest runs that have their metrics.
+
+    Args:
+        store: The store.
+    """
+    runs: defaultdict[str, list[Run]] = defaultdict(list)
+    for run in reversed(store.runs()):
+        record = run.read()
+        if (record.get("schema"), record.get("status")) == (SCHEMA, "completed") and not record.get(DROPPED):
+            runs[record["dataset"]].append(run)
+    return [
+        found
+        for dataset in runs
+        if _labels_came(store, dataset)
+        for found in _of_runs(store, store.dataset(dataset) / LABELS_FILE, runs[dataset])
+    ]
+
+
+def _of_runs(store: Store, path: Path, runs: Sequence[Run]) -> Iterator[DatasetLabels]:
+    """Yield the labels of a dataset from its runs, youngest first, each metric's from one of them."""
+    from pyarrow import parquet
+
+    left, told = parquet.read_metadata(path).num_rows, set()
+    for run in runs:
+        if not left:
+            return
+        found = dataset_labels(store, run)
+        fresh = tuple(label for label in found.labels if label.question not in told)
+        told |= {label.question for label in fresh}
+        left -= len(fresh)
+        if fresh:
+            yield DatasetLabels(run.id, fresh)
+
+
+def _labels_came(store: Store, dataset: str) -> bool:
+    """Return whether a dataset brought labels, after fetching it if another host loaded it."""
+    return store.has_dataset(dataset) and (store.dataset(dataset) / LABELS_FILE).exists()
+
+
+def open_dataset_labels(connection: DuckDBPyConnection, store: Store, run: Run) -> DatasetLabels:
+    """Return the labels that came with the dataset of a run that is open.
 
     Args:
         connection: The run's database, with the dataset's views.
-        dataset: The dataset's folder.
+        store: The store.
+        run: The run.
     """
-    path = dataset / LABELS_FILE
-    if not path.exists():
-        return []
+    dataset = run.read()["dataset"]
+    if not _labels_came(store, dataset):
+        return DatasetLabels(run.id, ())
     metrics = {line["name"]: line["id"] for line in records(connection, sql("labels/names"))}
+    path = store.dataset(dataset) / LABELS_FILE
     lines = records(connection, sql("labels/given").format(labels=literal(path)))
-    return [
+    labels = (
         Label(
             key=line["key"],
             question=metrics[line["question"]],
@@ -48,7 +119,8 @@ def dataset_labels(connection: DuckDBPyConnection, dataset: Path) -> list[Label]
         )
         for line in lines
         if line["question"] in metrics
-    ]
+    )
+    return DatasetLabels(run.id, tuple(labels))
 
 
 def whole_sample(judged: JudgedRows, run: str, labels: Sequence[Label], samples: Sequence[Sample]) -> Sample | None:

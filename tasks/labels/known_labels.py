@@ -1,11 +1,13 @@
-"""Labels that a run's metrics have: those of all sets in the store, or of the one that was named."""
+"""Labels that metrics have: those of all sets in the store with those of datasets, or of the one set that was named."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from leadline.tasks.labels.certificates import Certificate, kept_certificates
+from leadline.tasks.labels.dataset_labels import WHOLE, DatasetLabels, whole_sample
+from leadline.tasks.labels.judged_rows import JudgedRows
 from leadline.tasks.labels.label import Label
 from leadline.tasks.labels.label_sets import LabelSet, Sample, find_label_set, label_sets
 from leadline.tasks.store.store import Store
@@ -21,7 +23,7 @@ class KnownLabels:
         labels: The last label of each person on each row.
         samples: The samples in which rows were drawn.
         certificates: What judges earned with these labels, oldest first.
-        of_dataset: Whether some of the labels came with a run's dataset.
+        runs: The runs with whose datasets some of the labels came.
     """
 
     question: str
@@ -29,21 +31,39 @@ class KnownLabels:
     labels: tuple[Label, ...]
     samples: tuple[Sample, ...]
     certificates: tuple[Certificate, ...]
-    of_dataset: bool = False
+    runs: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """The names of the sets, and ``dataset`` for labels that came with one."""
-        return ", ".join([*(each.name for each in self.sets), *(["dataset"] if self.of_dataset else [])])
+        return ", ".join([*(each.name for each in self.sets), *(["dataset"] if self.runs else [])])
+
+    @property
+    def is_whole(self) -> bool:
+        """True if all rows of a model are one of the samples."""
+        return any(sample.id == WHOLE for sample in self.samples)
+
+    def with_whole_models(self, judged: JudgedRows, run: str) -> KnownLabels:
+        """Return the same with the sample that all rows of a run are, of models of which each judged row has a label.
+
+        Args:
+            judged: The rows.
+            run: The run.
+        """
+        whole = whole_sample(judged, run, self.labels, self.samples)
+        return self if whole is None else replace(self, samples=(*self.samples, whole))
 
 
-def known_labels(store: Store, set_name: str | None = None, given: Sequence[Label] = ()) -> dict[str, KnownLabels]:
+def known_labels(
+    store: Store, set_name: str | None = None, brought: Callable[[], Sequence[DatasetLabels]] = tuple
+) -> dict[str, KnownLabels]:
     """Return what people said, by question. The same person's later label of a row counts, whatever its set.
 
     Args:
         store: The store.
         set_name: Only this set of labels; by default all together.
-        given: Labels that came with a run's dataset, which count beside those of the sets.
+        brought: Returns labels that came with datasets, which count beside those of the sets unless one is named; those
+            of a later dataset go before those of an earlier one.
 
     Raises:
         UsageError: There is no such set.
@@ -56,34 +76,39 @@ def known_labels(store: Store, set_name: str | None = None, given: Sequence[Labe
             own = [label for label in labels if label.question == question]
             drawn = [sample for sample in samples if sample.question == question]
             found.setdefault(question, []).append((each, own, drawn))
-    extra: dict[str, list[Label]] = {}
-    for label in given:
-        extra.setdefault(label.question, []).append(label)
+    extra: dict[str, list[tuple[str, Label]]] = {}
+    for given in () if set_name else sorted(brought(), key=lambda labels: labels.run):
+        for label in given.labels:
+            extra.setdefault(label.question, []).append((given.run, label))
     return {
         question: _joined(question, found.get(question, ()), extra.get(question, ()))
         for question in sorted(found.keys() | extra.keys())
     }
 
 
-def labels_of_set(store: Store, set_name: str, question: str) -> KnownLabels:
-    """Return what people said in one set in answer to one question, which may be nothing.
+def labels_of_question(
+    store: Store, question: str, set_name: str | None, brought: Callable[[], Sequence[DatasetLabels]]
+) -> KnownLabels:
+    """Return what people said in answer to one question, which may be nothing.
 
     Args:
         store: The store.
-        set_name: The set.
         question: ``EVALUATOR.METRIC``.
+        set_name: Only this set of labels; by default all together.
+        brought: Returns labels that came with datasets.
 
     Raises:
         UsageError: There is no such set.
     """
-    found = known_labels(store, set_name)
-    return found.get(question) or KnownLabels(question, (find_label_set(store, set_name),), (), (), ())
+    found = known_labels(store, set_name, brought)
+    return found.get(question) or KnownLabels(question, (), (), (), ())
 
 
 def _joined(
-    question: str, parts: Sequence[tuple[LabelSet, list[Label], list[Sample]]], given: Sequence[Label]
+    question: str, parts: Sequence[tuple[LabelSet, list[Label], list[Sample]]], given: Sequence[tuple[str, Label]]
 ) -> KnownLabels:
-    every = sorted((*given, *(label for _, labels, _ in parts for label in labels)), key=lambda label: label.at)
+    of_datasets = (label for _, label in given)
+    every = sorted((*of_datasets, *(label for _, labels, _ in parts for label in labels)), key=lambda label: label.at)
     return KnownLabels(
         question=question,
         sets=tuple(each for each, _, _ in parts),
@@ -95,5 +120,5 @@ def _joined(
                 key=lambda certificate: certificate.earned,
             )
         ),
-        of_dataset=bool(given),
+        runs=tuple(dict.fromkeys(run for run, _ in given)),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -20,8 +20,8 @@ from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.db.connection import attach_dataset, connect
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
+from leadline.tasks.labels.known_labels import KnownLabels
 from leadline.tasks.labels.label import Label, consensus
-from leadline.tasks.labels.label_sets import LabelSet, Sample
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
@@ -66,13 +66,13 @@ class LabelledRow:
 
 @dataclass(frozen=True, slots=True)
 class LabelledRows:
-    """The labelled rows of a set.
+    """The rows that have labels.
 
     Attributes:
         question: ``EVALUATOR.METRIC``, which people answered.
         rows: The rows whose texts are in the store, one for each thing that people saw, by key.
         missing: Labelled things whose texts are in no dataset of the store.
-        run: The last run of which rows were drawn; ``""`` where none were.
+        run: The last run of which rows were drawn, or else whose dataset brought labels; ``""`` without any.
     """
 
     question: str
@@ -111,26 +111,27 @@ class LabelledRows:
         return replace(self, rows=tuple(row for row in self.rows if row.held_out == held_out))
 
 
-def find_labelled_rows(store: Store, labels: LabelSet, question: str = "") -> LabelledRows:
+def find_labelled_rows(store: Store, known: Mapping[str, KnownLabels], question: str = "") -> LabelledRows:
     """Return the rows that people labelled.
 
     Args:
         store: The store.
-        labels: The set of labels.
-        question: ``EVALUATOR.METRIC``, or ``EVALUATOR``; ``""`` where the set answers one question only.
+        known: What people said, by question.
+        question: ``EVALUATOR.METRIC``, or ``EVALUATOR``; ``""`` where people answered one question only.
 
     Raises:
-        UsageError: Nobody answered this question, or the set answers several and none was chosen.
+        UsageError: Nobody answered this question, or there are several and none was chosen.
     """
-    question = _question(labels, question)
-    samples = labels.samples(question)
+    labels = known[_question(known, question)]
     by_key: dict[str, list[Label]] = defaultdict(list)
-    for label in labels.labels(question):
+    for label in labels.labels:
         by_key[label.key].append(label)
-    drawn = {row.key: row for sample in samples for row in sample.rows}
+    drawn = {row.key: row for sample in labels.samples for row in sample.rows}
+    sampled_runs = sorted({sample.run for sample in labels.samples})
+    runs = [*sampled_runs[::-1], *labels.runs[::-1]]
     found: dict[str, LabelledRow] = {}
     clusters: dict[tuple[str, int], int] = {}
-    for dataset in _datasets(store, samples):
+    for dataset in _datasets(store, runs):
         wanted = sorted(by_key.keys() - found.keys())
         if not wanted:
             break
@@ -142,34 +143,32 @@ def find_labelled_rows(store: Store, labels: LabelSet, question: str = "") -> La
                 chance = sampled.chance if sampled else math.nan
                 found[key] = replace(place, cluster=cluster, labels=tuple(by_key[key]), chance=chance)
     rows = tuple(found[key] for key in sorted(found))
-    last = max((sample.run for sample in samples), default="")
-    return LabelledRows(question, rows, len(by_key) - len(rows), last)
+    return LabelledRows(labels.question, rows, len(by_key) - len(rows), next(iter(runs), ""))
 
 
-def _question(labels: LabelSet, question: str) -> str:
+def _question(known: Mapping[str, KnownLabels], question: str) -> str:
     """Return the whole name of a question that people answered."""
-    answered = sorted({label.question for label in labels.labels()})
+    answered = sorted(labels.question for labels in known.values() if labels.labels)
     fits = [name for name in answered if question in ("", name) or name.rpartition(".")[0] == question]
     if len(fits) == 1:
         return fits[0]
     if len(fits) > 1:
         raise UsageError(
-            f"The labels of {labels.name!r} answer {count(len(fits), 'question')}: {', '.join(fits)}.",
+            f"The labels answer {count(len(fits), 'question')}: {', '.join(fits)}.",
             hint=f"Choose one: --metric {fits[0]}",
             code=ErrorCode.LABEL_SET,
         )
     raise UsageError(
-        f"The set {labels.name!r} has no labels of {question!r}." if question else f"The set {labels.name!r} is empty.",
-        hint=f"It has those of: {', '.join(answered)}." if answered else "Import some: leadline labels import FILE",
+        f"There are no labels of {question!r}." if question else "There are no labels.",
+        hint=f"There are those of: {', '.join(answered)}." if answered else "Import some: leadline labels import FILE",
         code=ErrorCode.LABEL_SET,
     )
 
 
-def _datasets(store: Store, samples: Iterable[Sample]) -> list[str]:
-    """Return the datasets in which texts may be found: those of the samples' runs first, then the youngest."""
+def _datasets(store: Store, runs: Iterable[str]) -> list[str]:
+    """Return the datasets in which texts may be found: those of some runs first, then the youngest."""
     records_of = {run.id: run.read() for run in store.runs()}
-    named = [sample.run for sample in samples]
-    order = [*sorted(named, reverse=True), *sorted(records_of, reverse=True)]
+    order = [*runs, *sorted(records_of, reverse=True)]
     found = [str(records_of[run].get("dataset", "")) for run in order if run in records_of]
     return [dataset for dataset in dict.fromkeys(found) if dataset and store.has_dataset(dataset)]
 

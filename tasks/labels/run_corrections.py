@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, replace_lines
 from leadline.tasks.labels.certificates import Certificate, certificate_for, certificate_of, keep_certificate
-from leadline.tasks.labels.dataset_labels import dataset_labels, whole_sample
+from leadline.tasks.labels.dataset_labels import open_dataset_labels
 from leadline.tasks.labels.judged_rows import JudgedMetric, JudgedRows, judged_rows, row_metrics
 from leadline.tasks.labels.known_labels import KnownLabels, known_labels
 from leadline.tasks.labels.label_report import LEAST_LABELS, LabelledModel, LabelReport, State, report_labels
@@ -57,18 +57,12 @@ def correct_run(
     """
     if gate_on is not None:
         connection.execute(sql("labels/decided_by"), {"gate_on": gate_on})
-    given = [] if set_name else dataset_labels(connection, store.dataset(run.read()["dataset"]))
-    known = known_labels(store, set_name, given)
+    known = known_labels(store, set_name, lambda: [open_dataset_labels(connection, store, run)])
     asked = [metric for metric in row_metrics(connection) if metric.id in known]
     lines: list[dict[str, Any]] = []
     certificates: list[dict[str, Any]] = []
     for metric in asked:
-        judged, labels = judged_rows(connection, metric), known[metric.id]
-        whole = whole_sample(judged, run.id, labels.labels, labels.samples)
-        if whole is not None:
-            labels = replace(labels, samples=(*labels.samples, whole))
-        # Nobody drew these rows from others, so what they say of a judge is no certificate for other rows.
-        labelled = measure(judged, labels, run.id, keep=whole is None)
+        labelled = measure(judged_rows(connection, metric), known[metric.id], run.id)
         rule = _rule(connection, metric)
         lines += _correction_lines(connection, labelled, rule)
         certificates.append(_certificate_line(labelled, _judge_of(connection, metric)))
@@ -119,6 +113,9 @@ def measure(
 ) -> LabelledMetric:
     """Return a metric of a run beside its labels.
 
+    Where every row of a model has a label, nobody drew these rows from others: what they say of a judge is no
+    certificate for other rows, and is not kept.
+
     Args:
         judged: The rows that it scored.
         known: What people said.
@@ -127,10 +124,11 @@ def measure(
         bootstrapped: Let the report give what takes a thousand samples too.
     """
     metric = judged.metric
+    known = known.with_whole_models(judged, run)
     report = report_labels(judged, known.labels, known.samples, bootstrapped=bootstrapped)
     fitted = certificate_of(metric, report, run)
     kept = certificate_for(metric, known.certificates)
-    if fitted.is_earned and keep:
+    if fitted.is_earned and keep and not known.is_whole:
         keep_certificate(known.sets[0], fitted)
     if kept is not None and (kept.held_out or not fitted.is_earned):
         return LabelledMetric(judged, known, report, kept, kept.state, borrowed=not fitted.is_earned)

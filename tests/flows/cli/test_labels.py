@@ -6,9 +6,12 @@ import csv
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from leadline.flows.cli.main import run
+from leadline.tasks.load.staging import LABELS_FILE
 from tests.support.processes.browser import browse
 from tests.support.stores.run_factory import Given, answer, make_run
 
@@ -57,6 +60,35 @@ def test_a_sample_is_labelled_imported_and_reported(store: Path, capsys: pytest.
     assert (store / "labels.csv").read_text().startswith("key,question,value,person")
 
 
+def _label_dataset(folder: Path, number: int) -> None:
+    """Let the dataset bring labels of its first rows: good if their number is not 0 in 5."""
+    lines = [
+        {"row_id": row, "question": "toy", "value": float(row % 5 != 0), "person": "anna", "note": ""}
+        for row in range(number)
+    ]
+    [dataset] = (folder / "store" / "datasets").iterdir()
+    parquet.write_table(pa.Table.from_pylist(lines), dataset / LABELS_FILE)
+
+
+def test_labels_that_came_with_the_dataset_are_reported_unless_one_set_is_named(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _label_dataset(store, 119)
+    assert run(["labels", "report", "latest", "--metric", "toy"]) == 0
+    out = capsys.readouterr().out
+    assert "bot: judge 75.0 % of 120 rows · 119 labels of 1 person\n    agrees on " in out
+    assert "not corrected: these rows were not drawn at random" in out
+    _label_dataset(store, 120)
+    assert run(["labels", "report", "latest", "--metric", "toy"]) == 0
+    assert "· corrected 80.0 % (" in capsys.readouterr().out
+    assert run(["labels", "sample", "latest", "--metric", "toy", "--n", "90", "-o", str(store / "tasks.jsonl")]) == 0
+    assert run(["labels", "import", str(_labelled(store))]) == 0
+    capsys.readouterr()
+    assert run(["labels", "report", "latest", "--metric", "toy", "--set", "labels", "--json"]) == 0
+    named = json.loads(capsys.readouterr().out)["models"][0]
+    assert (90 <= named["labels"] < 120, named["people"]) == (True, 1)
+
+
 def test_a_sheet_is_filled_in_by_hand_and_what_is_empty_is_no_label(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,8 +135,8 @@ def test_a_report_is_json_without_what_is_not_a_number(store: Path, capsys: pyte
 
 
 def test_a_set_or_a_metric_that_is_not_there_is_refused(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["labels", "report", "latest", "--metric", "toy"]) == 2
-    assert "no set of labels 'labels'" in capsys.readouterr().err
+    assert run(["labels", "report", "latest", "--metric", "toy", "--set", "nobody"]) == 2
+    assert "no set of labels 'nobody'" in capsys.readouterr().err
     assert run(["labels", "sample", "latest", "--metric", "bleu", "-o", str(store / "page.html")]) == 2
     assert "no metric 'bleu'" in capsys.readouterr().err
 

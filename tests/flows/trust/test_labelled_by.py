@@ -12,7 +12,7 @@ from leadline.evaluators.judge.engine.budget import Limits
 from leadline.flows.shared.settings import JudgeAccess
 from leadline.flows.trust.labelled_by import judging_named
 from leadline.tasks.labels.judging import judge_labelled_rows, need_of
-from leadline.tasks.labels.label_sets import LabelSet
+from leadline.tasks.labels.known_labels import known_labels
 from leadline.tasks.labels.labelled_rows import LabelledRows, find_labelled_rows
 from leadline.tasks.store.store import Store
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
@@ -33,7 +33,7 @@ def judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeEnd
 @pytest.fixture
 def labelled(judges: JudgeEndpoint, tmp_path: Path) -> tuple[Store, LabelledRows]:
     store = labelled_by_people(tmp_path, ROWS)
-    return store, find_labelled_rows(store, LabelSet(store))
+    return store, find_labelled_rows(store, known_labels(store))
 
 
 def test_labelled_rows_are_found_by_their_texts(labelled: tuple[Store, LabelledRows]) -> None:
@@ -96,7 +96,7 @@ def test_a_spent_budget_leaves_rows_without_a_verdict_and_the_next_time_asks_for
 
 def test_the_rows_of_a_question_that_no_judge_answers_are_refused(labelled: tuple[Store, LabelledRows]) -> None:
     store, _ = labelled
-    with pytest.raises(UsageError, match="has no labels of 'bleu'"):
-        find_labelled_rows(store, LabelSet(store), "bleu")
-    with pytest.raises(UsageError, match="is empty"):
-        find_labelled_rows(store, LabelSet(store, "other"))
+    with pytest.raises(UsageError, match="There are no labels of 'bleu'"):
+        find_labelled_rows(store, known_labels(store), "bleu")
+    with pytest.raises(UsageError, match="There are no labels"):
+        find_labelled_rows(store, {})

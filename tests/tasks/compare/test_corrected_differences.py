@@ -4,7 +4,9 @@ import random
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from leadline.tasks import pipeline
 from leadline.tasks.compare.corrected_differences import paired_difference
@@ -14,6 +16,7 @@ from leadline.tasks.labels.drawing import draw
 from leadline.tasks.labels.judged_rows import read_judged_rows
 from leadline.tasks.labels.label import Label
 from leadline.tasks.labels.label_sets import LabelSet, make_sample
+from leadline.tasks.load.staging import LABELS_FILE
 from leadline.tasks.store.store import Run, Store
 from tests.support.stores.run_factory import Given, Toy, answer, make_run
 
@@ -48,6 +51,15 @@ def _label(store: Store, run: Run, version: str, *, seed: int = 1) -> None:
             for row in sample.rows
         ]
     )
+
+
+def _label_dataset(store: Store, run: Run, version: str, number: int = CASES) -> None:
+    """Let the dataset of a run bring labels of its first rows."""
+    lines = [
+        {"row_id": row, "question": "toy", "value": float(_is_good(f"case-{row}", version)), "person": "", "note": ""}
+        for row in range(number)
+    ]
+    parquet.write_table(pa.Table.from_pylist(lines), store.dataset(run.read()["dataset"]) / LABELS_FILE)
 
 
 def _difference(store: Store, old: Run, new: Run) -> tuple[CorrectedDifference | None, tuple[str, ...]]:
@@ -117,3 +129,39 @@ def test_labels_of_one_side_alone_correct_no_difference(tmp_path: Path) -> None:
     _, new = _run(tmp_path, "new", 2)
     _label(store, old, "old")
     assert _difference(store, old, new)[0] is None
+
+
+def _truth() -> float:
+    return sum(_is_good(f"case-{n}", "new") - _is_good(f"case-{n}", "old") for n in range(CASES)) / CASES
+
+
+def test_labels_that_came_with_the_datasets_correct_the_difference_as_those_of_sets_do(tmp_path: Path) -> None:
+    store, old = _run(tmp_path, "old", 1)
+    _, new = _run(tmp_path, "new", 2)
+    _label_dataset(store, old, "old")
+    assert _difference(store, old, new)[0] is None  # labels of one side alone
+    _label_dataset(store, new, "new")
+    corrected, notes = _difference(store, old, new)
+    assert corrected is not None
+    assert (corrected.paired, corrected.n_labels) == (True, CASES)
+    assert corrected.value == pytest.approx(_truth(), abs=0.01)
+    assert any(note.startswith("By people's labels Value of bot moves by +") for note in notes)
+
+
+def test_labels_of_some_rows_of_a_dataset_correct_no_difference(tmp_path: Path) -> None:
+    store, old = _run(tmp_path, "old", 1)
+    _, new = _run(tmp_path, "new", 2)
+    _label_dataset(store, old, "old")
+    _label_dataset(store, new, "new", CASES - 1)
+    assert _difference(store, old, new)[0] is None
+
+
+def test_labels_of_a_dataset_and_of_a_set_correct_a_difference_together(tmp_path: Path) -> None:
+    store, old = _run(tmp_path, "old", 1)
+    _, new = _run(tmp_path, "new", 2)
+    _label_dataset(store, old, "old")
+    _label(store, new, "new")
+    corrected, _ = _difference(store, old, new)
+    assert corrected is not None
+    assert (corrected.paired, corrected.n_labels) == (True, 150)
+    assert corrected.low <= _truth() <= corrected.high
