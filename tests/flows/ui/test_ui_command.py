@@ -123,12 +123,12 @@ def test_a_browser_shows_list_run_and_report_without_a_complaint(tmp_path: Path,
         get(address)
         page.resize(width, 900)
         page.send("Page.navigate", url=address)
-        page.wait("document.querySelector('.runs .name')")
+        page.wait("document.readyState === 'complete' && document.querySelector('.runs .name')")  # with its style sheets
         assert page.js("location.search") == ""
         assert "Fails" in page.text(".runs")
         assert page.js("document.documentElement.scrollWidth") <= width
         page.press(".runs .name")
-        page.wait("document.querySelector('.files')")
+        page.wait("document.readyState === 'complete' && document.querySelector('.files')")
         assert page.js("document.documentElement.scrollWidth") <= width
         page.press(".files a")
         page.wait("document.body && document.body.dataset.ready === 'true'")
