@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,9 @@ from leadline.flows.evaluate.run import run_evaluation
 from leadline.flows.evaluate.steps import DirectSteps
 from leadline.tasks.runs.show import overview
 from leadline.tasks.store.store import Store
+from leadline.tasks.timeline import Timeline, timed_by
 from tests.support.judges.changing_judge import ChangingJudge
-from tests.support.judges.judge_endpoint import broken, serving
+from tests.support.judges.judge_endpoint import Question, broken, serving
 from tests.support.judges.judged_run import register, write_rows
 
 pytestmark = pytest.mark.e2e
@@ -37,7 +40,7 @@ def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChangingJ
     with serving(ChangingJudge()) as endpoint:
         Path("leadline.toml").write_text(
             f'[judges.small]\nmodel = "openai/judge"\napi_base = "{endpoint.url}"\ndown_after_s = 0.5\n'
-            "deadline_s = 2\nsentinel_every_h = 0.0001\n"
+            "deadline_s = 2\nsentinel_every_h = 1e-9\n"
             "input_cost_per_token = 0.00000015\noutput_cost_per_token = 0.0000006\n"
         )
         write_rows(tmp_path / "rows.jsonl", ROWS)
@@ -114,13 +117,52 @@ def run_checks_of_another_day() -> Any:
     class Tomorrow(module.datetime):  # type: ignore[name-defined,misc]
         @classmethod
         def now(cls, tz: Any = None) -> Any:
-            from datetime import timedelta
-
             return super().now(tz) + timedelta(days=1)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "datetime", Tomorrow)
         return run_checks(CheckJudgesConfig(store="store"))
+
+
+def test_a_judge_that_changes_while_a_run_of_seven_hours_asks_it_is_found_at_the_runs_end(
+    judge: ChangingJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import leadline.tasks.drift.run_judges as module
+
+    class Later(module.datetime):  # type: ignore[name-defined,misc]
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return super().now(tz) + timedelta(seconds=passed)
+
+    passed = 0.0
+    enrol()
+    before = evaluate(fail_on="high")
+    write_rows(Path("more.jsonl"), 2 * ROWS)
+
+    def at_night(question: Question) -> None:
+        nonlocal passed
+        if f"Answer number {2 * ROWS - 10}." in question.text:
+            judge.changed, passed = 0.5, 7 * 3600.0
+
+    judge.fault = at_night
+    monkeypatch.setattr(module, "datetime", Later)
+    with timed_by(Timeline(clock=lambda: time.monotonic() + passed)):
+        found = evaluate(dataset="more.jsonl", fail_on="high")
+    assert (found.scored, found.unscored) == (2 * ROWS, 0), "nobody knew while rows were put to it"
+    store = Store.open("store")
+    told = [store.run(run.run).read()["judge_standings"]["small"] for run in (before, found)]
+    assert [line["state"] for line in told] == ["steady", "changed"]
+    assert before.run not in told[0]["check"]["occasion"], "a short run checks its judges at its beginning alone"
+    assert told[1]["check"]["occasion"].endswith(f"/end of {found.run}")
+    assert told[1]["check"]["at"] - told[0]["check"]["at"] > 7 * 3600
+    assert (told[1]["stopped"], told[1]["newly_changed"]) == (False, True)
+    [problem] = [problem for problem in problems(found) if problem["severity"] == "high"]
+    assert "Its scores of this run are not to be compared with those of before" in problem["description"]
+    mixed = run_comparison(CompareConfig(baseline=before.run, candidate=found.run, store="store"))
+    assert [metric.verdict for metric in mixed.metrics] == ["incomparable"]
+    write_rows(Path("next.jsonl"), 2 * ROWS + 10)
+    after = evaluate(dataset="next.jsonl", fail_on="high")
+    assert (after.reused, after.unscored) == (2 * ROWS, 10), "the next gated run puts no row to it"
 
 
 def test_a_judge_that_is_down_is_not_accused_by_a_run(judge: ChangingJudge) -> None:
