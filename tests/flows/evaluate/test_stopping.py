@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ from leadline.flows.shared.settings import FailOn, Judges
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.tables import records
 from leadline.tasks.store.store import Store
-from tests.support.judges.judge_endpoint import GIBBERISH, Fault, JudgeEndpoint, Question, serving
+from tests.support.judges.judge_endpoint import JudgeEndpoint, Question, serving
 from tests.support.stores.s3 import S3, environment
 
 ROWS = 500
+FEWER = 160
 
 
 def write_cases(path: Path, rows: int = ROWS, models: tuple[str, ...] = ("m",)) -> Path:
@@ -60,9 +62,39 @@ def table(folder: Path, result: EvaluateResult, statement: str) -> list[dict[str
         return records(connection, statement)
 
 
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+@pytest.fixture(scope="module", autouse=True)
+def _key() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", "sk-test")
+        yield
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A run of answers of which 60 % are right, and a judge that finds other shares in other models' answers."""
+
+    folder: Path
+    endpoint: JudgeEndpoint
+    run: str
+
+    def compare(self, word: str, **more: Any) -> EvaluateResult:
+        """Evaluate the answers of the model that begins them with a word."""
+        new = self.folder / f"{word}.jsonl"
+        old = (self.folder / "old.jsonl").read_text(encoding="utf-8")
+        new.write_text(old.replace("m: It is", f"{word}: it is"), encoding="utf-8")
+        return run(self.folder, self.endpoint, new, **{"against": self.run, "fail_on": FailOn.NEVER, **more})
+
+
+@pytest.fixture(scope="module")
+def baseline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Baseline]:
+    folder, shares = tmp_path_factory.mktemp("compared"), {"Better": 0.97, "Worse": 0.2, "Alike": 0.62}
+
+    def reply(question: Question) -> str:
+        return passing(next((shares[word] for word in shares if f"{word}: it is" in question.text), 0.6))(question)
+
+    with serving(JudgeEndpoint(reply)) as endpoint:
+        old = write_cases(folder / "old.jsonl", FEWER)
+        yield Baseline(folder, endpoint, run(folder, endpoint, old, stop_when="never", fail_on=FailOn.NEVER).run)
 
 
 def test_clearly_good_answers_are_passed_after_a_few(tmp_path: Path) -> None:
@@ -100,13 +132,13 @@ def test_clearly_bad_answers_fail_after_a_few_and_the_failure_is_named(tmp_path:
 
 
 def test_at_the_edge_all_is_judged_and_the_outcome_says_what_kept_it_going(tmp_path: Path) -> None:
-    dataset = write_cases(tmp_path / "rows.jsonl", 200)
+    dataset = write_cases(tmp_path / "rows.jsonl", 100)
     with serving(JudgeEndpoint(passing(0.75))) as endpoint:
         result = run(tmp_path, endpoint, dataset)
         whole = run(tmp_path, endpoint, dataset, stop_when="never")
         asked = len(endpoint.log)
-    assert asked == result.scored == 200
-    assert result.stopping == "Judged all 200 cases: Correctness could not be decided before."
+    assert asked == result.scored == 100
+    assert result.stopping == "Judged all 100 cases: Correctness could not be decided before."
     assert whole.stopping == ""
     assert (result.gate, result.gate_reason) == (whole.gate, whole.gate_reason)
     assert {line["ci_method"] for line in table(tmp_path, result, "SELECT ci_method FROM aggregates")} == {
@@ -115,21 +147,21 @@ def test_at_the_edge_all_is_judged_and_the_outcome_says_what_kept_it_going(tmp_p
 
 
 def test_the_same_command_again_decides_the_same_and_asks_nothing(tmp_path: Path) -> None:
-    dataset = write_cases(tmp_path / "rows.jsonl")
+    dataset = write_cases(tmp_path / "rows.jsonl", FEWER)
     with serving(JudgeEndpoint(passing(0.9))) as endpoint:
         first = run(tmp_path, endpoint, dataset)
         asked = len(endpoint.log)
         again = run(tmp_path, endpoint, dataset)
         assert len(endpoint.log) == asked
         whole = run(tmp_path, endpoint, dataset, stop_when="never")
-        assert len(endpoint.log) == ROWS, "only the rest was judged"
+        assert len(endpoint.log) == FEWER, "only the rest was judged"
         after = run(tmp_path, endpoint, dataset)
-        assert len(endpoint.log) == ROWS
+        assert len(endpoint.log) == FEWER
     looks = [table(tmp_path, result, "FROM stopping ORDER BY wave") for result in (first, again, after)]
     assert looks[0] == looks[1] == looks[2], "scores of later waves are not looked at, known or not"
     assert first.stopping == again.stopping == after.stopping
     assert after.scored == first.scored
-    assert whole.scored == ROWS
+    assert whole.scored == FEWER
     assert whole.gate == first.gate
 
 
@@ -161,15 +193,17 @@ def test_of_two_models_the_bad_one_is_named(tmp_path: Path) -> None:
 
 
 def test_rows_that_the_judge_cannot_score_count_as_worst_for_a_pass(tmp_path: Path) -> None:
-    dataset = write_cases(tmp_path / "rows.jsonl", 200)
+    dataset = write_cases(tmp_path / "rows.jsonl", 100)
 
-    def lost(question: Question) -> Fault | None:
-        return GIBBERISH if hashlib.sha256(question.text.encode()).digest()[4] % 4 == 0 else None
+    def reply(question: Question) -> str:
+        lost = hashlib.sha256(question.text.split("\nYour last reply")[0].encode()).digest()[4] % 4 == 0
+        return "Perhaps." if lost else passing(1.0)(question)
 
-    with serving(JudgeEndpoint(passing(1.0), fault=lost)) as endpoint:
+    with serving(JudgeEndpoint(reply)) as endpoint:
         result = run(tmp_path, endpoint, dataset)
     assert result.gate == "inconclusive", "coverage"
-    assert result.scored + result.unscored == 200, "a pass is not decided while too little is covered"
+    assert result.unscored > 10
+    assert result.scored + result.unscored == 100, "a pass is not decided while too little is covered"
 
 
 @pytest.mark.parametrize(
@@ -193,52 +227,33 @@ def test_what_cannot_be_stopped_is_refused_before_anything_is_paid(
         assert not endpoint.log
 
 
-@pytest.mark.parametrize(("share", "decision"), [(0.95, "pass"), (0.2, "fail")])
+@pytest.mark.parametrize(("word", "decision"), [("Better", "pass"), ("Worse", "fail")])
 def test_a_comparison_is_decided_early_where_the_new_answers_are_clearly_better_or_worse(
-    tmp_path: Path, share: float, decision: str
+    baseline: Baseline, word: str, decision: str
 ) -> None:
-    old = write_cases(tmp_path / "old.jsonl")
-    new = tmp_path / "new.jsonl"
-    new.write_text(old.read_text(encoding="utf-8").replace("m: It is", "New: it is"), encoding="utf-8")
-
-    def reply(question: Question) -> str:
-        return passing(share if "New: it is" in question.text else 0.6)(question)
-
-    with serving(JudgeEndpoint(reply)) as endpoint:
-        baseline = run(tmp_path, endpoint, old, stop_when="never", fail_on=FailOn.NEVER)
-        assert len(endpoint.log) == ROWS
-        result = run(tmp_path, endpoint, new, against=baseline.run, fail_on=FailOn.NEVER)
-        asked = len(endpoint.log) - ROWS
-    assert asked == result.scored < ROWS * 0.7
+    before = len(baseline.endpoint.log)
+    result = baseline.compare(word)
+    asked = len(baseline.endpoint.log) - before
+    assert asked == result.scored < FEWER * 0.7
     assert f" against run {baseline.run}" in result.stopping
-    assert f"after {asked} of {ROWS} cases" in result.stopping
-    (change,) = table(tmp_path, result, "FROM metric_changes")
+    assert f"after {asked} of {FEWER} cases" in result.stopping
+    (change,) = table(baseline.folder, result, "FROM metric_changes")
     assert change["verdict"] == decision
     assert change["n_pairs"] == asked, "only rows that both runs have"
     assert change["ci_low"] < change["effect"] < change["ci_high"]
-    (model,) = table(tmp_path, result, "FROM model_changes")
+    (model,) = table(baseline.folder, result, "FROM model_changes")
     assert model["verdict"] == decision
 
 
-def test_a_comparison_that_was_not_decided_early_has_the_other_half_of_the_level(tmp_path: Path) -> None:
-    old = write_cases(tmp_path / "old.jsonl", 120)
-    new = tmp_path / "new.jsonl"
-    new.write_text(old.read_text(encoding="utf-8").replace("m: It is", "New: it is"), encoding="utf-8")
-
-    def reply(question: Question) -> str:
-        return passing(0.62 if "New: it is" in question.text else 0.7)(question)
-
-    with serving(JudgeEndpoint(reply)) as endpoint:
-        baseline = run(tmp_path, endpoint, old, stop_when="never", fail_on=FailOn.NEVER)
-        looked = run(tmp_path, endpoint, new, against=baseline.run, fail_on=FailOn.NEVER)
-        plain = run(tmp_path, endpoint, new, against=baseline.run, fail_on=FailOn.NEVER, stop_when="never")
+def test_a_comparison_that_was_not_decided_early_has_the_other_half_of_the_level(baseline: Baseline) -> None:
+    looked, plain = baseline.compare("Alike"), baseline.compare("Alike", stop_when="never")
     widths = [
         line["ci_high"] - line["ci_low"]
         for result in (looked, plain)
-        for line in table(tmp_path, result, "FROM metric_changes")
+        for line in table(baseline.folder, result, "FROM metric_changes")
     ]
-    assert looked.scored == 120
-    assert looked.stopping.startswith("Judged all 120 cases")
+    assert looked.scored == FEWER
+    assert looked.stopping.startswith(f"Judged all {FEWER} cases")
     assert widths[0] > 1.1 * widths[1]
 
 
@@ -251,7 +266,7 @@ def test_copies_are_judged_with_their_original_and_means_decide_only_a_failure(
         {"case": f"c{n}{copy}", "model": "m", "question": f"How deep is berth {n}{copy}?", "expected_answer": f"{n} m",
          "actual_answer": f"It is {n} m{copy}.",
          "relationships": [{"type": "perturbation_source", "target": f"c{n}"}] if copy else []}
-        for n in range(150)
+        for n in range(75)
         for copy in ("", "x")
     ]  # fmt: skip
     dataset.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -259,7 +274,7 @@ def test_copies_are_judged_with_their_original_and_means_decide_only_a_failure(
         result = run(tmp_path, endpoint, dataset)
     assert result.gate == gate, result.gate_reason
     if early:
-        assert result.scored < 300
+        assert result.scored < 150
         judged = table(
             tmp_path,
             result,
@@ -268,7 +283,7 @@ def test_copies_are_judged_with_their_original_and_means_decide_only_a_failure(
         )
         assert {line["n"] for line in judged} == {2}
     else:
-        assert result.scored == 300
+        assert result.scored == 150
         assert "flips of perturbed copies can fail the gate too" in result.stopping
 
 
@@ -290,7 +305,7 @@ def test_with_a_store_in_a_bucket_the_waves_are_looked_at_and_found_again_from_a
 
 
 def test_what_fails_without_a_judge_is_decided_after_the_first_wave(tmp_path: Path) -> None:
-    dataset = write_cases(tmp_path / "rows.jsonl", 200)
+    dataset = write_cases(tmp_path / "rows.jsonl", 100)
     with serving(JudgeEndpoint(passing(0.78))) as endpoint:
         result = run(tmp_path, endpoint, dataset, evaluators=("databricks.correctness", "json_valid"))
         assert len(endpoint.log) == 50
