@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from leadline.tasks.analyse.statistics import clopper_pearson
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
+from leadline.tasks.trust.intervals import effective_number
 from leadline.tasks.trust.judge_noise import NetRate, PairNoise, net_of_sample, net_rate, pair_noise
 
 if TYPE_CHECKING:
@@ -364,21 +365,3 @@ def _of_sample(pairs: RepeatedPairs, chosen: Booleans) -> NetRate | None:
     independent = effective_number(flips, pairs.cluster[chosen])
     found = net_of_sample(float(flips.mean()) * independent, independent, noise * repeated, repeated)
     return NetRate(found.net, found.low, found.high, found.noise, found.method, int((uses > 0).sum()))
-
-
-def effective_number(values: Floats, clusters: npt.NDArray[np.int64]) -> float:
-    """Return how many independent values say as much of their mean as these, at least the number of clusters.
-
-    Args:
-        values: Zeros and ones.
-        clusters: The cluster of each.
-    """
-    import numpy as np
-
-    _, group = np.unique(clusters, return_inverse=True)
-    sums = np.bincount(group, values - values.mean())
-    spread, together = float(values.var() * len(values)), float(sums @ sums)
-    groups = float(group.max() + 1)
-    if spread <= 0 or together <= 0:
-        return groups if spread <= 0 else float(len(values))
-    return float(min(len(values), max(groups, len(values) * spread / together)))

@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from leadline.tasks.analyse.net_flips import effective_number
 from leadline.tasks.compare.results import Churn, MetricInfo
 from leadline.tasks.compare.run_pair import SIDES, Values
 from leadline.tasks.db.statements import sql
+from leadline.tasks.trust.intervals import effective_number
 from leadline.tasks.trust.judge_noise import NetRate, PairNoise, net_of_sample, net_rate, pair_noise
 
 if TYPE_CHECKING:

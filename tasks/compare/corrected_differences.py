@@ -164,13 +164,21 @@ def _paired(ours: dict[str, _Answer], theirs: dict[str, _Answer], *, binary: boo
         np.array(chances),
         np.array(list(scores.values())),
         np.array([ours[case].cluster for case in told]),
+        np.array([ours[case].cluster for case in scores]),
         shares=binary,
     )
     return None if corrected is None else (corrected, len(told))
 
 
 def paired_difference(
-    labels: Floats, judge_on_labels: Floats, chances: Floats, judge_on_all: Floats, clusters: Ints, *, shares: bool
+    labels: Floats,
+    judge_on_labels: Floats,
+    chances: Floats,
+    judge_on_all: Floats,
+    clusters: Ints,
+    clusters_of_all: Ints,
+    *,
+    shares: bool,
 ) -> Corrected | None:
     """Return the mean difference of two models' labels over all cases.
 
@@ -184,6 +192,7 @@ def paired_difference(
         chances: The chance with which both answers of each of these cases were drawn, in (0, 1].
         judge_on_all: The judge's differences of all cases.
         clusters: Number of the original of each labelled case.
+        clusters_of_all: The same of all cases.
         shares: Whether labels are good (1) or bad (0).
     """
     import numpy as np
@@ -192,7 +201,7 @@ def paired_difference(
         added = clusters.max() + np.array([1, 2])
         labels, judge_on_labels = np.append(labels, [1.0, -1.0]), np.append(judge_on_labels, [0.0, 0.0])
         chances, clusters = np.append(chances, [1 / np.mean(1 / chances)] * 2), np.append(clusters, added)
-    return actively_sampled(labels, judge_on_labels, chances, judge_on_all, clusters)
+    return actively_sampled(labels, judge_on_labels, chances, judge_on_all, clusters, clusters_of_all)
 
 
 def _note(found: MetricComparison) -> Iterator[str]:

@@ -263,7 +263,9 @@ def _judge(
         name=name,
         model=judged.judging.settings.judges[0].model,
         config=judged.judging.job.config,
-        agreed=agreement(rows.labels, values, None if rows.alike else rows.weights) if rows.binary else None,
+        agreed=agreement(rows.labels, values, None if rows.alike else rows.weights, rows.clusters)
+        if rows.binary
+        else None,
         error=error,
         error_low=low,
         error_high=high,

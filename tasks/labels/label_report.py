@@ -22,6 +22,7 @@ from leadline.tasks.trust.correction import (
     prediction_powered,
     stratified,
 )
+from leadline.tasks.trust.intervals import effective_number
 from leadline.tasks.trust.threshold_advice import ThresholdAdvice, advise_threshold
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class LabelledModel:
     Attributes:
         model: Key of the model.
         judged: Rows that were judged.
+        independent: Independent rows that these are worth: copies of a case, which are judged alike, are few.
         judge: What the judge says of them: the share that passes, or the mean.
         labels: Rows with a label that tells.
         people: People who gave them.
@@ -67,6 +69,7 @@ class LabelledModel:
 
     model: str
     judged: int
+    independent: float
     judge: float
     labels: int
     people: int
@@ -239,13 +242,15 @@ def _of_model(
     agreed = None
     if binary and told.sum() > 1:
         weights = 1 / own.chances[told] if own.random else None
-        agreed = agreement(own.values[told], scores[own.places[told]], weights)
+        clusters = judged.clusters[own.places[told]]
+        agreed = agreement(own.values[told], scores[own.places[told]], weights, clusters)
     nothing = np.zeros(0)
     alone = prediction_powered(own.values, np.zeros(len(own.values)), nothing, judged.clusters[own.places])
     correct = _correct_shares if binary else _correct_numbers
     return LabelledModel(
         model=name,
         judged=len(rows),
+        independent=effective_number(scores[rows], judged.clusters[rows]),
         judge=float(scores[rows].mean()),
         labels=len(own.places),
         people=len(frozenset().union(*own.people)),
@@ -270,19 +275,21 @@ def _correct_shares(judged: JudgedRows, scores: Floats, rows: Ints, own: _Joined
         share = float((weights * own.values[side]).sum() / weights.sum()) if side.any() else 0.0
         return share * effective, effective
 
-    return post_stratified(PassFailLabels(*counted(1.0), *counted(0.0), int(scores[rows].sum()), len(rows)))
+    independent = effective_number(scores[rows], judged.clusters[rows])
+    passed = float(scores[rows].mean()) * independent
+    return post_stratified(PassFailLabels(*counted(1.0), *counted(0.0), passed, independent))
 
 
 def _correct_numbers(judged: JudgedRows, scores: Floats, rows: Ints, own: _Joined) -> Corrected | None:
     """Return the mean of all rows as people would give it, by how the labelled ones were drawn."""
     import numpy as np
 
+    given, clusters = scores[own.places], judged.clusters[own.places]
     if np.ptp(own.chances) < 1e-9:
         rest = np.setdiff1d(rows, own.places)
-        return prediction_powered(own.values, scores[own.places], scores[rest], judged.clusters[own.places])
-    if own.sample is None:
-        clusters = judged.clusters[own.places]
-        return actively_sampled(own.values, scores[own.places], own.chances, scores[rows], clusters)
+        return prediction_powered(own.values, given, scores[rest], clusters, judged.clusters[rest])
+    if own.sample is None or len(np.unique(clusters)) < len(clusters):  # strata know of no copies
+        return actively_sampled(own.values, given, own.chances, scores[rows], clusters, judged.clusters[rows])
     models = np.array(judged.models)[rows]
     strata = np.empty(len(judged.rows), dtype=object)
     for model in np.unique(models):
@@ -290,7 +297,7 @@ def _correct_numbers(judged: JudgedRows, scores: Floats, rows: Ints, own: _Joine
         strata[of_model] = strata_of(judged, of_model, own.sample.how)
     return stratified(
         [
-            Stratum(own.values[labelled], scores[own.places[labelled]], scores[rows[strata[rows] == part]])
+            Stratum(own.values[labelled], given[labelled], scores[rows[strata[rows] == part]])
             for part in np.unique(strata[rows].astype(str))
             for labelled in [strata[own.places] == part]
         ]

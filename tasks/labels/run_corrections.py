@@ -103,7 +103,7 @@ class LabelledMetric:
             return None
         return rogan_gladen(
             model.judge,
-            model.judged,
+            model.independent,
             ErrorRates(found.recall_pass, found.n_good, found.recall_fail, found.n_bad),
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from leadline.tasks.trust.intervals import Z, wilson
+from leadline.tasks.trust.intervals import Z, effective_number, wilson
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,7 +70,7 @@ class Agreement:
     alpha: float
 
 
-def agreement(labels: Floats, judge: Floats, weights: Floats | None = None) -> Agreement:
+def agreement(labels: Floats, judge: Floats, weights: Floats | None = None, clusters: Ints | None = None) -> Agreement:
     """Return the agreement of two raters who pass or fail rows.
 
     κ's standard error is that of Fleiss, Cohen and Everitt (Psychological Bulletin 72, 1969); AC1 is Gwet's (British J.
@@ -80,12 +80,15 @@ def agreement(labels: Floats, judge: Floats, weights: Floats | None = None) -> A
         labels: 1 for good, 0 for bad, for each row.
         judge: 1 where the judge passes the row, 0 where it fails it.
         weights: How many rows each labelled row stands for; all alike when left out.
+        clusters: The original of each row, whose copies tell little more; each row is its own when left out.
     """
     import numpy as np
 
     n = len(labels)
     weight = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
     effective = float(weight.sum() ** 2 / (weight**2).sum())
+    if clusters is not None:
+        effective *= effective_number((labels == judge).astype(float), clusters) / n
     cell = np.array([[weight[(labels == i) & (judge == j)].sum() for j in (0, 1)] for i in (0, 1)]) / weight.sum()
     agreed, people, judged = float(np.trace(cell)), cell.sum(axis=1), cell.sum(axis=0)
     chance = float((people * judged).sum())

@@ -68,15 +68,15 @@ class PassFailLabels:
         failed_good: Labels "good" among the rows that the judge failed.
         failed: All labels among these.
         judged_passed: Rows that the judge passed, of all rows.
-        judged: All rows that it judged.
+        judged: All rows that it judged; of copies of a case, the independent rows that they are worth.
     """
 
     passed_good: float
     passed: float
     failed_good: float
     failed: float
-    judged_passed: int
-    judged: int
+    judged_passed: float
+    judged: float
 
 
 def post_stratified(labels: PassFailLabels) -> Corrected:
@@ -87,7 +87,7 @@ def post_stratified(labels: PassFailLabels) -> Corrected:
     estimates recovery (Zou and Donner 2008). A side without a label may hold anything.
 
     Args:
-        labels: The counts; counts of labels may be effective ones.
+        labels: The counts, which may be effective ones.
     """
     share = labels.judged_passed / labels.judged
     good = labels.passed_good / labels.passed if labels.passed else 0.5
@@ -105,7 +105,11 @@ def post_stratified(labels: PassFailLabels) -> Corrected:
 
 
 def prediction_powered(
-    labels: Floats, judge_on_labels: Floats, judge_on_rest: Floats, groups: Ints | None = None
+    labels: Floats,
+    judge_on_labels: Floats,
+    judge_on_rest: Floats,
+    groups: Ints | None = None,
+    groups_of_rest: Ints | None = None,
 ) -> Corrected | None:
     """Return the mean label of all rows by PPI++: the labels' mean, moved by what the judge says of the other rows.
 
@@ -117,6 +121,7 @@ def prediction_powered(
         judge_on_labels: The judge's scores of these rows.
         judge_on_rest: Its scores of the rows without labels.
         groups: Group of each labelled row (an original with its copies); each row is one when left out.
+        groups_of_rest: The same of the rows without labels.
 
     Returns:
         The estimate with Student's interval over the groups, or ``None`` with fewer than two groups.
@@ -135,10 +140,7 @@ def prediction_powered(
         weight = min(1.0, max(0.0, together / ((1 + n / rest) * spread)))
     errors = labels - weight * judge_on_labels
     value = float(errors.mean()) + (weight * float(judge_on_rest.mean()) if rest else 0.0)
-    sums = np.bincount(group, errors - errors.mean())
-    variance = float((sums**2).sum()) / n**2 * count / (count - 1)
-    if rest > 1:
-        variance += weight**2 * float(judge_on_rest.var(ddof=1)) / rest
+    variance = _variance_of_mean(errors, group) + weight**2 * _variance_of_mean(judge_on_rest, groups_of_rest)
     reach = _student(count - 1) * math.sqrt(variance)
     return Corrected(value, value - reach, value + reach, "ppi++", weight)
 
@@ -193,7 +195,12 @@ def stratified(strata: Sequence[Stratum]) -> Corrected | None:
 
 
 def actively_sampled(
-    labels: Floats, judge_on_labels: Floats, chances: Floats, judge_on_all: Floats, groups: Ints | None = None
+    labels: Floats,
+    judge_on_labels: Floats,
+    chances: Floats,
+    judge_on_all: Floats,
+    groups: Ints | None = None,
+    groups_of_all: Ints | None = None,
 ) -> Corrected | None:
     """Return the mean label of all rows where each row was drawn for labelling with a chance of its own.
 
@@ -207,6 +214,7 @@ def actively_sampled(
         chances: The chance with which each of these was drawn, in (0, 1].
         judge_on_all: The judge's scores of all rows.
         groups: Group of each labelled row (an original with its copies); each row is one when left out.
+        groups_of_all: The same of all rows.
 
     Returns:
         The estimate with Student's interval over the effective number of groups, or ``None`` with fewer than two.
@@ -224,8 +232,7 @@ def actively_sampled(
     of_labels = float(weights @ errors)
     sums = np.bincount(group, weights * (errors - of_labels))
     variance = float((sums**2).sum()) * count / (count - 1)
-    if rows > 1:
-        variance += slope**2 * float(judge_on_all.var(ddof=1)) / rows
+    variance += slope**2 * _variance_of_mean(judge_on_all, groups_of_all)
     effective = 1 / float((np.bincount(group, weights) ** 2).sum())
     reach = _student(max(1.0, effective - 1)) * math.sqrt(variance)
     value = of_labels + slope * float(judge_on_all.mean())
@@ -287,6 +294,17 @@ def _slope(labels: Floats, judge: Floats, weights: Floats | None = None) -> floa
     if spread <= 0:
         return 0.0
     return min(1.0, max(0.0, float(np.cov(labels, judge, aweights=weights)[0, 1] / spread)))
+
+
+def _variance_of_mean(values: Floats, groups: Ints | None) -> float:
+    """Return the variance of a mean of values that hang together in groups; 0 where one group cannot tell."""
+    import numpy as np
+
+    sums = values - values.mean() if len(values) else values
+    if groups is not None:
+        sums = np.bincount(np.unique(groups, return_inverse=True)[1], sums)
+    count = len(sums)
+    return float((sums**2).sum()) / len(values) ** 2 * count / (count - 1) if count > 1 else 0.0
 
 
 def _pooled_slope(strata: Sequence[Stratum]) -> float:

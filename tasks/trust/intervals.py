@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats: TypeAlias = npt.NDArray[np.float64]
+    Ints: TypeAlias = npt.NDArray[np.int64]
 
 Z: Final = 1.959963984540054
 """The 97.5 % point of the normal distribution."""
@@ -39,3 +46,21 @@ def difference(one: float, ones: tuple[float, float], other: float, others: tupl
         value - math.hypot(one - ones[0], others[1] - other),
         value + math.hypot(ones[1] - one, other - others[0]),
     )
+
+
+def effective_number(values: Floats, clusters: Ints) -> float:
+    """Return how many independent values say as much of their mean as these, at least the number of clusters.
+
+    Args:
+        values: The values, at least one.
+        clusters: The cluster of each.
+    """
+    import numpy as np
+
+    _, group = np.unique(clusters, return_inverse=True)
+    sums = np.bincount(group, values - values.mean())
+    spread, together = float(values.var() * len(values)), float(sums @ sums)
+    groups = float(group.max() + 1)
+    if spread <= 0 or together <= 0:
+        return groups if spread <= 0 else float(len(values))
+    return float(min(len(values), max(groups, len(values) * spread / together)))

@@ -118,7 +118,7 @@ def test_intervals_of_paired_differences_hold_the_truth_where_few_answers_change
         told = luck.choice(CASES, n_labels, replace=False)
         differences, seen = new.astype(float) - old, judge[1] - judge[0]
         chances = np.full(n_labels, n_labels / CASES)
-        found = paired_difference(differences[told], seen[told], chances, seen, told, shares=True)
+        found = paired_difference(differences[told], seen[told], chances, seen, told, np.arange(len(seen)), shares=True)
         assert found is not None
         hits += found.low <= (1 - before) * mended - before * broken <= found.high
     assert hits >= 92
