@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.text import count, number
 from leadline.flows.cli.output import clean, print_json, print_table
 from leadline.flows.cli.running import stoppable
@@ -118,7 +120,15 @@ def judges_status(session: Session, /, judge: str | None, as_json: bool) -> None
     """Show how the enrolled judges stand; no judge is asked."""
     from leadline.tasks.drift.judge_standing import standings
 
-    found = [one for one in standings(session.open_store()) if judge in (None, one.name, one.model)]
+    every = standings(session.open_store())
+    found = [one for one in every if judge in (None, one.name, one.model)]
+    if judge and not found:
+        names = ", ".join(clean(one.name) for one in every)
+        raise UsageError(
+            f"The judge {judge!r} is not enrolled{f'; enrolled are {names}' * bool(names)}.",
+            hint=f"Enrol it: leadline judges enrol {judge} --probes FILE",
+            code=ErrorCode.DRIFT_ENROLMENT,
+        )
     if as_json:
         print_json([one.to_json() for one in found])
     elif not found:

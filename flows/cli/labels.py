@@ -12,7 +12,7 @@ import click
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.text import count
+from leadline.evaluators.core.text import count, listing
 from leadline.flows.cli.judge_choice import LABELS_HELP
 from leadline.flows.cli.output import clean, number, print_json, print_table
 from leadline.flows.cli.session import F, Session, say, session_options
@@ -111,6 +111,12 @@ def labels_import(
         judged = read_judged_rows(store, find_run(store, run_name), metric)
     question = judged.metric.id if judged else metric or ""
     found = [label for path in files for label in read_labels(path, judged, person=person, question=question)]
+    if not found:
+        raise UsageError(
+            f"{listing(map(str, files), most=3)}: there is no label.",
+            hint="Fill in value and person of each line first.",
+            code=ErrorCode.LABEL_FILE,
+        )
     added = LabelSet(store, set_name).add(found)
     known = len(found) - added
     say(f"{count(added, 'label')} added to {set_name}" + (f", {number(known)} known already." if known else "."))
@@ -268,12 +274,14 @@ def _print_model(model: LabelledModel, corrected: Corrected | None, *, binary: b
     )
     if model.agreed:
         agreed = model.agreed
-        click.echo(
-            f"    agrees on {shown(agreed.accuracy.value)} · κ {agreed.kappa:.2f} "
-            f"({agreed.kappa_low:.2f} to {agreed.kappa_high:.2f}), AC1 {agreed.ac1:.2f} · "
-            f"catches {shown(agreed.recall_fail.value)} of the bad answers, "
-            f"passes {shown(agreed.recall_pass.value)} of the good"
+        kappa = f"κ {agreed.kappa:.2f} ({agreed.kappa_low:.2f} to {agreed.kappa_high:.2f}), "
+        parts = (
+            f"agrees on {shown(agreed.accuracy.value)}",
+            f"{kappa * math.isfinite(agreed.kappa)}AC1 {agreed.ac1:.2f}",
+            f"catches {shown(agreed.recall_fail.value)} of the bad answers" * bool(agreed.recall_fail.n),
+            f"passes {shown(agreed.recall_pass.value)} of the good" * bool(agreed.recall_pass.n),
         )
+        click.echo(f"    {' · '.join(filter(None, parts))}")
     elif not math.isnan(model.rank_correlation):
         click.echo(f"    rank correlation {model.rank_correlation:.2f}, κ of the scale {model.scale_kappa:.2f}")
     click.echo(f"    {_STATES[model.state]}")

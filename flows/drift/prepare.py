@@ -44,7 +44,7 @@ class CheckedJudge(NamedTuple):
 
 
 def judge_named(name: str, config: str | None) -> JudgeConfig:
-    """Return a judge of the configuration file, or the one of a model's name.
+    """Return a judge of the configuration file, or the one of a model's name, which then is the judge's.
 
     Args:
         name: The name.
@@ -53,7 +53,8 @@ def judge_named(name: str, config: str | None) -> JudgeConfig:
     Raises:
         UsageError: The file is broken.
     """
-    return find_judges(name, None, Path(config) if config else None, os.environ)[0]
+    judge = find_judges(name, None, Path(config) if config else None, os.environ)[0]
+    return judge.model_copy(update={"key": name})
 
 
 def check_judges(config: CheckJudgesConfig) -> Iterator[CheckedJudge]:
@@ -79,7 +80,7 @@ def check_judges(config: CheckJudgesConfig) -> Iterator[CheckedJudge]:
         standing = standing_of(store, key)
         if standing is not None:
             newly = standing.state == "changed" and (before is None or before.state != "changed")
-            yield CheckedJudge(judge.key, standing, newly, problem)
+            yield CheckedJudge(standing.name_of(judge), standing, newly, problem)
 
 
 def run_checks(config: CheckJudgesConfig) -> CheckJudgesResult:
@@ -117,7 +118,17 @@ def enrol_judge(name: str, probes: str, number: int, evaluators: Sequence[str], 
     if from_home(probes).is_file():
         metrics, rows = probes_of_file(store, probes, judge, settings, number, evaluators)
     else:
-        metrics, rows = probes_of_run(store, find_run(store, probes), judge, number, evaluators)
+        try:
+            run = find_run(store, probes)
+        except UsageError as error:
+            if error.code is not ErrorCode.STORE_NO_RUN:
+                raise
+            raise UsageError(
+                f"There is neither a file nor a run {probes!r}.",
+                hint="--probes takes a dataset, or a run of the store: leadline runs",
+                code=error.code,
+            ) from None
+        metrics, rows = probes_of_run(store, run, judge, number, evaluators)
     canaries = find_canaries(Path(config.config) if config.config else None)
     if canaries:
         rows = [*rows, *canary_probes(store, canaries, metrics)]

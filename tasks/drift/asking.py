@@ -140,12 +140,14 @@ def _check_answered(judge: JudgeConfig, scores: Sequence[Sequence[RowScore]], ke
     ]
     refused = [value for value in missing if value.reason is Reason.JUDGE_REFUSED]
     unasked = [value for value in missing if value.reason not in _FAILS]
-    if 2 * len(refused) >= sum(map(len, scores)):
+    asked = sum(map(len, scores))
+    if 2 * len(refused) >= asked:
         unasked += refused
     if unasked:
         why, _ = Counter(value.message or value.reason for value in unasked).most_common(1)[0]
         raise NotChecked(
-            f"The judge {judge.key!r} was not checked: {count(len(unasked), 'probe')} got no reply. {why}",
+            f"The judge {judge.key!r} was not checked: {len(unasked):,} of {count(asked, 'question')} got no reply. "
+            f"{why}",
             hint="Once it answers, run the command again: replies that came are not paid for again.",
         )
 

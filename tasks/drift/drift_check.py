@@ -137,7 +137,7 @@ def check_judge(
     probed = (store, in_epoch, settings, enrolment.metrics, enrolment.probes)
     fresh = ask_probes(*probed, occasion=occasion, replies=1, limits=limits)
     told, level, state = difference(enrolment, fresh), SUSPICIOUS, "steady"
-    pooled = difference(enrolment, _pooled(store, key, enrolment, fresh)).p
+    pooled = difference(enrolment, _pooled(store, key, enrolment, fresh, _file_name(epoch, occasion))).p
     if min(told.p, pooled) <= SUSPICIOUS:
         count = len(enrolment.replies.values[0])
         again = ask_probes(*probed, occasion=f"{occasion}/again", replies=count, limits=limits)
@@ -265,12 +265,15 @@ def _lenient(old: npt.NDArray[np.int64], new: npt.NDArray[np.int64]) -> float:
     return passes / (passes + fails) if passes + fails else 0.0
 
 
-def _pooled(store: Store, key: str, enrolment: Enrolment, fresh: Replies) -> Replies:
-    """Return the replies of a check together with those of the checks before it against the same enrolment."""
+def _pooled(store: Store, key: str, enrolment: Enrolment, fresh: Replies, own: str) -> Replies:
+    """Return the replies of a check together with those of the checks before it against the same enrolment.
+
+    A process that was killed may have left the check's ``own`` file.
+    """
     before = [
         Replies.from_json(record["replies"])
-        for _, record in judge_files(store, key, "checks")
-        if (record["epoch"], record["enrolment"]) == (enrolment.epoch, enrolment.number)
+        for name, record in judge_files(store, key, "checks")
+        if name != own and (record["epoch"], record["enrolment"]) == (enrolment.epoch, enrolment.number)
     ]
     firsts = [tuple((line[0],) for line in replies.values) for replies in before[1 - POOLED_CHECKS :]]
     values = tuple(sum(lines, ()) for lines in zip(*firsts, fresh.values, strict=True))

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from leadline.evaluators.core.row import Severity
 from leadline.evaluators.core.text import count, number, percent
+from leadline.evaluators.judge.engine.judge_config import UNNAMED, JudgeConfig
 from leadline.tasks.drift.drift_check import DriftCheck, checks_of, details_of
 from leadline.tasks.drift.enrolment import Enrolment, find_enrolment
 from leadline.tasks.drift.epochs import enrolled_keys, epoch_of
@@ -67,6 +68,14 @@ class JudgeStanding:
         """
         last = datetime.fromtimestamp(self.check.at, UTC) if self.check else datetime.fromisoformat(self.enrolled)
         return (now - last).total_seconds() / 3600
+
+    def name_of(self, judge: JudgeConfig) -> str:
+        """Return the name by which a person finds a judge: that of ``leadline.toml``, else that of its enrolment.
+
+        Args:
+            judge: The judge.
+        """
+        return self.name if judge.key == UNNAMED else judge.key
 
     def in_words(self) -> str:
         """Say in a sentence how the judge stands."""

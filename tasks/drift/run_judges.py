@@ -61,12 +61,11 @@ def watch(
             if told is None:
                 continue
             if told["state"] == "changed" and stop and not part:
-                quarantined[name] = _message(judge, told)
+                quarantined[name] = _message(told)
             told["stopped"] = told["state"] == "changed" and name in quarantined
-            told["newly_changed"] |= bool(
-                earlier.get(judge.key, {}).get("newly_changed")
-            )  # a run may be taken up again
-            found[judge.key] = told
+            before = earlier.get(told["name"], {})  # a run may be taken up again
+            told["newly_changed"] |= bool(before.get("newly_changed"))
+            found[told["name"]] = told
     if quarantined:
         write_json(run.plan / _QUARANTINED, quarantined)
         store.push([run.plan / _QUARANTINED])
@@ -98,6 +97,7 @@ def _watched(store: Store, judge: JudgeConfig, settings: Settings, part: str, li
         problem = _checked(store, judge, settings, now, part, Limits(team=limits.team))
         standing = standing_of(store, judge_key(judge)) or standing
     return standing.to_json() | {
+        "name": standing.name_of(judge),
         "stopped": False,
         "not_checked": problem,
         "newly_changed": standing.state == "changed" and before != "changed",
@@ -114,8 +114,6 @@ def _checked(store: Store, judge: JudgeConfig, settings: Settings, now: datetime
     return ""
 
 
-def _message(judge: JudgeConfig, told: Mapping[str, Any]) -> str:
-    return (
-        f"The judge {judge.key!r} {told['in_words']}. Rows are put to it again after: "
-        f"leadline judges accept {judge.key}"
-    )
+def _message(told: Mapping[str, Any]) -> str:
+    name = told["name"]
+    return f"The judge {name!r} {told['in_words']}. Rows are put to it again after: leadline judges accept {name}"

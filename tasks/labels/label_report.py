@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 LEAST_LABELS: Final = 50
 LEAST_OF_CLASS: Final = 10
 LEAST_KAPPA: Final = 0.4
+LEAST_SHARED: Final = 10
+"""Rows that two people or more labelled, below which nothing is told of how far people agree."""
 
 State: TypeAlias = Literal["none", "few", "not drawn", "failed", "valid", "stale"]
 """``none``, ``few``, ``not drawn``, ``failed`` and ``valid`` are what labels of a run's rows lead to; ``stale`` is a
@@ -93,7 +95,8 @@ class LabelReport:
         binary: Whether rows pass or fail; otherwise they have numbers.
         models: Each model, the last one ``""`` for all together where there are several.
         stale: Labelled rows that this run does not have: their text differs, or the judge was not asked about them.
-        people_alpha: Krippendorff's alpha between people, the most that a judge can reach; not a number for one person.
+        people_alpha: Krippendorff's alpha between people, the most that a judge can reach; not a number where fewer
+            than :data:`LEAST_SHARED` rows have labels of several.
         people_alpha_low: Lower end of its 95 % interval.
         people_alpha_high: Upper end of its 95 % interval.
         saw_judge: Labels given with the judge's verdict in sight.
@@ -337,10 +340,11 @@ def _between_people(labels: Sequence[Label], *, binary: bool, interval: bool) ->
     row_of, column_of = {who: row for row, who in enumerate(people)}, {key: column for column, key in enumerate(keys)}
     for label in labels:
         if label.person in row_of and label.value is not None:
-            ratings[row_of[label.person], column_of[label.key]] = label.value
+            said = consensus([label], binary=binary)
+            ratings[row_of[label.person], column_of[label.key]] = math.nan if said is None else said
     shared = ratings[:, (~np.isnan(ratings)).sum(axis=0) >= 2]
     level: Literal["nominal", "interval"] = "nominal" if binary else "interval"
-    alpha = krippendorff_alpha(shared, level) if shared.size else math.nan
+    alpha = krippendorff_alpha(shared, level) if shared.shape[1] >= LEAST_SHARED else math.nan
     if math.isnan(alpha) or not interval:
         return math.nan, alpha, math.nan
     low, high = bootstrap(lambda units: krippendorff_alpha(shared[:, units], level), np.arange(shared.shape[1]))

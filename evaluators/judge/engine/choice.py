@@ -27,7 +27,7 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.project_scope import ProjectScope, project_scope
 from leadline.evaluators.core.refusal import first_refusal
 from leadline.evaluators.core.settings_file import FILE, settings_document
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.judge.engine.judge_config import UNNAMED, JudgeConfig
 from leadline.evaluators.judge.engine.jury_config import JuryConfig
 
 JURY: Final = "jury"
@@ -80,8 +80,8 @@ def find_judges(
             return ()
     elif named not in judges:
         values = _from_name(named, api_base or environment.get(BASE_VARIABLE)) | _price_in(judges, named)
-        judges["default"] = _judge("default", values, "--judge")
-        named = "default"
+        judges[UNNAMED] = _judge(UNNAMED, values, "--judge")
+        named = UNNAMED
     elif api_base and isinstance(judges[named], JuryConfig):
         raise UsageError(
             f"{named} is a jury, and has no address of its own.",
@@ -107,7 +107,7 @@ def configured_judges(file: Path | None, environment: Mapping[str, str]) -> tupl
     named = environment.get(MODEL_VARIABLE)
     if named and named not in judges:
         values = _from_name(named, environment.get(BASE_VARIABLE)) | _price_in(judges, named)
-        judges["default"] = _judge("default", values, MODEL_VARIABLE)
+        judges[UNNAMED] = _judge(UNNAMED, values, MODEL_VARIABLE)
     return tuple(judges.values())
 
 

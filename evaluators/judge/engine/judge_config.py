@@ -17,6 +17,9 @@ MEBIBYTE: Final = 1024 * 1024
 KEY_VARIABLE: Final = "LEADLINE_JUDGE_API_KEY"
 """Holds the API key of a judge with an ``api_base`` that names no variable of its own."""
 
+UNNAMED: Final = "default"
+"""Key of a judge that no table of ``leadline.toml`` names, but a model."""
+
 
 class JudgeConfig(BaseModel):
     """One judge.
@@ -33,7 +36,7 @@ class JudgeConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    key: str = Field("default", min_length=1, max_length=100, description="Name of the judge.")
+    key: str = Field(UNNAMED, min_length=1, max_length=100, description="Name of the judge.")
     model: str = Field(min_length=1, description="LiteLLM model name, or for a local judge a hub id or directory.")
     kind: Literal["litellm", "local"] = Field("litellm", description="Asked on a server, or run here.")
     api_base: str | None = Field(None, description="Base URL of an OpenAI-compatible server.")
