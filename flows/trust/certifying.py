@@ -64,7 +64,7 @@ class Certifying:
         keys = {row.key for row in self.rows.rows}
         labels = [label for label in self.known.labels if label.key in keys]
         report = report_labels(judged, labels, self.known.samples, bootstrapped=False)
-        found = certificate_of(self.judging.metric, report, self.run.id, held_out=self.held_out)
+        found = certificate_of(self.judging.metric, report, self.run.id, self.known.names, held_out=self.held_out)
         if found.is_earned and not self.known.is_whole:
             keep_certificate(self.known.sets[0], found)
         return found, report

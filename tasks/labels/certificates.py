@@ -40,6 +40,7 @@ class Certificate:
         run: The run whose rows were labelled.
         earned: When, as an ISO time.
         held_out: Whether only labels counted that no prompt was chosen by.
+        label_sets: Names of the sets whose labels counted.
         labels: Digest of the labels.
         n_labels: Labelled rows.
         n_people: People who labelled them.
@@ -66,6 +67,7 @@ class Certificate:
     run: str
     earned: str
     held_out: bool
+    label_sets: tuple[str, ...]
     labels: str
     n_labels: int
     n_people: int
@@ -90,13 +92,16 @@ class Certificate:
         return self.state in EARNED
 
 
-def certificate_of(metric: JudgedMetric, report: LabelReport, run: str, *, held_out: bool = False) -> Certificate:
+def certificate_of(
+    metric: JudgedMetric, report: LabelReport, run: str, label_sets: Sequence[str], *, held_out: bool = False
+) -> Certificate:
     """Return what a report of labels certifies, of all models together.
 
     Args:
         metric: The metric, in its configuration.
         report: What labels say of it.
         run: The run whose rows were labelled.
+        label_sets: Names of the sets that have the labels.
         held_out: Whether the report is of labels only that no prompt was chosen by.
     """
     nothing = Certificate(
@@ -107,6 +112,7 @@ def certificate_of(metric: JudgedMetric, report: LabelReport, run: str, *, held_
         run=run,
         earned=datetime.now(UTC).isoformat(timespec="seconds"),
         held_out=held_out,
+        label_sets=tuple(label_sets),
         labels=report.labels_digest,
         n_labels=0,
         n_people=0,
@@ -174,7 +180,8 @@ def kept_certificates(labels: LabelSet, question: str) -> list[Certificate]:
     for path in sorted(folder.glob("*.json")):
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
-            found.append(Certificate(**{name: value for name, value in record.items() if name in names}))
+            known = {name: value for name, value in record.items() if name in names}
+            found.append(Certificate(**known | {"label_sets": tuple(record.get("label_sets", [labels.name]))}))
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise StoreError(
                 f"The certificate in {path} cannot be read: {error}.",

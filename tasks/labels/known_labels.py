@@ -34,9 +34,14 @@ class KnownLabels:
     runs: tuple[str, ...] = ()
 
     @property
-    def name(self) -> str:
+    def names(self) -> tuple[str, ...]:
         """The names of the sets, and ``dataset`` for labels that came with one."""
-        return ", ".join([*(each.name for each in self.sets), *(["dataset"] if self.runs else [])])
+        return (*(each.name for each in self.sets), *(["dataset"] if self.runs else []))
+
+    @property
+    def name(self) -> str:
+        """The same in one line."""
+        return ", ".join(self.names)
 
     @property
     def is_whole(self) -> bool:
@@ -61,7 +66,7 @@ def known_labels(
 
     Args:
         store: The store.
-        set_name: Only this set of labels; by default all together.
+        set_name: Only this set of labels, and certificates earned with it alone; by default all together.
         brought: Returns labels that came with datasets, which count beside those of the sets unless one is named; those
             of a later dataset go before those of an earlier one.
 
@@ -81,7 +86,7 @@ def known_labels(
         for label in given.labels:
             extra.setdefault(label.question, []).append((given.run, label))
     return {
-        question: _joined(question, found.get(question, ()), extra.get(question, ()))
+        question: _joined(question, found.get(question, ()), extra.get(question, ()), only=set_name)
         for question in sorted(found.keys() | extra.keys())
     }
 
@@ -105,7 +110,11 @@ def labels_of_question(
 
 
 def _joined(
-    question: str, parts: Sequence[tuple[LabelSet, list[Label], list[Sample]]], given: Sequence[tuple[str, Label]]
+    question: str,
+    parts: Sequence[tuple[LabelSet, list[Label], list[Sample]]],
+    given: Sequence[tuple[str, Label]],
+    *,
+    only: str | None,
 ) -> KnownLabels:
     of_datasets = (label for _, label in given)
     every = sorted((*of_datasets, *(label for _, labels, _ in parts for label in labels)), key=lambda label: label.at)
@@ -116,7 +125,12 @@ def _joined(
         samples=tuple(sample for _, _, samples in parts for sample in samples),
         certificates=tuple(
             sorted(
-                (found for each, _, _ in parts for found in kept_certificates(each, question)),
+                (
+                    found
+                    for each, _, _ in parts
+                    for found in kept_certificates(each, question)
+                    if only is None or found.label_sets == (only,)
+                ),
                 key=lambda certificate: certificate.earned,
             )
         ),

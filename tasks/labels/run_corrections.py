@@ -126,7 +126,7 @@ def measure(
     metric = judged.metric
     known = known.with_whole_models(judged, run)
     report = report_labels(judged, known.labels, known.samples, bootstrapped=bootstrapped)
-    fitted = certificate_of(metric, report, run)
+    fitted = certificate_of(metric, report, run, known.names)
     kept = certificate_for(metric, known.certificates)
     if fitted.is_earned and keep and not known.is_whole:
         keep_certificate(known.sets[0], fitted)

@@ -166,3 +166,19 @@ def test_a_person_labels_by_keys_and_what_was_said_outlives_the_page(store: Path
     assert [label["value"] for label in said["labels"]] == [1, 0, None]
     (store / "anna.json").write_text(json.dumps(said))
     assert run(["labels", "import", str(store / "anna.json")]) == 0
+
+
+def test_a_file_without_labels_is_refused_and_labels_that_are_all_alike_say_only_what_they_tell(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (store / "none.csv").write_text("")
+    assert run(["labels", "import", str(store / "none.csv")]) == 2
+    assert "none.csv: there is no label." in capsys.readouterr().err
+    lines = "".join(f"case-{number},bot,pass,anna\n" for number in range(60))
+    (store / "all.csv").write_text(f"case,model,value,person\n{lines}")
+    assert run(["labels", "import", str(store / "all.csv"), "--run", "latest", "--metric", "toy"]) == 0
+    capsys.readouterr()
+    assert run(["labels", "report", "latest", "--metric", "toy"]) == 0
+    out = capsys.readouterr().out
+    assert "passes 75.0 % of the good" in out
+    assert "nan" not in out

@@ -123,7 +123,9 @@ def test_a_browser_shows_list_run_and_report_without_a_complaint(tmp_path: Path,
         get(address)
         page.resize(width, 900)
         page.send("Page.navigate", url=address)
-        page.wait("document.readyState === 'complete' && document.querySelector('.runs .name')")  # with its style sheets
+        page.wait(
+            "document.readyState === 'complete' && document.querySelector('.runs .name')"
+        )  # with its style sheets
         assert page.js("location.search") == ""
         assert "Fails" in page.text(".runs")
         assert page.js("document.documentElement.scrollWidth") <= width

@@ -1,5 +1,6 @@
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -306,3 +307,30 @@ def test_the_files_of_a_set_are_private(tmp_path: Path):
     labels = LabelSet(Store.open(tmp_path / "store"))
     labels.add([Label("0" * 32, "toy.value", 1.0, "anna", "2026-01-01")])
     assert (tmp_path / "store").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("case,model,value,person\ncase-1,bot,99,anna\n", "has values from 0 to 1"),
+        ("foo,bar\n1,2\n", "neither key nor case"),
+    ],
+)
+def test_values_out_of_range_and_lines_without_a_row_are_refused(tmp_path, judged, text, words):
+    file = tmp_path / "labels.csv"
+    file.write_text(text)
+    known = replace(judged, metric=replace(judged.metric, evaluator="sexism", metric="no_sexism_pass"))
+    with pytest.raises(UsageError, match=words):
+        read_labels(file, known, person="anna", question=known.metric.id)
+
+
+def test_a_few_rows_of_several_people_tell_nothing_of_how_far_they_agree(judged):
+    sample = _sample(judged)
+    labels = [_label(row, judged.metric.id) for row in sample.rows]
+
+    def alpha(shared):
+        more = [_label(row, judged.metric.id, "ben") for row in sample.rows[:shared]]
+        return report_labels(judged, labels + more, [sample]).people_alpha
+
+    assert np.isnan(alpha(9))
+    assert alpha(60) == 1.0

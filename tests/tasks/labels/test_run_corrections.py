@@ -105,6 +105,19 @@ def test_a_run_that_an_earlier_version_made_is_shown_without_them(tmp_path: Path
     assert (shown["corrections"], shown["certificates"]) == ([], [])
 
 
+def test_a_set_that_is_named_has_no_certificate_that_other_sets_helped_to_earn(tmp_path: Path) -> None:
+    store, run = _run(tmp_path)
+    _label(store, run)
+    [sample] = LabelSet(store, "people").samples()
+    LabelSet(store, "few").add([Label(row.key, "toy.value", 1.0, "zoe", "2026-01-09") for row in sample.rows[:9]])
+    pipeline.correct_scores(store, run)
+    [certificate] = _tables(store, run)[1]
+    assert (certificate["label_set"], certificate["state"]) == ("few, people", "valid")
+    pipeline.correct_scores(store, run, "few")
+    [certificate] = _tables(store, run)[1]
+    assert (certificate["label_set"], certificate["state"], certificate["n_labels"]) == ("few", "few", 9)
+
+
 def test_a_changed_prompt_is_certified_anew_where_its_run_has_the_labelled_rows(tmp_path: Path) -> None:
     store, run = _run(tmp_path)
     _label(store, run)
