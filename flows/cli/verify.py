@@ -15,7 +15,7 @@ DAMAGED: Final = 1
 
 
 @click.command()
-@click.option("--repair", is_flag=True, help="Set damaged segments and datasets aside, to be made again.")
+@click.option("--repair", is_flag=True, help="Set damaged segments, datasets and certificates aside, to be made again.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @session_options
 @click.pass_obj

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import StoreError
@@ -155,8 +155,7 @@ def keep_certificate(labels: LabelSet, certificate: Certificate) -> Path:
         labels: The set of labels.
         certificate: The certificate, earned.
     """
-    same = {name: value for name, value in asdict(certificate).items() if name not in ("run", "earned")}
-    path = _folder(labels) / f"{digest(same)[:24]}.json"
+    path = _folder(labels) / f"{_name(asdict(certificate))}.json"
     if not path.exists():
         write_json(path, asdict(certificate))
         labels.store.push([path])
@@ -185,10 +184,20 @@ def kept_certificates(labels: LabelSet, question: str) -> list[Certificate]:
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise StoreError(
                 f"The certificate in {path} cannot be read: {error}.",
-                hint="Restore the file from a backup, or remove it: it is earned again.",
+                hint="Set it aside: leadline verify --repair. It is earned again.",
                 code=ErrorCode.STORE_FAILED,
             ) from error
     return sorted((each for each in found if each.question == question), key=lambda each: each.earned)
+
+
+def is_as_written(path: Path, name: str) -> bool:
+    """Return whether a certificate's file says what it was written with.
+
+    Args:
+        path: The file.
+        name: Its name beside the labels, without the ending.
+    """
+    return _name(json.loads(path.read_text(encoding="utf-8"))) == name
 
 
 def certificate_for(metric: JudgedMetric, kept: Sequence[Certificate]) -> Certificate | None:
@@ -205,6 +214,11 @@ def certificate_for(metric: JudgedMetric, kept: Sequence[Certificate]) -> Certif
 
 def _folder(labels: LabelSet) -> Path:
     return labels.folder / "certificates"
+
+
+def _name(record: Mapping[str, Any]) -> str:
+    """Return the name of a certificate's file: the digest of what it says, whenever and by which run it was earned."""
+    return digest({name: value for name, value in record.items() if name not in ("run", "earned")})[:24]
 
 
 def _known(value: float) -> float | None:

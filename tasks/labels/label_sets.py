@@ -26,6 +26,9 @@ from leadline.tasks.store.store import Run, Store
 
 DEFAULT_SET: Final = "labels"
 
+LABELS_ADVICE: Final = "Restore the file from a backup, or remove it and import its labels again."
+SAMPLE_ADVICE: Final = "Restore the file from a backup, or remove it and draw the rows again: leadline labels sample."
+
 _NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}")
 
 
@@ -129,10 +132,10 @@ class LabelSet:
         for path in sorted(self.folder.glob("*.parquet")):
             try:
                 found += [Label(**line) for line in pq.read_table(path, schema=_schema()).to_pylist()]
-            except (pa.ArrowInvalid, OSError) as error:
+            except (pa.ArrowException, OSError, ValueError) as error:
                 raise StoreError(
                     f"The labels in {path} cannot be read: {error}.",
-                    hint="Restore the file from a backup.",
+                    hint=LABELS_ADVICE,
                     code=ErrorCode.STORE_FAILED,
                 ) from error
         return sorted(found, key=lambda label: label.at)
@@ -162,10 +165,22 @@ class LabelSet:
 
         Args:
             question: Only samples for this metric.
+
+        Raises:
+            StoreError: A file is damaged.
         """
         folder = self.folder / "samples"
         self.store.sync([folder])
-        found = [_sample(json.loads(path.read_text(encoding="utf-8"))) for path in sorted(folder.glob("*.json"))]
+        found = []
+        for path in sorted(folder.glob("*.json")):
+            try:
+                found.append(read_sample(path))
+            except (OSError, ValueError, TypeError, KeyError) as error:
+                raise StoreError(
+                    f"The sample in {path} cannot be read: {error}.",
+                    hint=SAMPLE_ADVICE,
+                    code=ErrorCode.STORE_FAILED,
+                ) from error
         return [sample for sample in found if question in (None, sample.question)]
 
 
@@ -229,8 +244,22 @@ def make_sample(run: Run, judged: JudgedRows, drawn: Sequence[Drawn], *, how: Dr
     )
 
 
-def _sample(record: dict[str, Any]) -> Sample:
+def read_sample(path: Path) -> Sample:
+    """Return the sample of a file."""
+    record = dict(json.loads(path.read_text(encoding="utf-8")))
     return Sample(**record | {"rows": tuple(SampledRow(**row) for row in record["rows"])})
+
+
+def has_its_labels(path: Path, name: str) -> bool:
+    """Return whether a file of labels has those that it was written with, which its name is the digest of.
+
+    Args:
+        path: The file.
+        name: Its name in the set, without the ending.
+    """
+    import pyarrow.parquet as pq
+
+    return digest(pq.read_table(path).to_pylist()) == name
 
 
 def _schema() -> Any:

@@ -1,20 +1,23 @@
 """Checking a store: every file against its digest or its checksums, and the ledger against itself.
 
-Segments carry their digests, datasets have them in their manifests, and results in a list beside them. What an earlier
+Segments carry their digests, datasets have them in their manifests, and results in a list beside them; labels and their
+certificates are named by them. What an earlier
 version wrote has none: it is read to its end, which finds what cannot be read. Databases have checksums of their own.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.tasks.db.connection import connect, literal
+from leadline.tasks.labels.certificates import is_as_written
+from leadline.tasks.labels.label_sets import LABELS_ADVICE, SAMPLE_ADVICE, has_its_labels, read_sample
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.maintenance.contents import Contents, alone
 from leadline.tasks.store.digests import file_digest, is_sealed, seal_fault
@@ -94,6 +97,7 @@ def _found(contents: Contents, checked: Checked) -> Iterator[Damage]:
         checked.bytes += listed.size
         if fault := _json_fault(contents, name):
             yield Damage(name, fault, "Restore it from a backup, or delete the judge's folder and enrol it again.")
+    yield from _labels(contents, checked)
     yield from _datasets(contents, checked)
     yield from _runs(contents, checked)
     yield from _ledger(contents.store, checked)
@@ -135,6 +139,34 @@ def _json_fault(contents: Contents, name: str) -> str:
     except (OSError, ValueError) as error:
         return _reason(error)
     return ""
+
+
+def _labels(contents: Contents, checked: Checked) -> Iterator[Damage]:
+    for name, listed in contents.files("labels").items():
+        checked.files += 1
+        checked.bytes += listed.size
+        file = PurePosixPath(name)
+        if file.parent.name == "certificates":
+            fault = _said_fault(contents, name, is_as_written)
+            advice, mendable = "Set it aside with --repair: it is earned again.", True
+        elif file.parent.name == "samples":
+            fault = _said_fault(contents, name, lambda path, _: bool(read_sample(path)))
+            advice, mendable = SAMPLE_ADVICE, False
+        else:
+            fault, advice, mendable = _said_fault(contents, name, has_its_labels), LABELS_ADVICE, False
+        if fault:
+            yield Damage(name, fault, advice, mendable)
+
+
+def _said_fault(contents: Contents, name: str, holds: Callable[[Path, str], bool]) -> str:
+    """Return what is wrong with a file of labels, ``""`` if nothing is."""
+    try:
+        with contents.opened(name) as path:
+            return "" if holds(path, PurePosixPath(name).stem) else "it does not say what was written"
+    except FileNotFoundError:
+        return ""
+    except Exception as error:  # whatever a damaged file makes of its reader
+        return _reason(error)
 
 
 def _datasets(contents: Contents, checked: Checked) -> Iterator[Damage]:

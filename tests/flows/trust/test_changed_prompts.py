@@ -141,14 +141,7 @@ def test_labels_survive_another_prompt_and_a_certificate_of_other_rows_does_not(
     assert len(judge.log) == asked + len(tasks)
     borrowed = person.certificate()
     assert (borrowed["state"], borrowed["borrowed"]) == ("valid", True)
-    gate, why = person.gates(second, *prompt(WORDS[2]), code=1)
-    assert (
-        gate,
-        f"none is of this run's answers of model bot: leadline labels sample RUN --metric {metric}" in why,
-    ) == (
-        "inconclusive",
-        True,
-    ), why
-
-    shown = person.gates(second, *prompt(WORDS[1]), code=1)[1]  # the second prompt was certified on the other rows
-    assert "none is of this run's answers of model bot" in shown
+    for certified in WORDS[:0:-1]:
+        gate, why = person.gates(second, *prompt(certified), code=1)
+        assert gate == "inconclusive"
+        assert f"none is of this run's answers of model bot: leadline labels sample RUN --metric {metric}" in why

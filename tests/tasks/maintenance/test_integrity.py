@@ -14,11 +14,18 @@ import pytest
 from pyarrow import parquet
 
 import leadline
+from leadline.evaluators.core.errors import StoreError
 from leadline.tasks.db.statements import sql
+from leadline.tasks.labels.drawing import draw
+from leadline.tasks.labels.judged_rows import read_judged_rows
+from leadline.tasks.labels.label import Label
+from leadline.tasks.labels.label_sets import LabelSet, make_sample
 from leadline.tasks.maintenance.integrity import Checked, Damage, check_store
+from leadline.tasks.pipeline import correct_scores
 from leadline.tasks.store.digests import is_sealed, seal, seal_fault
-from leadline.tasks.store.store import Store
+from leadline.tasks.store.store import MANIFEST, Store
 from leadline.tasks.store.vectors.vectors import ParquetVectors
+from tests.support.stores.run_factory import Given, answer, make_run
 
 ROWS = [
     {"question": f"Question {n}?", "expected_answer": f"The answer is {n}", "actual_answer": f"The answer is {n % 3}"}
@@ -103,6 +110,62 @@ def damages_of(path: Path) -> list[str]:
     except ValueError as error:
         fault = str(error)
     return [fault] if fault else []
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> Store:
+    """A store with labels, the sample in which they were drawn, and the certificate that they earned."""
+    rows = [answer(f"c{n}", "bot", answer=f"{n} m") for n in range(80)]
+    scores = [Given(f"c{n}", "bot", float(n % 4 != 0)) for n in range(80)]
+    store, run = make_run(tmp_path, rows=rows, scores=scores)
+    run.update({"status": "completed"})
+    (store.dataset(run.read()["dataset"]) / MANIFEST).write_text("{}")
+    judged = read_judged_rows(store, run, "toy")
+    sample = make_sample(run, judged, draw(judged, 80), how="uniform", seed=1)
+    people = LabelSet(store, "people")
+    people.keep_sample(sample)
+    people.add([Label(row.key, "toy.value", float(row.case[-1] not in "05"), "a", "2026-01-01") for row in sample.rows])
+    return store
+
+
+def test_every_byte_of_labels_that_says_something_counts(labelled: Store) -> None:
+    [path] = labelled.root.glob("labels/people/*.parquet")
+    known, name = LabelSet(labelled, "people").history(), path.relative_to(labelled.root).as_posix()
+    seen = 0
+    for place in range(0, path.stat().st_size, 41):
+        flip(path, place)
+        found = [damage for damage in damages(labelled) if damage.name == name]
+        if not found:  # a byte that no reader looks at
+            assert LabelSet(labelled, "people").history() == known, place
+        seen += len(found)
+        assert all("Restore the file from a backup" in damage.advice and not damage.mendable for damage in found)
+        flip(path, place)
+    assert seen > 20
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(StoreError, match=path.name):
+        LabelSet(labelled, "people").labels()
+
+
+def test_damaged_samples_and_certificates_are_named_and_certificates_earned_again(labelled: Store) -> None:
+    [run] = labelled.runs()
+    correct_scores(labelled, run)
+    [certificate] = labelled.root.glob("labels/people/certificates/*.json")
+    certificate.write_text(certificate.read_text().replace('"n_people": 1', '"n_people": 7'))
+    [sample] = labelled.root.glob("labels/people/samples/*.json")
+    written = sample.read_text()
+    sample.write_text(written[:-9])
+    found = damages(labelled, repair=True)
+    names = [path.relative_to(labelled.root).as_posix() for path in (certificate, sample)]
+    assert [(damage.name, damage.mended) for damage in found if damage.name.startswith("labels/")] == [
+        (names[0], True),
+        (names[1], False),
+    ]
+    with pytest.raises(StoreError, match=sample.name):
+        LabelSet(labelled, "people").samples()
+    sample.write_text(written)
+    correct_scores(labelled, run)
+    assert certificate.exists()
+    assert not [damage for damage in damages(labelled) if damage.name.startswith("labels/")]
 
 
 def test_damaged_scores_are_set_aside_and_computed_again(folder: Path, store: Store) -> None:
