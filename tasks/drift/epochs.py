@@ -61,6 +61,8 @@ def judge_files(store: Store, key: str, kind: str) -> Iterator[tuple[str, dict[s
 def keep(store: Store, key: str, kind: str, name: str, content: dict[str, Any]) -> Path:
     """Write a file of a judge unless it is there, and return it.
 
+    One that a killed process left here reaches the bucket as well.
+
     Args:
         store: The store.
         key: The judge.
@@ -71,7 +73,7 @@ def keep(store: Store, key: str, kind: str, name: str, content: dict[str, Any]) 
     path = store.root / FOLDER / key / kind / f"{name}.json"
     if not path.exists():
         write_json(path, content)
-        store.push([path])
+    store.sync([path.parent])
     return path
 
 

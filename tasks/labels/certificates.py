@@ -151,6 +151,8 @@ def certificate_of(
 def keep_certificate(labels: LabelSet, certificate: Certificate) -> Path:
     """Write a certificate beside its labels, unless the same one is there, and return its file.
 
+    One that a killed process left here reaches the bucket as well.
+
     Args:
         labels: The set of labels.
         certificate: The certificate, earned.
@@ -158,7 +160,7 @@ def keep_certificate(labels: LabelSet, certificate: Certificate) -> Path:
     path = _folder(labels) / f"{_name(asdict(certificate))}.json"
     if not path.exists():
         write_json(path, asdict(certificate))
-        labels.store.push([path])
+    labels.store.sync([path.parent])
     return path
 
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pytest
@@ -18,6 +19,11 @@ from pyarrow import parquet
 from leadline.evaluators.core.errors import StoreError
 from leadline.evaluators.core.settings import Settings
 from leadline.tasks import pipeline
+from leadline.tasks.drift.epochs import judge_files, keep
+from leadline.tasks.labels.certificates import Certificate, keep_certificate, kept_certificates
+from leadline.tasks.labels.known_labels import known_labels
+from leadline.tasks.labels.label import Label
+from leadline.tasks.labels.label_sets import LabelSet, Sample, SampledRow
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.plan.jobs import ALL_ROWS
@@ -294,3 +300,61 @@ def test_the_report_can_be_opened_from_the_bucket(host: Host, s3: S3) -> None:
     for file, kind in (("run.duckdb", "application/octet-stream"), ("run.json", "application/json")):
         key = f"a/store/runs/{run.id}/{file}"
         assert s3.client().head_object(Bucket=s3.bucket, Key=key)["ContentType"] == kind
+
+
+_KILLED: Final = """
+import os, signal
+from leadline.tasks.store.remote import Remote
+from leadline.tasks.store.store import Store
+from tests.tasks.store import test_remote
+
+Remote.push = lambda remote, paths: os.kill(os.getpid(), signal.SIGKILL) if list(paths) else None
+test_remote.keep_{what}(Store.open())
+"""
+"""A process that ends after a file is written here, and before it is in the bucket."""
+
+
+def keep_check(store: Store) -> None:
+    keep(store, "judge", "checks", "0000-2026-01-01", {"state": "steady"})
+
+
+def keep_labels(store: Store) -> None:
+    LabelSet(store).add([Label("0" * 32, "toy.value", 1.0, "ann", "2026-01-01")])
+
+
+def keep_sample(store: Store) -> None:
+    rows = (SampledRow("0" * 32, "case", "bot", "", 0.5),)
+    LabelSet(store).keep_sample(Sample("sample", "run", "toy.value", "uniform", 1, "config", 2, rows))
+
+
+def keep_earned(store: Store) -> None:
+    told = ("toy.value", "config", None, "valid", "run", "2026-01-01", False, ("labels",), "digest", 60, 1, "", "")
+    keep_certificate(LabelSet(store), Certificate(*told))
+
+
+@pytest.mark.parametrize(
+    ("what", "again"),
+    [
+        ("check", keep_check),
+        ("check", lambda store: list(judge_files(store, "judge", "checks"))),
+        ("labels", keep_labels),
+        ("labels", known_labels),
+        ("sample", keep_sample),
+        ("sample", known_labels),
+        ("earned", keep_earned),
+        ("earned", lambda store: kept_certificates(LabelSet(store), "toy.value")),
+    ],
+)
+def test_what_a_killed_process_did_not_push_the_next_one_pushes(
+    host: Host, s3: S3, what: str, again: Callable[[Store], object]
+) -> None:
+    store = host("one")
+    command = [sys.executable, "-c", _KILLED.format(what=what)]
+    place = {**os.environ, "LEADLINE_STORE": s3.url, "PYTHONPATH": str(Path.cwd())}
+    assert subprocess.run(command, env=place, check=False, timeout=120).returncode == -signal.SIGKILL
+    kept = [path for folder in ("judges", "labels") for path in (store.root / folder).rglob("*.*") if path.is_file()]
+    assert len(kept) == 1
+    name = kept[0].relative_to(store.root).as_posix()
+    assert name not in s3.names()
+    again(store)
+    assert name in s3.names()
