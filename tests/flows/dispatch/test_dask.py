@@ -32,6 +32,7 @@ from tests.flows.evaluate.test_stopping import passing, write_cases
 from tests.support.judges.judge_endpoint import SILENT, JudgeEndpoint, Question, serving
 from tests.support.processes.dask_farm import DaskFarm
 from tests.support.processes.worker_farm import wait_for
+from tests.support.stores.s3 import S3, environment
 
 RULES: Final = ("bleu", "encoding_guardrail", "pii_leakage", "rouge")
 JUDGED: Final = ("databricks.correctness", "databricks.relevance_to_query")
@@ -91,14 +92,18 @@ class Bench:
             config=str(self.folder / "judges.toml"), trials=trials, trial_rows="all" if trials == 1 else "auto"
         )
         config = EvaluateConfig(
-            dataset=str(self.folder / "rows.jsonl"), evaluators=evaluators, store=str(self.folder / store),
+            dataset=str(self.folder / "rows.jsonl"), evaluators=evaluators, store=self.store(store),
             judges=judges, dispatch=dispatch, processes=2, **options,
         )  # fmt: skip
         return run_evaluation(config, DirectSteps())
 
+    def store(self, store: str) -> str:
+        """Return where a store is: in this folder, unless it is an address."""
+        return store if "://" in store else str(self.folder / store)
+
     def outcome(self, store: str = "store") -> dict[str, list[tuple[Any, ...]]]:
         """Return what the latest run found."""
-        opened = Store.open(self.folder / store)
+        opened = Store.open(self.store(store))
         with open_run(opened, opened.runs()[-1], read_only=True) as connection:
             return {
                 table: connection.execute(f"SELECT * FROM {table} ORDER BY ALL").fetchall()
@@ -239,6 +244,35 @@ def test_whose_flips_they_are_is_found_on_dask_as_it_is_here_even_if_a_worker_is
     assert bench.outcome("there")["flip_causes"]
     assert once <= counts
     assert counts.total() - once.total() <= IN_FLIGHT
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("write", "judge", "asking", "parts"),
+    [
+        (write_pairs, MisreadingJudge(), {"trials": 2, "attribute_flips": True}, {"", "-trials", "-flip-causes"}),
+        (write_cases, passing(0.97), {"fail_on": "high", "stop_when": "decided"}, {"-w00", "-w01"}),
+    ],
+    ids=["flip causes", "waves"],
+)
+def test_a_worker_on_another_host_gets_all_parts_of_a_plan_through_the_bucket(
+    tmp_path: Path, s3: S3, write: Any, judge: Any, asking: dict[str, Any], parts: set[str]
+) -> None:
+    (tmp_path / "farm").mkdir()
+    elsewhere = environment(s3.endpoint, tmp_path / "elsewhere")
+    with DaskFarm(tmp_path / "farm", elsewhere) as farm, serving(JudgeEndpoint(judge)) as endpoint:
+        bench = Bench(tmp_path, 0, endpoint)
+        write(tmp_path / "rows.jsonl")
+        here = bench.run(JUDGED[:1], "inline", "here", **asking)
+        once = Counter(endpoint.answered)
+        farm.start_workers("judge")
+        there = bench.run(JUDGED[:1], farm.address, s3.url, **asking)
+        counts = Counter(endpoint.answered) - once
+    assert (there.computed, there.unscored) == (here.computed, 0)
+    assert bench.outcome(s3.url) == bench.outcome("here")
+    assert counts == once
+    held = {path.name for path in (tmp_path / "elsewhere").rglob("judge*.parquet")}
+    assert held >= {f"judge{part}.parquet" for part in parts}, "what the worker got"
 
 
 @pytest.mark.e2e
