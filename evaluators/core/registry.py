@@ -48,6 +48,7 @@ FAMILIES: Final = (
 )
 ENTRY_POINTS: Final = "leadline.evaluators"
 _BUILT_IN: Final = "leadline.evaluators."
+_WORD_IN_QUOTES: Final = re.compile(r'(?<=")[^"\s]+(?=")')
 
 _NAMED: Final = re.compile(r"(?P<id>[^#]+)#(?P<name>[A-Za-z0-9_-]{1,40})")
 
@@ -132,9 +133,15 @@ def _sources() -> dict[str, str]:
     }
 
 
+@cache
+def _quoted() -> frozenset[str]:
+    """Return the words in quotes of these sources, the ids of all built-in evaluators among them."""
+    return frozenset(word for source in _sources().values() for word in _WORD_IN_QUOTES.findall(source))
+
+
 def _built_in(evaluator_id: str) -> type[Evaluator] | None:
     """Return an evaluator that is registered already, or that is built-in: then a module mentions its id."""
-    for module, source in _sources().items():
+    for module, source in _sources().items() if evaluator_id in _quoted() else ():
         if evaluator_id in _registered:
             break
         if f'"{evaluator_id}"' in source:

@@ -231,13 +231,15 @@ def _plain(value: Any) -> Any:
 
 
 def _print_report(found: LabelledMetric) -> None:
+    from leadline.tasks.labels.correction_lines import STATES
+
     report = found.report
     click.echo(f"{report.question}")
     for model in report.models:
         _print_model(model, found.corrected(model), binary=report.binary)
     if found.state == "stale" or found.borrowed:
-        where = "of other rows" if found.state == "valid" else f"{found.state}; judges certify asks about them"
-        click.echo(f"The judge's certificate, {found.certificate.config[:6]}: {where}.")
+        other = "of other rows, " * (found.state != "stale")
+        click.echo(f"The judge's certificate, {found.certificate.config[:6]}: {other}{STATES[found.state]}.")
     if not math.isnan(report.people_alpha):
         ends = f"{report.people_alpha_low:.2f} to {report.people_alpha_high:.2f}"
         click.echo(f"People agree among themselves with alpha {report.people_alpha:.2f} ({ends}): a judge's ceiling.")

@@ -7,10 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.registry import find
 
 ADJUDICATED: Final = "adjudicated"
 """The person of a label that was agreed on; it stands for all others of its row."""
@@ -77,10 +79,13 @@ def read_label(record: Mapping[str, Any], where: str) -> Label:
     question, person = text("question"), text("person")
     if not question or not person:
         raise _refused(where, "person" if question else "question", "", "a text")
+    value, (low, high) = read_value(record.get("value"), where), value_range(question)
+    if value is not None and not low <= value <= high:
+        raise _refused(where, "value", f"{value:g}", f"from {low:g} to {high:g} for {question}")
     return Label(
         key=key,
         question=question,
-        value=read_value(record.get("value"), where),
+        value=value,
         person=person,
         at=text("at", datetime.now(UTC).isoformat(timespec="seconds")),
         case=text("case"),
@@ -129,6 +134,21 @@ def label_value(found: object) -> float | None:
     if not math.isfinite(value):
         raise ValueError("not a finite number")
     return value
+
+
+@lru_cache(maxsize=1_000)
+def value_range(question: str) -> tuple[float, float]:
+    """Return the least and the greatest value of a metric's labels: 0 and 1, for fail and pass, and its range.
+
+    Args:
+        question: ``EVALUATOR.METRIC``, or ``EVALUATOR`` for its primary one; one that is not known here has no bounds.
+    """
+    for evaluator, key in ((question, ""), question.rpartition(".")[::2]):
+        kind = find(evaluator.partition("#")[0])
+        for metric in kind.spec.metrics if kind else ():
+            if metric.key == key or (metric.primary and not key):
+                return min(0.0, metric.range[0]), max(1.0, metric.range[1])
+    return -math.inf, math.inf
 
 
 _WORDS: Final[Mapping[str, float | None]] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.registry import find
 from leadline.tasks.db.csv_files import guarded_cell, is_guarded
 from leadline.tasks.labels.judged_rows import JudgedRows
 from leadline.tasks.labels.label import Label, read_label
@@ -64,28 +62,8 @@ def read_labels(path: Path, judged: JudgedRows | None = None, *, person: str = "
                 )
             filled["key"] = key
         filled.setdefault("value", None)
-        label = read_label(filled, where)
-        _check_range(label, where)
-        labels.append(label)
+        labels.append(read_label(filled, where))
     return labels
-
-
-def _check_range(label: Label, where: str) -> None:
-    """Refuse a value that neither is a pass or a fail nor lies in the metric's range, where that is known.
-
-    Raises:
-        UsageError: It is out of the range.
-    """
-    evaluator, _, key = label.question.rpartition(".")
-    kind = find(evaluator.partition("#")[0])
-    metric = next((each for each in kind.spec.metrics if each.key == key), None) if kind else None
-    low, high = (min(0.0, metric.range[0]), max(1.0, metric.range[1])) if metric else (-math.inf, math.inf)
-    if label.value is not None and not low <= label.value <= high:
-        raise UsageError(
-            f"{where}: value is {label.value:g}, and {label.question} has values from {low:g} to {high:g}.",
-            hint="Write pass, fail or can't tell, or a number of that range.",
-            code=ErrorCode.LABEL_FILE,
-        )
 
 
 def write_labels(labels: Sequence[Label], path: Path) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from leadline.tasks.labels.label import LONGEST, label_value
+from leadline.tasks.labels.label import LONGEST, label_value, value_range
 from leadline.tasks.load.column_map import mapped
 from leadline.tasks.load.field_names import LABELS, METADATA
 from leadline.tasks.load.values import ValueFault, shown, unpacked
@@ -149,15 +149,19 @@ def _label(question: str, given: object, person: str) -> GivenLabel:
         if unknown or "value" not in given:
             raise ValueFault("a label is a value, or an object of value, person and note")
         person = _text(given, "person", MAX_NAME) or person
-        return GivenLabel(question, _value(given["value"]), person, _text(given, "note", LONGEST))
-    return GivenLabel(question, _value(given), person, "")
+        return GivenLabel(question, _value(question, given["value"]), person, _text(given, "note", LONGEST))
+    return GivenLabel(question, _value(question, given), person, "")
 
 
-def _value(given: object) -> float | None:
+def _value(question: str, given: object) -> float | None:
     try:
-        return label_value(given)
+        value = label_value(given)
     except ValueError:
         raise ValueFault(f"expected a number, pass, fail or can't tell, found {shown(given)}") from None
+    low, high = value_range(question)
+    if value is not None and not low <= value <= high:
+        raise ValueFault(f"its values are from {low:g} to {high:g}, found {shown(given)}")
+    return value
 
 
 def _text(given: Mapping[str, Any], name: str, longest: int) -> str:

@@ -312,7 +312,7 @@ def test_the_files_of_a_set_are_private(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("case,model,value,person\ncase-1,bot,99,anna\n", "has values from 0 to 1"),
+        ("case,model,value,person\ncase-1,bot,99,anna\n", "must be from 0 to 1"),
         ("foo,bar\n1,2\n", "neither key nor case"),
     ],
 )

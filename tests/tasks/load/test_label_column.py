@@ -57,6 +57,8 @@ def test_what_a_table_of_types_leaves_out_is_no_label() -> None:
         ({"a": "goood"}, "'a': expected a number, pass, fail or can't tell, found 'goood'"),
         ({"a": 10**400}, "expected a number"),
         ({"a": float("inf")}, "expected a number"),
+        ({"faithfulness": 4}, "'faithfulness': its values are from 0 to 1, found 4"),
+        ({"llamaindex.correctness": {"value": 9}}, "from 0 to 5, found 9"),
         ({"a": {"vote": 1}}, "an object of value, person and note"),
         ({"a": [[1]]}, "expected a number"),
         ({"a": {"value": 1, "person": 3}}, "person is a text"),
