@@ -51,6 +51,7 @@ from leadline.tasks.db.connection import open_run, release
 from leadline.tasks.db.tables import provide_tables
 from leadline.tasks.drift.epochs import enrolled_keys, judge_key
 from leadline.tasks.drift.run_judges import JUDGES, watch
+from leadline.tasks.drift.scores_after_change import reused_after_change
 from leadline.tasks.labels.run_corrections import GateOn, correct_run
 from leadline.tasks.ledger.ledger_report import add_up
 from leadline.tasks.ledger.location import read_ledger
@@ -166,6 +167,8 @@ def plan_run(
             connection.execute("COMMIT")
             named = {job.evaluator for job in jobs} - choice.unnamed
             register_jobs(connection, needs, policy, named)
+            if after_change := reused_after_change(connection, store, needs, settings):
+                run.update({JUDGES: after_change})
             waves = order_in_waves(connection, jobs, loaded.digest) if in_waves else 0
             cutting = partial(cut, connection, jobs, store, run, processes=processes, workers=workers, lasting=lasting)
             chunks = _in_waves(cutting, waves) if waves else cutting()

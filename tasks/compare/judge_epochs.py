@@ -16,6 +16,7 @@ from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.tasks.compare.metric_choice import Pairing
 from leadline.tasks.compare.run_pair import metrics_of
 from leadline.tasks.drift.run_judges import JUDGES
+from leadline.tasks.drift.scores_after_change import put_to_changed
 from leadline.tasks.store.files import digest
 from leadline.tasks.store.store import Run
 
@@ -31,7 +32,7 @@ def across_changes(
 ) -> list[Pairing]:
     """Return the metrics to compare; those whose judge changed between the runs say so, and what would mend it.
 
-    A judge changed where its epoch differs, or where one of the runs put rows to it that was known to have changed.
+    A judge changed where its epoch differs, or where one of the runs has scores of it from when it had changed.
 
     Args:
         connection: Both runs, from :func:`leadline.tasks.compare.run_pair.open_sides`.
@@ -50,13 +51,11 @@ def across_changes(
 
 
 def _changed(run: Run) -> frozenset[tuple[str, int]]:
-    """Return keys and epochs of the judges that a run put rows to although they had changed."""
-    found: Mapping[str, Mapping[str, Any]] = run.read().get(JUDGES) or {}
-    return frozenset(
-        (judge["key"], judge["epoch"])
-        for judge in found.values()
-        if judge["state"] == "changed" and not judge["stopped"]
-    )
+    """Return keys and epochs of the judges some of whose scores a run has although they had changed."""
+    record = run.read()
+    found: Mapping[str, Mapping[str, Any]] = record.get(JUDGES) or {}
+    reused = {(judge["key"], judge["epoch"]) for judge in found.values() if judge.get("reused")}
+    return put_to_changed(record) | reused
 
 
 def _told(
@@ -73,7 +72,7 @@ def _told(
     if epochs:
         what = f"epoch {epochs.replace('none', '0')}"
     elif pairing.sides is not None and _judges_of(line) & changed:
-        what = "one of them put rows to it although it had changed"
+        what = "one of them has scores of it although it had changed"
     else:
         return pairing
     again = _again(line, baseline, candidate)

@@ -52,8 +52,9 @@ def watch(
         limits: What the run may spend.
         part: What makes it another check of the same day; ``""`` for the day's first.
     """
-    ctx, found, quarantined = EvalContext(settings), {}, dict(quarantined_judges(run))
+    ctx, quarantined = EvalContext(settings), dict(quarantined_judges(run))
     earlier = run.read().get(JUDGES) or {}
+    found: dict[str, Any] = dict(earlier)
     for name in judges:
         asked = ctx.judge_config(name)
         for judge in members_of(asked) if asked is not None else ():
@@ -65,6 +66,7 @@ def watch(
             told["stopped"] = told["state"] == "changed" and name in quarantined
             before = earlier.get(told["name"], {})  # a run may be taken up again
             told["newly_changed"] |= bool(before.get("newly_changed"))
+            told["reused"] = before.get("reused", 0)
             found[told["name"]] = told
     if quarantined:
         write_json(run.plan / _QUARANTINED, quarantined)

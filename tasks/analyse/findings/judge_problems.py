@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from leadline.evaluators.core.row import Severity
+from leadline.evaluators.core.text import count
 from leadline.tasks.analyse.findings.finding import Finding
 from leadline.tasks.analyse.findings.instrument_problems import ACCEPT
 from leadline.tasks.analyse.findings.run_view import RunView
@@ -21,11 +22,7 @@ def judge_change_problems(view: RunView) -> Iterator[Finding]:
                 judge,
                 Severity.HIGH,
                 f"The judge {name} is not the one that was enrolled any more: {judge['in_words']}. "
-                + (
-                    "Rows were not put to it."
-                    if judge["stopped"]
-                    else "Its scores of this run are not to be compared with those of before."
-                ),
+                + _scores_of(judge),
                 f"Look at what it says now, then accept the change: {ACCEPT} {name}. Rows are then judged anew, apart "
                 "from those of before. An alarm says that it changed, not that it is worse: people's labels tell that.",
             )
@@ -48,6 +45,16 @@ def judge_change_problems(view: RunView) -> Iterator[Finding]:
                 f"The judge {name} shows a sign of change beside its verdicts: {sign['text']}.",
                 "Its verdicts on the probes say whether that matters: leadline judges status",
             )
+
+
+def _scores_of(judge: Mapping[str, Any]) -> str:
+    """Say what the scores of a judge that changed are worth."""
+    if not judge["stopped"]:
+        return "Its scores of this run are not to be compared with those of before."
+    if judge.get("reused"):
+        reused = count(judge["reused"], "score")
+        return f"Rows were not put to it, but {reused} of earlier runs, reused here, may be from after the change."
+    return "Rows were not put to it."
 
 
 def _problem(

@@ -524,3 +524,10 @@ SELECT position // {size} AS number, min(row_id), max(row_id), count(DISTINCT ro
 FROM lane
 GROUP BY number
 ORDER BY number
+
+-- statement: rows_stored_in
+-- How many rows of an evaluator have their score in some of the store's segments.
+SELECT count(DISTINCT plan.row_id)
+FROM plan JOIN keys ON keys.row_id = plan.row_id AND keys.reads_id = $reads
+WHERE plan.evaluator_id = $evaluator AND plan.state = 'score'
+  AND keys.key IN (SELECT key FROM read_parquet({segments}))

@@ -91,6 +91,14 @@ def test_a_judge_that_changed_at_night_gets_no_row_of_a_gated_run_until_that_is_
     assert (warned.scored, warned.unscored) == (ROWS + 30, 0)
     assert "high" in {problem["severity"] for problem in problems(warned)}
 
+    asked = len(judge.log)
+    later = evaluate(dataset="more.jsonl", fail_on="high")
+    assert (later.computed, later.reused, len(judge.log)) == (0, ROWS + 30, asked)
+    [found] = [problem for problem in problems(later) if problem["severity"] == "high"]
+    assert "30 scores of earlier runs, reused here, may be from after the change" in found["description"]
+    assert "leadline judges accept small" in found["actions"]
+    assert problems(evaluate(fail_on="high")) == [], "rows that were judged before the change are as they were"
+
     segments = sorted(Path("store/scores/test.brief").iterdir())
     accept_judge("small", CheckJudgesConfig(store="store"))
     assert (
@@ -108,7 +116,9 @@ def test_a_judge_that_changed_at_night_gets_no_row_of_a_gated_run_until_that_is_
 
     mixed = run_comparison(CompareConfig(baseline=gated.run, candidate=warned.run, store="store"))
     assert [found.verdict for found in mixed.metrics] == ["incomparable"]
-    assert "one of them put rows to it although it had changed" in mixed.metrics[0].reason
+    assert "one of them has scores of it although it had changed" in mixed.metrics[0].reason
+    reused = run_comparison(CompareConfig(baseline=gated.run, candidate=later.run, store="store"))
+    assert [found.verdict for found in reused.metrics] == ["incomparable"]
 
 
 def run_checks_of_another_day() -> Any:
