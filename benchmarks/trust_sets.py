@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -124,53 +124,43 @@ def _find(folders: Sequence[Path], name: str) -> Path | None:
 def hateful_texts(folders: Sequence[Path]) -> LabelledSet | None:
     """Return HateCheck's texts; copies of a template with another group of people in it hang together."""
     records = read_lines(folders, "hatecheck")
-    answers = [(f"{number}", "text") for number in range(len(records))]
-    return _texts(
-        HATECHECK,
-        "hateful or not",
-        answers,
-        [record["test_case"] for record in records],
-        [float(record["label_gold"] == "hateful") for record in records],
-        [f"{record['functionality']}/{record['templ_id']}" for record in records],
-        [record["functionality"] for record in records],
+    found = _texts(HATECHECK, "hateful or not", records, "test_case", ("label_gold", "hateful"))
+    if found is None:
+        return None
+    groups = [f"{record['functionality']}/{record['templ_id']}" for record in records]
+    return replace(
+        found,
+        groups=dict(zip(found.people, groups, strict=True)),
+        kinds=dict(zip(found.people, (record["functionality"] for record in records), strict=True)),
     )
 
 
 def toxic_comments(folders: Sequence[Path]) -> LabelledSet | None:
     """Return Surge's comments."""
-    records = read_lines(folders, "surge_toxicity")
-    answers = [(f"{number}", "text") for number in range(len(records))]
-    return _texts(
-        SURGE,
-        "toxic or not",
-        answers,
-        [record["text"] for record in records],
-        [float(record["is_toxic"] == "Toxic") for record in records],
-        [case for case, _ in answers],
-        [],
-    )
+    return _texts(SURGE, "toxic or not", read_lines(folders, "surge_toxicity"), "text", ("is_toxic", "Toxic"))
 
 
 def _texts(
-    about: tuple[str, str],
-    claim: str,
-    answers: Sequence[Answer],
-    texts: Sequence[str],
-    people: Sequence[float],
-    groups: Sequence[str],
-    kinds: Sequence[str],
+    about: tuple[str, str], claim: str, records: Sequence[dict[str, Any]], text: str, yes: tuple[str, str]
 ) -> LabelledSet | None:
-    """Return texts that people said yes or no to, ``None`` where there are none."""
-    if not answers:
+    """Return texts that people said yes or no to, each for itself, ``None`` where there are none.
+
+    Args:
+        about: The set and its licence.
+        claim: What people judged.
+        records: The texts.
+        text: The field that has the text.
+        yes: The field that has what people said, and how it says yes.
+    """
+    if not records:
         return None
+    answers = [(f"{number}", "text") for number in range(len(records))]
     rows = [
-        {"case": case, "model": model, "actual_answer": text}
-        for (case, model), text in zip(answers, texts, strict=True)
+        {"case": answer[0], "model": answer[1], "actual_answer": record[text]}
+        for answer, record in zip(answers, records, strict=True)
     ]
-    said = dict(zip(answers, people, strict=True))
-    hanging = dict(zip(answers, groups, strict=True))
-    of_kind = dict(zip(answers, kinds, strict=True)) if kinds else {}
-    return LabelledSet(*about, claim, rows, said, hanging, binary=True, kinds=of_kind)
+    said = {answer: float(record[yes[0]] == yes[1]) for answer, record in zip(answers, records, strict=True)}
+    return LabelledSet(*about, claim, rows, said, {answer: answer[0] for answer in answers}, binary=True)
 
 
 def rated_answers(folders: Sequence[Path], scale: str) -> LabelledSet | None:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.judge.engine.jury_config import JuryConfig
-from leadline.flows.shared.judge_access import judges_of, limits_of
+from leadline.flows.shared.judge_access import evaluator_files_of, judges_of, limits_of
 from leadline.flows.shared.settings import JudgeAccess
-from leadline.flows.trust.labelled_by import judging_named
+from leadline.tasks.drift.epochs import with_epochs
 from leadline.tasks.labels.dataset_labels import labels_of_datasets
 from leadline.tasks.labels.judge_comparison import JudgeComparison, compare_judges
 from leadline.tasks.labels.judging import (
     JudgedLabels,
     Judging,
     Need,
+    configuration_of,
     judge_labelled_rows,
+    judging_by,
     need_of,
     new_occasion,
 )
@@ -50,11 +52,8 @@ class Candidates:
         """Return the calls that each judge still has to answer."""
         return {name: need_of(self.store, self.labelled, judging) for name, judging in self.judgings.items()}
 
-    def judged(self, begun: Callable[[str], None] = lambda name: None) -> dict[str, JudgedLabels]:
+    def judged(self) -> dict[str, JudgedLabels]:
         """Ask the judges for what the store lacks, one after the other, and return their verdicts.
-
-        Args:
-            begun: Called with each judge's name before it is asked.
 
         Raises:
             UsageError: Money is limited, and the price of a judge is unknown.
@@ -62,11 +61,10 @@ class Candidates:
         limits, occasion = limits_of(self.access), new_occasion()
         for judging in self.judgings.values():
             require_prices([judging.evaluator], judging.settings, limits)
-        found = {}
-        for name, judging in self.judgings.items():
-            begun(name)
-            found[name] = judge_labelled_rows(self.store, self.labelled, judging, limits=limits, occasion=occasion)
-        return found
+        return {
+            name: judge_labelled_rows(self.store, self.labelled, judging, limits=limits, occasion=occasion)
+            for name, judging in self.judgings.items()
+        }
 
     def compared(self, judged: dict[str, JudgedLabels]) -> JudgeComparison:
         """Return the comparison of judges with what their replies cost.
@@ -113,6 +111,23 @@ def candidates(
         labelled = labelled.half(held_out=True)
     judgings = {name: judging_named(store, labelled, access.model_copy(update={"model": name})) for name in names}
     return Candidates(store, labelled, access, judgings, held_out)
+
+
+def judging_named(store: Store, labelled: LabelledRows, access: JudgeAccess) -> Judging:
+    """Return a judge with the evaluator that people labelled, set up as in the run of which rows were drawn.
+
+    Args:
+        store: The store.
+        labelled: The labelled rows.
+        access: Names the judge as ``--judge`` does, and the configuration file.
+
+    Raises:
+        UsageError: There is no such judge, or the evaluator asks no judge.
+    """
+    settings, params = configuration_of(store, labelled)
+    files = tuple(dict.fromkeys((*settings.evaluator_files, *evaluator_files_of((), access.config))))
+    settings = with_epochs(store, replace(settings, evaluator_files=files, judges=judges_of(access)))
+    return judging_by(labelled, settings.judges, settings, params)
 
 
 def jury_named(name: str, access: JudgeAccess) -> JuryConfig:

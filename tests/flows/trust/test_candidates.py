@@ -10,7 +10,7 @@ import pytest
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.judge.engine.budget import Limits
 from leadline.flows.shared.settings import JudgeAccess
-from leadline.flows.trust.labelled_by import judging_named
+from leadline.flows.trust.candidates import judging_named
 from leadline.tasks.labels.judging import judge_labelled_rows, need_of
 from leadline.tasks.labels.known_labels import known_labels
 from leadline.tasks.labels.labelled_rows import LabelledRows, find_labelled_rows
