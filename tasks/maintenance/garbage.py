@@ -214,9 +214,9 @@ def _records(store: Store) -> dict[str, Mapping[str, Any]]:
     return found
 
 
-def _datasets_of(record: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the datasets that a run uses: its own, and that of its canaries or ``""``."""
-    return str(record.get("dataset")), str(record.get("canary_dataset", ""))
+def _datasets_of(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the datasets that a run uses: its own, and those of its canaries and third rows, or ``""``."""
+    return tuple(str(record.get(name, "")) for name in ("dataset", "canary_dataset", "third_rows_dataset"))
 
 
 def _configurations(records: Iterable[Mapping[str, Any]]) -> set[str]:

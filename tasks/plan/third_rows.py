@@ -142,6 +142,7 @@ def cut_third_rows(
     if not connection.execute(lacking, [ids]).fetchall()[0][0]:
         return ()
     dataset = _write_dataset(connection, store, run.read()["dataset"])
+    run.update({"third_rows_dataset": dataset})
     return cut(
         connection,
         jobs,

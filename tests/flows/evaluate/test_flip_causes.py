@@ -145,6 +145,9 @@ def test_a_third_row_has_the_originals_question_and_the_copys_answer_and_nothing
     )
     assert len(same) == SAME
     assert result.computed == sum(third.values()) == 2 * (len(pairs) - SAME)
+    store = Store.open(tmp_path / "store")
+    dataset = store.run(result.run).read()["third_rows_dataset"]
+    assert store.dataset(dataset).exists(), "a clean-up sees that it is used"
     again = evaluated(configure(rows))
     assert again.computed == 0
     for table in ("flip_rates", "scores", "aggregates"):

@@ -111,11 +111,12 @@ def test_a_dataset_stays_while_a_run_with_results_uses_it_or_somebody_just_did(s
     assert named(drop_garbage(store, OLD), "dataset") == [fresh.read()["dataset"]]
 
 
-def test_the_canaries_of_a_run_in_work_stay(store: Store) -> None:
-    canaries = old_run(store, "20260101-100000-bbbbbb", "canaries").read()["dataset"]
-    old_run(store, status="running", canary_dataset=canaries)
+@pytest.mark.parametrize("name", ["canary_dataset", "third_rows_dataset"])
+def test_the_canaries_and_third_rows_of_a_run_in_work_stay(store: Store, name: str) -> None:
+    used = old_run(store, "20260101-100000-bbbbbb", "used").read()["dataset"]
+    old_run(store, status="running", **{name: used})
     assert named(drop_garbage(store, OLD), "dataset") == []
-    assert store.dataset(canaries).exists()
+    assert store.dataset(used).exists()
 
 
 def test_a_tag_that_is_set_at_the_last_moment_keeps_the_run(store: Store) -> None:
