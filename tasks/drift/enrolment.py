@@ -53,14 +53,18 @@ class ProbedMetric:
         kind = get(self.evaluator)
         return kind(kind.parameters.build(self.evaluator, dict(self.params)))
 
+    @property
+    def limit(self) -> float:
+        """The threshold, or else the middle of the range."""
+        if self.threshold is not None:
+            return self.threshold
+        return (self.low + self.high) / 2 if abs(self.high - self.low) < float("inf") else 0.5
+
     def passes(self, value: float | None) -> bool:
-        """Say if a value is on the good side of the threshold, or of the middle; a reply without one never is."""
+        """Say if a value is on the good side of the limit; a reply without one never is."""
         if value is None:
             return False
-        finite = abs(self.high - self.low) < float("inf")
-        middle = (self.low + self.high) / 2 if finite else 0.5
-        limit = middle if self.threshold is None else self.threshold
-        return value >= limit if self.higher_is_better else value <= limit
+        return value >= self.limit if self.higher_is_better else value <= self.limit
 
     def placed(self, value: float | None) -> float:
         """Return where a value lies between the ends of its range, 0 to 1; the worst end for a reply without one."""

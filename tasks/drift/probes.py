@@ -77,7 +77,7 @@ def probes_of_run(
     probes = []
     dataset = store.dataset(str(run.read()["dataset"]))
     for place, (metric, judged) in enumerate(zip(metrics, wanted, strict=True)):
-        chosen = _drawn(judged, _share(number, place, len(metrics)))
+        chosen = drawn(judged, metric, _share(number, place, len(metrics)))
         reads = metric.build().reads
         probes += [Probe(place, reduced(row, reads)) for row in _read(dataset, judged.rows[chosen].tolist(), metric)]
     return metrics, probes
@@ -152,16 +152,22 @@ def _share(number: int, place: int, parts: int) -> int:
     return number // parts + (place < number % parts)
 
 
-def _drawn(judged: JudgedRows, number: int) -> npt.NDArray[np.int64]:
-    """Return places of rows in the judged rows, in a fixed order."""
+def drawn(judged: JudgedRows, metric: ProbedMetric, number: int) -> npt.NDArray[np.int64]:
+    """Return places of rows in the judged rows: half of them near the limit of verdicts, the others of either verdict.
+
+    Args:
+        judged: The rows.
+        metric: The metric that a judge is probed for.
+        number: Rows wanted.
+    """
     import numpy as np
 
-    values, passes = judged.values, judged.metric.passes(judged.values)
+    values = judged.values
+    passes = [metric.passes(value) for value in values.tolist()]
     order = np.array(_shuffled(range(len(values)), judged.keys), np.int64)
     chosen: list[int] = []
     if len(np.unique(values)) > 2:  # else no row is nearer to the threshold than another
-        limit = 0.5 if judged.metric.threshold is None else judged.metric.threshold
-        chosen = order[np.argsort(np.abs(values[order] - limit), kind="stable")][: number // 2].tolist()
+        chosen = order[np.argsort(np.abs(values[order] - metric.limit), kind="stable")][: number // 2].tolist()
     rest = [int(place) for place in order if place not in set(chosen)]
     good, bad = [place for place in rest if passes[place]], [place for place in rest if not passes[place]]
     wanted = number - len(chosen)
