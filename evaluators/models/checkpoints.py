@@ -229,6 +229,40 @@ def windows(length: int, most: int) -> list[tuple[int, int]]:
     return list(itertools.pairwise(bounds))
 
 
+class WindowReader:
+    """A loaded model that reads texts in windows, each framed by the special tokens of a text of its own.
+
+    Attributes:
+        ref: Its weights.
+        model: The Transformers model.
+        device: Where it runs.
+        limit: Tokens that it reads at once, special ones included; ``None`` when it reads any number.
+    """
+
+    def __init__(self, ref: ModelRef, model: torch.nn.Module, tokenizer: Any, device: str) -> None:
+        self.ref = ref
+        self.model = model
+        self.device = device
+        self.limit = token_limit(tokenizer, model)
+        self._tokenizer = tokenizer
+        self._before, self._after = frame(tokenizer)
+
+    def cut(self, texts: Sequence[Sequence[int]]) -> tuple[list[list[tuple[int, int]]], list[list[int]]]:
+        """Return the windows of each text, and what the model reads of each window.
+
+        Args:
+            texts: The token ids of each text, without special ones.
+        """
+        room = None if self.limit is None else max(1, self.limit - len(self._before) - len(self._after))
+        cuts = [windows(len(ids), room or max(1, len(ids))) for ids in texts]
+        inputs = [
+            [*self._before, *ids[start:end], *self._after]
+            for ids, pieces in zip(texts, cuts, strict=True)
+            for start, end in pieces
+        ]
+        return cuts, inputs
+
+
 def padded(
     rows: Sequence[Sequence[int]], padding: int, device: str, *, left: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:

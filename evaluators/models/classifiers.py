@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from leadline.evaluators.models.checkpoints import (
+    WindowReader,
     budget_for,
     by_length,
     encode,
     finite,
-    frame,
     load_of,
     model_from,
     padded,
     token_ids,
-    token_limit,
     tokenizer_from,
-    windows,
 )
 from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.resident import busy, resident
@@ -96,36 +94,22 @@ def classify(ref: ModelRef, texts: Sequence[str], *, settings: Settings) -> list
     return [found[text] for text in texts]
 
 
-class Classifier:
+class Classifier(WindowReader):
     """A loaded sequence classifier.
 
     Attributes:
-        ref: Its weights.
-        model: The Transformers model.
-        limit: Tokens that it reads at once, special ones included; ``None`` when it reads any number.
         labels: Names of its outputs.
     """
 
     def __init__(self, ref: ModelRef, model: torch.nn.Module, tokenizer: Any, device: str) -> None:
+        super().__init__(ref, model, tokenizer, device)
         config: Any = model.config
-        self.ref = ref
-        self.model = model
-        self.device = device
-        self.limit = token_limit(tokenizer, model)
         self.labels = tuple(str(config.id2label[number]) for number in range(config.num_labels))
-        self._tokenizer = tokenizer
-        self._before, self._after = frame(tokenizer)
 
     def classify(self, texts: Sequence[str]) -> dict[str, Classified]:
         """Return what the model says of distinct texts."""
         encoded = token_ids(self._tokenizer, texts)
-        room = None if self.limit is None else max(1, self.limit - len(self._before) - len(self._after))
-        cuts = [windows(len(each), room or max(1, len(each))) for each in encoded]
-        inputs = [
-            [*self._before, *each[start:end], *self._after]
-            for each, pieces in zip(encoded, cuts, strict=True)
-            for start, end in pieces
-        ]
+        cuts, inputs = self.cut(encoded)
         logits = by_length(
             lambda numbers: self._forward([inputs[number] for number in numbers]),
             [load_of(len(ids)) for ids in inputs],

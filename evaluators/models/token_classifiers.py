@@ -15,17 +15,15 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.models.checkpoints import (
     Encoded,
+    WindowReader,
     budget_for,
     by_length,
     encode,
     finite,
-    frame,
     load_of,
     model_from,
     padded,
-    token_limit,
     tokenizer_from,
-    windows,
 )
 from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.resident import busy, resident
@@ -84,36 +82,22 @@ def types_of(ref: ModelRef, *, settings: Settings) -> frozenset[str]:
         return frozenset(type_ for _, type_ in resident(ref, settings, _load).labels if type_ not in _OUTSIDE)
 
 
-class TokenClassifier:
+class TokenClassifier(WindowReader):
     """A loaded token classifier.
 
     Attributes:
-        ref: Its weights.
-        model: The Transformers model.
-        limit: Tokens that it reads at once, special ones included; ``None`` when it reads any number.
         labels: For each output whether an entity begins with it, and the entity's type.
     """
 
     def __init__(self, ref: ModelRef, model: torch.nn.Module, tokenizer: Any, device: str) -> None:
+        super().__init__(ref, model, tokenizer, device)
         config: Any = model.config
-        self.ref = ref
-        self.model = model
-        self.device = device
-        self.limit = token_limit(tokenizer, model)
         self.labels = tuple(_label(str(config.id2label[number])) for number in range(config.num_labels))
-        self._tokenizer = tokenizer
-        self._before, self._after = frame(tokenizer)
 
     def entities(self, texts: Sequence[str]) -> list[tuple[Entity, ...]]:
         """Return the entities of distinct texts."""
         encoded = encode(self._tokenizer, texts)
-        room = None if self.limit is None else max(1, self.limit - len(self._before) - len(self._after))
-        cuts = [windows(len(each.ids), room or max(1, len(each.ids))) for each in encoded]
-        inputs = [
-            [*self._before, *each.ids[start:end], *self._after]
-            for each, pieces in zip(encoded, cuts, strict=True)
-            for start, end in pieces
-        ]
+        cuts, inputs = self.cut([each.ids for each in encoded])
         width = max(map(len, inputs))
         said = by_length(
             lambda numbers: self._forward([inputs[number] for number in numbers], width),

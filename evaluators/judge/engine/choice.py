@@ -239,7 +239,8 @@ def _jury(name: str, table: Mapping[str, Any], judges: Mapping[str, JudgeConfig]
         raise _broken(where, f"a jury has no {others[0][:40]}, its judges have; it has jury, combine and weights")
     for each in named:
         if each not in judges:
-            raise _broken(where, f"there is no single judge {each[:40]!r}; a jury has judges: {', '.join(judges)}")
+            known_ones = ", ".join(judges) or "none"
+            raise _broken(where, f"there is no single judge {each[:40]!r}; the file's single judges: {known_ones}")
     values = {part: table[part] for part in known if part in table}
     model = f"{values.get('combine', 'majority')} of {', '.join(named)}"[:200]
     try:
