@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from leadline.evaluators.core.context import EvalContext
@@ -14,6 +15,7 @@ from leadline.tasks.db.statements import sql
 from leadline.tasks.drift.epochs import enrolled_keys, judge_key
 from leadline.tasks.drift.judge_standing import JudgeStanding, standing_of
 from leadline.tasks.drift.run_judges import JUDGES
+from leadline.tasks.labels.judging import occasion_at
 from leadline.tasks.plan.planner import Need, reads_ids
 from leadline.tasks.store.parquet_files import intact_parquet_files
 from leadline.tasks.store.store import Store
@@ -52,7 +54,7 @@ def reused_after_change(
     for need, name, standing in _changed(store, needs, settings):
         runs = [run.id for run in store.runs() if (standing.key, standing.epoch) in put_to_changed(run.read())]
         folder = store.scores(need.job.evaluator, need.job.config)
-        files = [file for file in intact_parquet_files(folder, "scores") if file.name.startswith(_prefixes(runs))]
+        files = [file for file in intact_parquet_files(folder, "scores") if _is_after(file.name, standing, runs)]
         if not files:
             continue
         names = {"evaluator": need.job.evaluator_id, "reads": reads[need.job.evaluator_id]}
@@ -64,9 +66,12 @@ def reused_after_change(
     return found
 
 
-def _prefixes(runs: Sequence[str]) -> tuple[str, ...]:
-    """Return how the names of the segments begin that runs have written."""
-    return tuple(f"{run}-" for run in runs)
+def _is_after(segment: str, standing: JudgeStanding, runs: Sequence[str]) -> bool:
+    """Return whether a segment is of one of these runs, or of labelled rows that were judged after the change."""
+    if segment.startswith(tuple(f"{run}-" for run in runs)):
+        return True
+    first = occasion_at(datetime.fromtimestamp(standing.check.at, UTC)) if standing.check else ""
+    return bool(first) and segment.startswith(first.partition("-")[0]) and segment >= first
 
 
 def _changed(store: Store, needs: Sequence[Need], settings: Settings) -> Iterator[tuple[Need, str, JudgeStanding]]:

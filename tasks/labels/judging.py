@@ -237,7 +237,12 @@ def need_of(store: Store, labelled: LabelledRows, judging: Judging) -> Need:
 
 def new_occasion() -> str:
     """Return a name under which calls are put on record that belong to no run; it sorts by time."""
-    return f"labels-{datetime.now(UTC).strftime('%Y%m%d-%H%M%S')}-{token_hex(3)}"
+    return f"{occasion_at(datetime.now(UTC))}-{token_hex(3)}"
+
+
+def occasion_at(time: datetime) -> str:
+    """Return how the names of occasions of a time begin, and with them those of the segments that were written then."""
+    return time.astimezone(UTC).strftime("labels-%Y%m%d-%H%M%S")
 
 
 def judge_labelled_rows(

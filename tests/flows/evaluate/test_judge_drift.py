@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import preview
 from leadline.flows.evaluate.run import run_evaluation
 from leadline.flows.evaluate.steps import DirectSteps
+from leadline.tasks.labels.judging import occasion_at
 from leadline.tasks.runs.show import overview
 from leadline.tasks.store.store import Store
 from leadline.tasks.timeline import Timeline, timed_by
@@ -98,6 +99,12 @@ def test_a_judge_that_changed_at_night_gets_no_row_of_a_gated_run_until_that_is_
     assert "30 scores of earlier runs, reused here, may be from after the change" in found["description"]
     assert "leadline judges accept small" in found["actions"]
     assert problems(evaluate(fail_on="high")) == [], "rows that were judged before the change are as they were"
+    [written] = Path("store/scores/test.brief").glob(f"*/{warned.run}-*.parquet")
+    occasion = occasion_at(datetime.now(UTC) + timedelta(days=2))  # a command that asks about labelled rows
+    renamed = written.rename(written.with_name(f"{occasion}-abc123-000-judge-0000.parquet"))
+    told = problems(evaluate(dataset="more.jsonl", fail_on="high"))
+    assert "30 scores of earlier runs, reused here" in "".join(problem["description"] for problem in told)
+    renamed.rename(written)
 
     segments = sorted(Path("store/scores/test.brief").iterdir())
     accept_judge("small", CheckJudgesConfig(store="store"))
