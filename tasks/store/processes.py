@@ -33,6 +33,9 @@ PS_S: Final = 5.0
 _UNKNOWN: Final = "?"
 """Start of a process that cannot be inspected."""
 
+_ENDED: Final = "ZX"
+"""States of a process that has ended, while its parent has not asked after it; in many containers nobody ever does."""
+
 _OUTERMOST: Final = 0xEFFFFFFC
 """Number that Linux gives the process namespace of a machine, which is no container's."""
 
@@ -48,7 +51,8 @@ def _started(pid: int) -> str | None:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:  # gone, or there is no /proc, or it shows no processes of other users
         return _signalled(pid)
-    return stat.rpartition(")")[2].split()[19]
+    state, *fields = stat.rpartition(")")[2].split()
+    return None if state in _ENDED else fields[18]
 
 
 def _started_by_ps(pid: int) -> str | None:

@@ -44,6 +44,17 @@ def test_ps_tells_when_a_process_began_and_that_it_has_ended() -> None:
     assert not is_alive(known)
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="a process of /proc")
+def test_a_killed_process_has_ended_although_nobody_has_asked_after_it() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        known = identity(child.pid)
+        assert is_alive(known)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert has_ended(known)
+        assert not is_alive(known)
+
+
 @pytest.mark.usefixtures("macos")
 def test_a_number_that_another_process_has_by_now_is_told_apart() -> None:
     host, pid, _ = identity(os.getpid()).rsplit(":", 2)
