@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
@@ -57,6 +57,14 @@ class HeldOut:
     low: float | None
     high: float | None
     rows: int
+
+
+class _Said(NamedTuple):
+    """Labels of rows, how many rows each of these stands for, and its original, which its copies share."""
+
+    labels: Floats
+    stands_for: Floats
+    clusters: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +122,17 @@ def train_jury(jury: JuryConfig, judged: Mapping[str, JudgedLabels], *, everythi
     told, tested = used & ~np.isnan(labels), aside & ~np.isnan(labels)
     _require(labels[told], binary=binary, everything=everything)
     stands_for = _stands_for(labelled, aside)
+    clusters = np.array([row.cluster for row in labelled.rows], dtype=np.int64)
+    said = _Said(labels[tested], stands_for[tested], clusters[tested])
     if metric.is_share:
         votes = _votes(metric, values)
         weights = _rates(labelled.question, names, votes[:, used], labels[used], stands_for[used])
-        held_out = _measure_sides(names, votes[:, tested], labels[tested], weights, stands_for[tested])
+        held_out = _measure_sides(names, votes[:, tested], said, weights)
     else:
         errors = _errors(metric, values[:, told], labels[told], binary=binary)
         weights = _shares(labelled.question, names, errors, stands_for[told])
         passing = metric if binary else None
-        held_out = _measure_numbers(names, values[:, tested], labels[tested], weights, stands_for[tested], passing)
+        held_out = _measure_numbers(names, values[:, tested], said, weights, passing)
     return TrainedJury(
         question=labelled.question,
         rows=int(told.sum()),
@@ -208,9 +218,7 @@ def _shares(question: str, names: Sequence[str], errors: Floats, stands_for: Flo
     return MetricWeights(metric=question, good=None, members=members)
 
 
-def _measure_sides(
-    names: Sequence[str], votes: Floats, labels: Floats, weights: MetricWeights, stands_for: Floats
-) -> list[HeldOut]:
+def _measure_sides(names: Sequence[str], votes: Floats, said: _Said, weights: MetricWeights) -> list[HeldOut]:
     """Return how often judges and jury agree with people."""
     rows = [[None if math.isnan(vote) else bool(vote) for vote in column] for column in votes.T.tolist()]
     quorum = len(names) // 2 + 1
@@ -220,10 +228,10 @@ def _measure_sides(
             choose_side(row, names, known).passes if sum(vote is not None for vote in row) >= quorum else None
             for row in rows
         ]
-    return [_agreement(name, taken, labels, stands_for) for name, taken in sides.items()]
+    return [_agreement(name, taken, said) for name, taken in sides.items()]
 
 
-def _agreement(name: str, taken: Sequence[bool | None], labels: Floats, stands_for: Floats) -> HeldOut:
+def _agreement(name: str, taken: Sequence[bool | None], said: _Said) -> HeldOut:
     """Return the share of rows on which a side was taken that people took as well."""
     import numpy as np
 
@@ -231,17 +239,16 @@ def _agreement(name: str, taken: Sequence[bool | None], labels: Floats, stands_f
     decided = ~np.isnan(sides)
     if not decided.any():
         return HeldOut(name, math.nan, 0.0, 1.0, 0)
-    weights = stands_for[decided]
-    found = agreement(labels[decided], sides[decided], weights).accuracy
+    labels, weights, clusters = (part[decided] for part in said)
+    found = agreement(labels, sides[decided], weights, clusters).accuracy
     return HeldOut(name, found.value, found.low, found.high, int(decided.sum()))
 
 
 def _measure_numbers(
     names: Sequence[str],
     values: Floats,
-    labels: Floats,
+    said: _Said,
     weights: MetricWeights,
-    stands_for: Floats,
     passing: JudgedMetric | None,
 ) -> list[HeldOut]:
     """Return how far judges and jury are from people's numbers, or how often they pass what people pass."""
@@ -255,13 +262,11 @@ def _measure_numbers(
     for name, given in numbers.items():
         if passing is not None:
             votes = _votes(passing, np.array(given, dtype=float)).tolist()
-            found.append(
-                _agreement(name, [None if math.isnan(vote) else bool(vote) for vote in votes], labels, stands_for)
-            )
+            found.append(_agreement(name, [None if math.isnan(vote) else bool(vote) for vote in votes], said))
             continue
         decided = ~np.isnan(given)
-        apart = np.abs(np.array(given) - labels)[decided].tolist()
-        error = fmean(apart, stands_for[decided].tolist()) if apart else math.nan
+        apart = np.abs(np.array(given) - said.labels)[decided].tolist()
+        error = fmean(apart, said.stands_for[decided].tolist()) if apart else math.nan
         found.append(HeldOut(name, error, None, None, len(apart)))
     return found
 

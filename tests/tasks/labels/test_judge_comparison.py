@@ -127,10 +127,11 @@ def _jury():
     return JuryConfig(key="panel", model="panel", members=members)
 
 
-def test_training_measures_what_comparing_measures_on_rows_drawn_unevenly():
+@pytest.mark.parametrize("copies", [1, 4])
+def test_training_measures_what_comparing_measures_on_rows_drawn_unevenly(copies):
     truth = np.tile(TRUTH, 3)
     draw = np.random.default_rng(4).random(len(truth))
-    labelled, metric = _labelled(truth, chances=np.where(draw < 0.5, 0.1, 0.8)), _metric()
+    labelled, metric = _labelled(truth, chances=np.where(draw < 0.5, 0.1, 0.8), copies=copies), _metric()
     values = {name: _right(truth, 0.8, seed) for seed, name in enumerate("abc")}
     judged = {name: _judged(labelled, each, metric) for name, each in values.items()}
     trained = {each.name: each for each in train_jury(_jury(), judged).held_out}
