@@ -19,7 +19,7 @@ from leadline.tasks.db.tables import lines_shown
 from leadline.tasks.stopping.gate_questions import Question
 from leadline.tasks.stopping.looks import Look, Seen, judge_evidence
 from leadline.tasks.store.store import Run, Store
-from leadline.tasks.trust.early_stopping import always_valid_interval_of_clusters
+from leadline.tasks.trust.early_stopping import always_valid_interval
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -149,7 +149,7 @@ def decisions(questions: list[ChangeQuestion]) -> dict[tuple[str, str], Decided]
     out = {}
     for each, evidence in zip(questions, look_at_changes(questions).evidence, strict=True):
         seen = each.seen
-        ends = always_valid_interval_of_clusters(seen.good, seen.scored, largest=seen.largest)
+        ends = always_valid_interval(seen.good, seen.scored, largest=seen.largest)
         low, high = (each.width * (2 * end - 1) for end in ends)
         verdict = "inconclusive" if evidence.decision == "open" else evidence.decision
         out[each.metric, each.model] = Decided(verdict, low, high)

@@ -17,7 +17,7 @@ from leadline.tasks.policy.policy import Policy, Role
 from leadline.tasks.stopping.gate_questions import Question, is_bounded
 from leadline.tasks.stopping.looks import Seen, read_seen
 from leadline.tasks.stopping.wave_steps import WaveOutcome
-from leadline.tasks.trust.early_stopping import ALWAYS_VALID, always_valid_interval_of_clusters
+from leadline.tasks.trust.early_stopping import ALWAYS_VALID, always_valid_interval
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -74,7 +74,7 @@ def _key(line: dict[str, Any]) -> dict[str, int]:
 
 
 def _interval(seen: Seen) -> tuple[float, float]:
-    return always_valid_interval_of_clusters(seen.good, seen.scored, seen.clusters, largest=seen.largest)
+    return always_valid_interval(seen.good, seen.scored, seen.clusters, largest=seen.largest)
 
 
 def _on_scale(metric: dict[str, Any], interval: tuple[float, float]) -> tuple[float, float]:

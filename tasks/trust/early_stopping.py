@@ -92,24 +92,12 @@ def adjusted(e_values: Sequence[float]) -> list[float]:
     return out
 
 
-def always_valid_interval(values: Floats, population: int | None = None, *, level: float = 0.05) -> tuple[float, float]:
-    """Return the interval of a mean that holds whenever one stops: the limits that neither e-process refutes.
-
-    Args:
-        values: Values in [0, 1], in an order drawn at random.
-        population: As for :func:`log_wealth`.
-        level: Chance that the mean is ever outside.
-    """
-    import numpy as np
-
-    ones = np.ones(len(values))
-    return always_valid_interval_of_clusters(values, ones, population, largest=1, level=level)
-
-
-def always_valid_interval_of_clusters(
+def always_valid_interval(
     sums: Floats, counts: Floats, population: int | None = None, *, largest: float, level: float = 0.05
 ) -> tuple[float, float]:
-    """Return the interval of the mean of all rows of clusters, which are drawn as a whole.
+    """Return the interval of a mean that holds whenever one stops: the limits that neither e-process refutes.
+
+    It is the mean of all rows of clusters, which are drawn as a whole.
 
     Args:
         sums: Sum of each cluster's values in [0, 1], in an order drawn at random.

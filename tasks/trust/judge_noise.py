@@ -167,24 +167,6 @@ class Components:
         """
         return math.sqrt((self.between + self.within / trials) / rows)
 
-    def rerun_noise(self, rows: int, trials: int) -> float:
-        """Return by how much (one standard deviation) a mean moves when the same rows are judged again.
-
-        Args:
-            rows: Number of rows.
-            trials: How often each is judged.
-        """
-        return math.sqrt(2 * self.within / (rows * trials))
-
-    def best_trials(self, row_cost: float, trial_cost: float) -> float:
-        """Return the number of trials that measures a mean best for its money (Cochran 1977, section 10.6).
-
-        Args:
-            row_cost: What one more row costs, without judging it.
-            trial_cost: What judging a row once costs.
-        """
-        return math.sqrt(self.within / self.between * row_cost / trial_cost) if self.between > 0 else math.inf
-
 
 def components(trials: Floats) -> Components:
     """Return the components of variance of rows that were judged equally often.

@@ -34,12 +34,12 @@ def test_adjusted_values_are_those_of_closed_testing():
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
 def test_the_interval_holds_the_mean_of_all_values_when_all_are_seen(values):
-    low, high = always_valid_interval(np.array(values), len(values))
+    low, high = always_valid_interval(np.array(values), np.ones(len(values)), len(values), largest=1)
     assert low - 1e-6 <= float(np.mean(values)) <= high + 1e-6
 
 
 def test_nothing_seen_bounds_nothing():
-    assert always_valid_interval(np.array([])) == (0, 1)
+    assert always_valid_interval(np.array([]), np.array([]), largest=1) == (0, 1)
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.75])
