@@ -61,7 +61,7 @@ from leadline.tasks.plan.default_embedder import embedder_in_words
 from leadline.tasks.plan.further_trials import two_phase_jobs
 from leadline.tasks.plan.jobs import ALL_ROWS, EvaluatorJob, make_jobs, read_jobs, settings_record, write_jobs
 from leadline.tasks.plan.planner import Need, plan, plan_pairs, reads_ids
-from leadline.tasks.plan.selection import Choice, applicable_to
+from leadline.tasks.plan.selection import Choice, applicable_to, named_models
 from leadline.tasks.plan.third_rows import attributable_jobs, cut_third_rows, make_third_rows, plan_third_rows
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.policy.policy_file import DEFAULT, load_policy
@@ -142,7 +142,7 @@ def plan_run(
         in_waves: Cut what judges score into waves, after each of which they may stop.
     """
     policy = policy or load_policy(DEFAULT)
-    loaded.require_models(model_keys)
+    loaded.require_models([*model_keys, *named_models(choice.evaluators)])
     choice = applicable_to(choice, loaded.path)
     jobs = make_jobs(choice.evaluators, settings, trials=trials, trial_rows=trial_rows)
     canary_dataset = load_canaries(store, canaries, jobs)[0] if canaries else ""

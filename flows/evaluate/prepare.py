@@ -26,7 +26,7 @@ from leadline.tasks.plan.cost import Estimate, estimate, require_prices, with_ca
 from leadline.tasks.plan.default_embedder import embedder_in_words, with_default_embedder
 from leadline.tasks.plan.jobs import make_jobs
 from leadline.tasks.plan.planner import Need, expect_further_trials, plan
-from leadline.tasks.plan.selection import Choice, applicable_to, choose, missing_weights
+from leadline.tasks.plan.selection import Choice, applicable_to, choose, missing_weights, named_models
 from leadline.tasks.plan.third_rows import check_attributable, expect_third_rows
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.policy.policy_file import load_policy
@@ -155,7 +155,7 @@ def prepare(
     how = reading(config.map, format=config.format, model_name=config.model_name)
     with in_part("load"):
         loaded = (load or load_dataset)(store, config.dataset, **how)
-    loaded.require_models(config.model_keys)
+    loaded.require_models([*config.model_keys, *named_models(choice.evaluators)])
     if loaded.labels:
         loaded = loaded.with_warnings(unknown_names(loaded.labels, choice.evaluators))
     check_against(store, config.against)

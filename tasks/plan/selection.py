@@ -23,6 +23,7 @@ from leadline.evaluators.core.registry import all_evaluators, get
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.core.suites import DEFAULT, PURPOSES, folded, look_alikes, suite
 from leadline.evaluators.core.text import listing, nouns
+from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.weights import status
 from leadline.tasks.plan.dataset_profile import profile, why_not
@@ -147,6 +148,12 @@ def missing_weights(evaluator: Evaluator, ctx: EvalContext) -> tuple[str, tuple[
     if absent:
         problems.append(f"{' and '.join(map(str, absent))} {nouns(len(absent), 'is', 'are')} {NOT_HERE}")
     return "; ".join(problems), absent
+
+
+def named_models(evaluators: Sequence[Evaluator]) -> list[str]:
+    """Return the models that parameters of evaluators name, as the one that others are compared with."""
+    judges = (evaluator for evaluator in evaluators if isinstance(evaluator, JudgeEvaluator))
+    return [pairs.baseline for judge in judges if (pairs := judge.pairs_to_ask()) is not None and pairs.baseline]
 
 
 def applicable_to(choice: Choice, dataset: Path) -> Choice:

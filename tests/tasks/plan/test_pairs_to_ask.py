@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
+from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.pairwise.preference import Preference
 from leadline.tasks.db.connection import attach_dataset, connect
+from leadline.tasks.pipeline import plan_run
 from leadline.tasks.plan.cost import estimate
 from leadline.tasks.plan.jobs import make_jobs
 from leadline.tasks.plan.planner import plan
+from leadline.tasks.plan.selection import choose
 from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import as_jsonl, load
 
@@ -55,3 +58,11 @@ def test_each_pair_of_different_answers_counts_once(
 
 def test_each_trial_asks_again(tmp_path: Path) -> None:
     assert calls(tmp_path, 3, trials=2) == 2 * calls(tmp_path, 3)
+
+
+def test_a_baseline_that_the_dataset_has_no_answers_of_is_refused(tmp_path: Path) -> None:
+    records = [{"case": "c", "model": model, "question": "Who?", "answer": model} for model in ("small", "large")]
+    loaded = load(tmp_path, "d.jsonl", as_jsonl(records))
+    choice = choose(None, ["pairwise.preference"], {"pairwise.preference": {"baseline": "huge"}}, SETTINGS)
+    with pytest.raises(UsageError, match=r"no model called 'huge'. Its models: small, large"):
+        plan_run(Store.open(tmp_path / "store"), loaded, choice, SETTINGS, model_keys=(), processes=1, config={})
