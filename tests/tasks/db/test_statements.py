@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ ROOT = Path(__file__).parents[3]
 FILES = sorted((ROOT / "tasks" / "db" / "sql").glob("*.sql"))
 
 
+@cache
 def named() -> set[str]:
     """Return the names of statements in the code; ``*`` stands for what is filled in while it runs."""
     found = set()
