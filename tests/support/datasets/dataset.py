@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from leadline.tasks.db.field_digests import STORED
 from leadline.tasks.db.statements import sql
 from leadline.tasks.store.files import publish_folder
 from leadline.tasks.store.store import Store
+from tests.support.stores.filling import insert
 
 
 def make_dataset(store: Store, answers: list[dict[str, Any]]) -> str:
@@ -39,24 +41,24 @@ def _write(folder: Path, answers: list[dict[str, Any]]) -> None:
     models = {model: n for n, model in enumerate(dict.fromkeys(record["model"] for record in answers))}
     with duckdb.connect() as connection:
         connection.execute(sql("dataset"))
+        lines: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
         for model, number in models.items():
             rag = any(r.get("context") for r in answers if r["model"] == model)
-            connection.execute("INSERT INTO models VALUES (?, ?, ?, NULL, ?)", [number, model, model, rag])
+            lines["models"].append((number, model, model, None, rag))
         seen = set()
         for row_id, record in enumerate(answers):
             case_id = cases[record["case"]]
             if case_id not in seen:
                 seen.add(case_id)
-                connection.execute(
-                    "INSERT INTO cases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    [case_id, record["case"], record.get("question"), record.get("expected", []),
+                lines["cases"].append(
+                    (case_id, record["case"], record.get("question"), record.get("expected", []),
                      record.get("documents", []), record.get("condition"), record.get("categories", []),
-                     json.dumps(record.get("metadata", {})), _dumped(record.get("expected_annotations"))],
+                     json.dumps(record.get("metadata", {})), _dumped(record.get("expected_annotations")))
                 )  # fmt: skip
                 if "original" in record:
-                    connection.execute(
-                        "INSERT INTO relationships VALUES (?, ?, 'perturbation_source', ?)",
-                        [case_id, cases[record["original"]], record.get("perturbation", "")],
+                    original = cases[record["original"]]
+                    lines["relationships"].append(
+                        (case_id, original, "perturbation_source", record.get("perturbation", ""))
                     )
             context = [
                 {"content": chunk, "doc_uri": None}
@@ -64,11 +66,10 @@ def _write(folder: Path, answers: list[dict[str, Any]]) -> None:
                 else {"content": chunk[0], "doc_uri": chunk[1]}
                 for chunk in record.get("context", [])
             ]
-            connection.execute(
-                "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?)",
-                [row_id, case_id, models[record["model"]], record.get("answer"), context, record.get("error"),
-                 record.get("duration_s"), record.get("cost_usd"), json.dumps(record.get("row_metadata", {})),
-                 _dumped(record.get("predicted_annotations"))],
+            lines["rows"].append(
+                (row_id, case_id, models[record["model"]], record.get("answer"), context, record.get("error"),
+                 record.get("duration_s"), record.get("cost_usd"), None, None,
+                 json.dumps(record.get("row_metadata", {})), _dumped(record.get("predicted_annotations")))
             )  # fmt: skip
             values = {
                 RowField.QUESTION: record.get("question"),
@@ -83,12 +84,13 @@ def _write(folder: Path, answers: list[dict[str, Any]]) -> None:
                 RowField.EXPECTED_ANNOTATIONS: record.get("expected_annotations"),
                 RowField.PREDICTED_ANNOTATIONS: record.get("predicted_annotations"),
             }
-            digests = [
+            digests = (
                 None if values[field] is None else hashlib.sha256(json.dumps(values[field]).encode()).digest()[:16]
                 for field in STORED
-            ]
-            columns = ", ".join(field.value for field in STORED)
-            marks = ", ".join("?" for _ in STORED)
-            connection.execute(f"INSERT INTO digests (row_id, {columns}) VALUES (?, {marks})", [row_id, *digests])
+            )
+            lines["digests"].append((row_id, *digests))
+        stored = ", ".join(("row_id", *(field.value for field in STORED)))
+        for table, found in lines.items():
+            insert(connection, table, found, stored if table == "digests" else "*")
         for table in DATASET_TABLES:
             connection.execute(f"COPY {table} TO {literal(folder / f'{table}.parquet')} (FORMAT parquet)")

@@ -15,6 +15,7 @@ from leadline.tasks.db.connection import open_run
 from leadline.tasks.policy.policy import Role, Rule
 from leadline.tasks.store.store import Run, Store
 from tests.support.datasets.dataset import make_dataset
+from tests.support.stores.filling import insert
 
 VALUE = Metric("value", "Value", higher_is_better=True, threshold=0.75, primary=True, description="How good it is.")
 BOARD = boolean_metrics(
@@ -132,14 +133,15 @@ def fill(
         for given in scores
     ]
     if lines:
-        connection.executemany("INSERT INTO scores VALUES (?, ?, ?, ?, ?, ?)", lines)
-    for basis in evidence:
-        connection.execute(
-            "INSERT INTO evidence VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [ids[basis.evaluator], rows[basis.case, basis.model], basis.trial,
-             *(None if value is None else json.dumps(value) for value in (basis.evidence, basis.flags, basis.payload)),
-             basis.error],
-        )  # fmt: skip
+        insert(connection, "scores", lines)
+    told = [
+        (ids[basis.evaluator], rows[basis.case, basis.model], basis.trial,
+         *(None if value is None else json.dumps(value) for value in (basis.evidence, basis.flags, basis.payload)),
+         basis.error)
+        for basis in evidence
+    ]  # fmt: skip
+    if told:
+        insert(connection, "evidence", told)
 
 
 def _status(value: float | str) -> tuple[str, str | None, float | None]:
