@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -80,7 +80,7 @@ def write_csv(
         values: The query's parameters by name.
     """
     if is_guarded():
-        connection.execute(_guard())
+        _make_guard(connection)
         query = f"SELECT {', '.join(_columns(connection, query, values))} FROM ({query})"
     connection.execute(f"COPY ({query}) TO {literal(path)} (FORMAT csv, HEADER)", dict(values or {}))
 
@@ -96,14 +96,23 @@ def _columns(connection: DuckDBPyConnection, query: str, values: Mapping[str, ob
     return columns
 
 
-def _guard() -> str:
-    """Return the statements that make the macro ``guarded_text``."""
-    return sql("csv/guard").format(
-        acting=" || ".join(f"chr({code})" for code in _SHOWN),
-        shown=f"'{''.join(_SHOWN.values())}'",
-        formula=", ".join(f"'{mark}'" for mark in _FORMULA),
-        number=_NUMBER,
+def _make_guard(connection: DuckDBPyConnection) -> None:
+    """Make the macro ``guarded_text``."""
+    acting = "".join(map(chr, _SHOWN))
+    connection.execute("SET VARIABLE csv_acting = ?", [acting])
+    connection.execute(
+        sql("csv/guard").format(
+            risky=f"^([{_class(_BREAKS)}]| *[{_class(_FORMULA)}])",
+            number=_NUMBER,
+            acting=f"[{_class(acting)}]",
+            shown="".join(_SHOWN.values()),
+        )
     )
+
+
+def _class(characters: Iterable[str]) -> str:
+    """Return what stands between the brackets of a regular expression for one of these characters."""
+    return "".join(rf"\x{{{ord(character):X}}}" for character in characters)
 
 
 def _quoted(name: str) -> str:

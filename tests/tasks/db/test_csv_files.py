@@ -68,10 +68,10 @@ def test_lines_keep_their_order_and_their_null(tmp_path: Path) -> None:
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=12))
 def test_python_and_sql_write_the_same_cells(text: str) -> None:
-    from leadline.tasks.db.csv_files import _guard
+    from leadline.tasks.db.csv_files import _make_guard
 
     connection = duckdb.connect()
-    connection.execute(_guard())
+    _make_guard(connection)
     [(cell,)] = connection.execute("SELECT guarded_text(?)", [text]).fetchall()
     assert cell == guarded_cell(text)
     assert harmless(cell)
