@@ -152,6 +152,12 @@ class Components:
     between: float
     within: float
 
+    @property
+    def reliability(self) -> float:
+        """Intraclass correlation: the share of the variance of single trials that lies between rows, in [0, 1]."""
+        whole = self.between + self.within
+        return self.between / whole if whole > 0 else math.nan
+
     def standard_error(self, rows: int, trials: int) -> float:
         """Return the standard error of a mean.
 
@@ -160,6 +166,15 @@ class Components:
             trials: How often each is judged.
         """
         return math.sqrt((self.between + self.within / trials) / rows)
+
+    def best_trials(self, row_cost: float, trial_cost: float) -> float:
+        """Return the number of trials that measures a mean best for its money (Cochran 1977, section 10.6).
+
+        Args:
+            row_cost: What one more row costs, without judging it.
+            trial_cost: What judging a row once costs.
+        """
+        return math.sqrt(self.within / self.between * row_cost / trial_cost) if self.between > 0 else math.inf
 
 
 def components(trials: Floats) -> Components:
