@@ -128,7 +128,7 @@ def test_who_has_something_better_to_do_does_not_wait() -> None:
 
 
 def test_a_server_that_is_only_busy_is_waited_for_also_where_one_that_is_gone_is_not() -> None:
-    with waiting(0), api(free_port(), 503, 503, 503) as url:
+    with waiting(0), api(free_port(), 503) as url:
         assert ask(url) == 200
 
 
