@@ -169,9 +169,11 @@ def test_killed_shards_and_workers_are_replaced_and_nothing_is_lost_or_asked_twi
     assert sum(counts.values()) - len(counts) <= IN_FLIGHT, "more was asked again than was in flight"
     assert result["judge_made_again"] <= IN_FLIGHT
     states = Counter(one["state_type"] for one in shards)
-    assert states == {"CRASHED": 1, "COMPLETED": 2}
-    assert len({one["name"] for one in shards}) == 3, "the replacement says which attempt it is"
-    assert "3 shards: 1 crashed, 2 completed" in shown
+    assert states.keys() == {"CRASHED", "COMPLETED"}
+    assert states["CRASHED"] == 1
+    assert 2 <= states["COMPLETED"] <= 3, "chunks that come back apart are shared out apart"
+    assert len({one["name"] for one in shards}) == len(shards), "a replacement says which attempt it is"
+    assert f"{len(shards)} shards: 1 crashed, {states['COMPLETED']} completed" in shown
     assert all(one["id"] in shown for one in shards)
 
 
