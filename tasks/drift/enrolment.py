@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.base import Evaluator
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import StoreError
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import get
 from leadline.evaluators.core.row import ContextChunk, Row, RowField
@@ -202,9 +204,22 @@ def find_enrolment(store: Store, key: str, epoch: int) -> Enrolment | None:
         store: The store.
         key: The judge.
         epoch: The epoch.
+
+    Raises:
+        StoreError: Its file is damaged.
     """
-    found = [record for _, record in judge_files(store, key, "enrolments") if record["epoch"] == epoch]
-    return _read(found[-1]) if found else None
+    found = [(name, record) for name, record in judge_files(store, key, "enrolments") if record.get("epoch") == epoch]
+    if not found:
+        return None
+    name, record = found[-1]
+    try:
+        return _read(record)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(
+            f"The enrolment {name} of a judge cannot be read: {type(error).__name__} {error}.",
+            hint="Enrol the judge anew: leadline judges enrol JUDGE --probes FILE",
+            code=ErrorCode.STORE_FAILED,
+        ) from error
 
 
 def reduced(row: Row, reads: tuple[RowField, ...]) -> Row:

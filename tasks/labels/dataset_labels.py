@@ -105,7 +105,7 @@ def open_dataset_labels(connection: DuckDBPyConnection, store: Store, run: Run) 
         return DatasetLabels(run.id, ())
     metrics = {line["name"]: line["id"] for line in records(connection, sql("labels/names"))}
     path = store.dataset(dataset) / LABELS_FILE
-    lines = records(connection, sql("labels/given").format(labels=literal(path)))
+    lines = records(connection, sql("labels/given").format(labels=literal(path), row_key=sql("labels/row_key")))
     labels = (
         Label(
             key=line["key"],

@@ -143,7 +143,8 @@ def judged_rows(connection: DuckDBPyConnection, metric: JudgedMetric) -> JudgedR
     import numpy as np
 
     show_row_scores(connection)
-    found: Mapping[str, Any] = connection.execute(sql("labels/rows"), [metric.metric_id]).fetchnumpy()
+    rows = sql("labels/rows").format(row_key=sql("labels/row_key"))
+    found: Mapping[str, Any] = connection.execute(rows, [metric.metric_id]).fetchnumpy()
     families = perturbation_clusters(connection)
     cases = found["case_id"].astype(np.int64)
     clusters = cases.copy()

@@ -177,7 +177,7 @@ def _places(store: Store, dataset: str, keys: Sequence[str]) -> list[LabelledRow
     """Return the rows of a dataset with these keys, still without labels."""
     with connect() as connection:
         attach_dataset(connection, store.dataset(dataset))
-        lines = records(connection, sql("labels/rows_of_keys"), [keys])
+        lines = records(connection, sql("labels/rows_of_keys").format(row_key=sql("labels/row_key")), [keys])
         families = perturbation_clusters(connection)
     family = dict(zip(families["case_id"].tolist(), families["family"].tolist(), strict=True))
     return [

@@ -152,12 +152,6 @@ class Components:
     between: float
     within: float
 
-    @property
-    def reliability(self) -> float:
-        """Intraclass correlation: the share of the variance of single trials that lies between rows, in [0, 1]."""
-        whole = self.between + self.within
-        return self.between / whole if whole > 0 else math.nan
-
     def standard_error(self, rows: int, trials: int) -> float:
         """Return the standard error of a mean.
 

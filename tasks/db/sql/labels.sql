@@ -30,15 +30,18 @@ END
 FROM metrics
 WHERE metrics.metric_id = rules.metric_id;
 
+-- statement: row_key
+md5(concat_ws(
+    '|',
+    coalesce(hex(digests.question), ''), coalesce(hex(digests.retrieved_context), ''),
+    coalesce(hex(digests.expected_answer), ''), coalesce(hex(digests.actual_answer), '')
+))
+
 -- statement: rows
 -- The scored rows of a metric: its value, and the digest of what a person sees of the row.
 SELECT
     rows.row_id, rows.case_id, rows.model_id, cases.case_key, models.model_key, row_scores.value,
-    md5(concat_ws(
-        '|',
-        coalesce(hex(digests.question), ''), coalesce(hex(digests.retrieved_context), ''),
-        coalesce(hex(digests.expected_answer), ''), coalesce(hex(digests.actual_answer), '')
-    )) AS key
+    {row_key} AS key
 FROM row_scores
 JOIN rows USING (row_id)
 JOIN digests USING (row_id)
@@ -60,14 +63,7 @@ ORDER BY rows.row_id;
 -- statement: rows_of_keys
 -- The rows of a dataset that people labelled, by the digest of what they saw.
 SELECT keyed.key, rows.row_id, rows.case_id, cases.case_key, models.model_key
-FROM (
-    SELECT row_id, md5(concat_ws(
-        '|',
-        coalesce(hex(question), ''), coalesce(hex(retrieved_context), ''),
-        coalesce(hex(expected_answer), ''), coalesce(hex(actual_answer), '')
-    )) AS key
-    FROM digests
-) AS keyed
+FROM (SELECT row_id, {row_key} AS key FROM digests) AS keyed
 JOIN rows USING (row_id)
 JOIN cases USING (case_id)
 JOIN models USING (model_id)
@@ -100,11 +96,7 @@ WHERE NOT metrics.dataset_level AND metrics.is_primary;
 -- The labels that came with a run's dataset, each with the digest of what a person sees of its row.
 SELECT
     labels.question, labels.value, labels.person, labels.note, cases.case_key, models.model_key,
-    md5(concat_ws(
-        '|',
-        coalesce(hex(digests.question), ''), coalesce(hex(digests.retrieved_context), ''),
-        coalesce(hex(digests.expected_answer), ''), coalesce(hex(digests.actual_answer), '')
-    )) AS key
+    {row_key} AS key
 FROM read_parquet({labels}) AS labels
 JOIN rows USING (row_id)
 JOIN digests USING (row_id)

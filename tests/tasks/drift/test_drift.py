@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.errors import StoreError, UsageError
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.judge.engine.budget import Limits
 from leadline.evaluators.judge.engine.jury_config import JuryConfig
@@ -121,6 +121,17 @@ def test_a_judge_is_not_accused_of_a_change_of_the_prompt(
         with pytest.raises(NotChecked, match=r"parameters of test.brief have changed. Enrol it anew: leadline judges"):
             check_judge(store, judge, Settings(), now=MONDAY)
         assert len(endpoint.log) == asked, "nothing is paid for that"
+
+
+def test_a_damaged_enrolment_is_one_error_that_says_what_to_do(store: Store, tmp_path: Path) -> None:
+    with serving(ChangingJudge()) as endpoint:
+        enrolled(store, endpoint, tmp_path)
+        key = judge_key(judge_at(endpoint.url))
+        (file,) = store.root.rglob("enrolments/*.json")
+        record = json.loads(file.read_text(encoding="utf-8"))
+        file.write_text(json.dumps({name: record[name] for name in record if name != "configs"}), encoding="utf-8")
+        with pytest.raises(StoreError, match=r"0000-0001 of a judge cannot be read: .* Enrol the judge anew"):
+            find_enrolment(store, key, 0)
 
 
 def test_probes_of_an_evaluator_that_is_not_known_here_are_not_checked(

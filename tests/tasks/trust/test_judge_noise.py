@@ -81,7 +81,6 @@ def test_the_net_rate_covers_and_noise_alone_is_no_change(changed, least_power, 
 def test_variance_is_split_into_rows_and_trials():
     parts = components(np.array([[0.2, 0.4], [0.9, 0.7], [0.5, 0.5], [0.8, 1.0], [0.1, 0.3]]))
     assert (parts.between, parts.within) == pytest.approx((0.085, 0.016))
-    assert parts.reliability == pytest.approx(0.8415841584158416)
     assert parts.best_trials(5, 1) == pytest.approx(0.970142500145332)
     assert parts.standard_error(100, 3) < parts.standard_error(100, 1)
 
