@@ -9,16 +9,31 @@ import secrets
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass, field
+import tempfile
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
+from tempfile import TemporaryFile
 from typing import Any, Final
+
+from leadline.evaluators.core.text import listing
 
 PROGRAM: Final = Path(__file__).with_name("_sandboxed_program.py")
 STARTUP: Final = 5.0
 """Seconds beyond a program's own that its process may take to start."""
 
+RIGHTS: Final = ("processes", "network", "files", "signals")
+"""What is taken away from programs, as far as the machine can."""
+
+MOST_BYTES: Final = 16 * 2**20
+MOST_FILES: Final = 1_000
+DEEPEST: Final = 64
+"""Bytes, files and levels of folders that a program may have at a time."""
+
 _LONGEST: Final = 64_000
+_PAUSE: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +41,10 @@ class Ending:
     """The end of a program.
 
     Attributes:
-        status: ``passed``, ``failed``, ``syntax``, ``refused``, ``timeout`` or ``killed``.
+        status: ``passed``, ``failed``, ``no_tests`` (they are no Python), ``refused``, ``timeout`` or ``killed``.
         where: ``answer`` or ``tests``, where something failed.
         message: What happened.
-        isolation: Which rights the process could give up: ``processes``, ``network``, ``files`` and ``signals``.
+        isolation: Which of :data:`RIGHTS` the process gave up.
     """
 
     status: str
@@ -39,7 +54,7 @@ class Ending:
 
 
 def run_sandboxed(
-    program: str, tests: str, entry_point: str, *, seconds: float, memory_mb: int, allow_network: bool
+    program: str, tests: str, entry_point: str, *, seconds: float, memory_mb: int, leave: Collection[str] = ()
 ) -> Ending:
     """Run a program and its tests, and return how it ended.
 
@@ -49,7 +64,7 @@ def run_sandboxed(
         entry_point: The name that the tests' function ``check`` is called with, ``""`` where there is none.
         seconds: How long it may take.
         memory_mb: Memory that it may take.
-        allow_network: Whether to run it where the network cannot be taken away.
+        leave: Which of :data:`RIGHTS` it may keep where this machine cannot take them.
     """
     token = secrets.token_hex(16)
     asked = {
@@ -58,39 +73,67 @@ def run_sandboxed(
         "entry_point": entry_point,
         "cpu_s": math.ceil(seconds) + 1,
         "memory_mb": memory_mb,
-        "allow_network": allow_network,
+        "leave": list(leave),
         "token": token,
     }
-    with TemporaryDirectory(prefix="leadline-code-") as folder, TemporaryFile() as output:
+    with _folder() as folder, TemporaryFile() as given, TemporaryFile() as output, _pipe() as (said_first, first):
+        given.write(json.dumps(asked).encode())
+        given.seek(0)
         process = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-I", "-S", "-B", str(PROGRAM)],
-            stdin=subprocess.PIPE,
+            [sys.executable, "-I", "-S", "-B", str(PROGRAM), str(first)],
+            stdin=given,
             stdout=output,
             stderr=subprocess.DEVNULL,
             env={},
             cwd=folder,
+            pass_fds=(first,),
             start_new_session=True,
         )
+        os.close(first)
         try:
-            process.communicate(json.dumps(asked).encode(), timeout=seconds + STARTUP)
-        except subprocess.TimeoutExpired:
-            return Ending("timeout", message=f"it took more than {seconds:g} s")
+            stopped = _wait(process, folder, seconds + STARTUP)
         finally:
             _kill(process)
         output.seek(0)
-        return _read(output.read(_LONGEST), token, process.returncode)
+        return _ending(os.read(said_first, _LONGEST), output.read(_LONGEST), token, stopped, process.returncode)
 
 
-def _read(said: bytes, token: str, code: int | None) -> Ending:
+def _wait(process: subprocess.Popen[bytes], folder: str, seconds: float) -> Ending | None:
+    """Wait for a process; return how it must be ended, ``None`` if it ended by itself."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            process.wait(timeout=_PAUSE)
+        except subprocess.TimeoutExpired:
+            if _holds_too_much(folder):
+                return Ending("killed", message=f"it wrote more than {MOST_BYTES >> 20} MB or {MOST_FILES:,} files")
+        else:
+            return None
+    return Ending("timeout", message=f"it took more than {seconds - STARTUP:g} s")
+
+
+def _ending(before: bytes, after: bytes, token: str, stopped: Ending | None, code: int | None) -> Ending:
     try:
-        answer: Any = json.loads(said)
-        if answer.pop("token") == token:
-            return Ending(**answer)
-    except (ValueError, TypeError, KeyError, AttributeError):
-        pass
+        first: Any = json.loads(before)
+    except ValueError:
+        return stopped or Ending("killed", message=f"its process ended before it began (code {code})")
+    isolation = first["isolation"]
+    if first["left"]:
+        return Ending("refused", message=f"{listing(first['left'])} cannot be taken away on this machine")
+    if first["fault"]:
+        return Ending("no_tests", message=first["fault"])
+    if stopped is not None:
+        return replace(stopped, isolation=isolation)
+    try:
+        last: Any = json.loads(after)
+        status, where, message, known = last["status"], last["where"], last["message"], last["token"] == token
+        if known and status in ("passed", "failed") and where in ("", "answer", "tests") and isinstance(message, str):
+            return Ending(status, where, message, isolation)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        code = code or 0
     if code == -signal.SIGXCPU:
-        return Ending("timeout", message="it took too much processor time")
-    return Ending("killed", message=f"its process ended without a result (code {code})")
+        return Ending("timeout", message="it took too much processor time", isolation=isolation)
+    return Ending("killed", message=f"its process ended without a result (code {code})", isolation=isolation)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -100,3 +143,66 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     except ProcessLookupError:  # it has ended, and all of its group
         process.poll()
     process.wait()
+
+
+@contextmanager
+def _pipe() -> Iterator[tuple[int, int]]:
+    """Make a pipe; its end to write is closed by whoever hands it on."""
+    out, into = os.pipe()
+    os.set_blocking(out, False)
+    try:
+        yield out, into
+    finally:
+        os.close(out)
+
+
+@contextmanager
+def _folder() -> Iterator[str]:
+    """Make a folder, and remove it with all that a program may have left in there."""
+    folder = tempfile.mkdtemp(prefix="leadline-code-")
+    try:
+        yield folder
+    finally:
+        _remove(Path(folder))
+
+
+def _holds_too_much(folder: str) -> bool:
+    """Return whether a folder holds too many bytes, files or levels, or hides some."""
+    left, size, files = [(folder, 0)], 0, 0
+    try:
+        while left:
+            path, depth = left.pop()
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    files += 1
+                    if entry.is_dir(follow_symlinks=False):
+                        left.append((entry.path, depth + 1))
+                    else:
+                        size += entry.stat(follow_symlinks=False).st_size
+                    if size > MOST_BYTES or files > MOST_FILES or depth > DEEPEST:
+                        return True
+    except FileNotFoundError:  # it was removed meanwhile
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder however deep it is: folders of folders are moved up to it, and none is entered twice."""
+    number = 0
+    while entries := list(folder.iterdir()):
+        for entry in entries:
+            if entry.is_symlink() or not entry.is_dir():
+                entry.unlink()
+                continue
+            entry.chmod(0o700)
+            for inner in list(entry.iterdir()):
+                if inner.is_dir() and not inner.is_symlink():
+                    inner.chmod(0o700)
+                    inner.rename(folder / f"{number}-{secrets.token_hex(8)}")
+                    number += 1
+                else:
+                    inner.unlink()
+            entry.rmdir()
+    folder.rmdir()

@@ -24,8 +24,11 @@ _CREATE_RULESET: Final = 444
 _ADD_RULE: Final = 445
 _RESTRICT_SELF: Final = 446
 _READ: Final = 0b1101  # execute, read files, list folders
-_ALL_OF_ABI: Final = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF}
-"""Rights on files that each version of Landlock knows; later ones know those of the third."""
+_ALL_OF_ABI: Final = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 4: 0x7FFF, 5: 0xFFFF}
+"""Rights on files that each version of Landlock knows; later ones know those of the fifth."""
+
+_SCOPES: Final = 0b11
+"""Abstract sockets of others, and signals to them: refused since the sixth version."""
 
 _TCP: Final = 0b11  # bind and connect
 _BENEATH: Final = 1
@@ -39,18 +42,52 @@ _NOT_ALLOWED: Final = 0x00050001  # EPERM
 _NOT_THERE: Final = 0x00050026  # ENOSYS, at which the C library takes clone
 _THREAD: Final = 0x10000
 _X32: Final = 0x40000000
-_CALLS: Final = {
-    "x86_64": (0xC000003E, 56, (41, 57, 58, 62, 101, 129, 165, 200, 234, 248, 249, 250, 272, 297, 298, 308, 310, 311,
-                                321, 323)),
-    "aarch64": (0xC00000B7, 220, (40, 97, 117, 129, 130, 131, 138, 198, 217, 218, 219, 240, 241, 268, 270, 271, 280,
-                                  282)),
-}  # fmt: skip
-"""By kind of processor: how Linux names it, its number of clone, and those of the calls that are refused: socket, fork,
-vfork, kill and its like, ptrace, process_vm_readv and _writev, mount, unshare, setns, keys, bpf, perf, userfaultfd."""
+_MACHINES: Final = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
+"""By kind of processor: how Linux names it, and which numbers of calls are its own."""
 
+_CLONE: Final = (56, 220)
 _CLONE3: Final = 435
-_SINCE_5_1: Final = (424, 425, 434)
-"""pidfd_send_signal, io_uring_setup and pidfd_open, which have one number everywhere."""
+_REFUSED: Final = {
+    # Others get no signal and no debugger, and nobody looks into their memory.
+    "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240), "pidfd_send_signal": (424, 424), "pidfd_open": (434, 434),
+    "pidfd_getfd": (438, 438), "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440), "process_mrelease": (448, 448), "kcmp": (312, 272), "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    # Nor another priority, processor or place of its memory.
+    "setpriority": (141, 140), "ioprio_set": (251, 30), "sched_setaffinity": (203, 122),
+    "sched_setscheduler": (144, 119), "sched_setparam": (142, 118), "sched_setattr": (314, 274),
+    "migrate_pages": (256, 238), "move_pages": (279, 239),
+    # No further processes, no sockets, no memory and queues shared with others, no keys, no other way to their files.
+    "fork": (57, None), "vfork": (58, None), "socket": (41, 198), "io_uring_setup": (425, 425), "bpf": (321, 280),
+    "unshare": (272, 97), "setns": (308, 268), "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
+    "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semop": (65, 193),
+    "semctl": (66, 191), "semtimedop": (220, 192), "msgget": (68, 186), "msgsnd": (69, 189), "msgrcv": (70, 188),
+    "msgctl": (71, 187), "mq_open": (240, 180), "mq_unlink": (241, 181), "open_by_handle_at": (304, 265),
+    "fanotify_init": (300, 262), "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41),
+    "chroot": (161, 51), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
+    "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442),
+    # Landlock does not keep the owner, mode, times and attributes of others' files.
+    "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, None),
+    "fchown": (93, 55), "lchown": (94, None), "fchownat": (260, 54), "utime": (132, None), "utimes": (235, None),
+    "futimesat": (261, None), "utimensat": (280, 88), "setxattr": (188, 5), "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7), "setxattrat": (463, 463), "removexattr": (197, 14), "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16), "removexattrat": (466, 466),
+    # What root alone may.
+    "reboot": (169, 142), "kexec_load": (246, 104), "kexec_file_load": (320, 294), "init_module": (175, 105),
+    "finit_module": (313, 273), "delete_module": (176, 106), "swapon": (167, 224), "swapoff": (168, 225),
+    "acct": (163, 89), "quotactl": (179, 60), "quotactl_fd": (443, 443), "syslog": (103, 116), "vhangup": (153, 58),
+    "sethostname": (170, 161), "setdomainname": (171, 162), "settimeofday": (164, 170), "clock_settime": (227, 112),
+    "adjtimex": (159, 171), "clock_adjtime": (305, 266), "iopl": (172, None), "ioperm": (173, None),
+}  # fmt: skip
+"""Calls that are refused, with their numbers on x86_64 and on aarch64."""
+
+_REFUSED_COMMANDS: Final = (
+    ((72, 25), (8, 10, 15)),  # fcntl: F_SETOWN, F_SETSIG and F_SETOWN_EX send the signals of a file to others
+    ((16, 29), (0x8901, 0x8902, 0x5412)),  # ioctl: FIOSETOWN and SIOCSPGRP do, too; TIOCSTI types into a terminal
+)
+_PRLIMIT: Final = (302, 261)
+"""Limits of this process alone, which the number 0 stands for."""
 
 MEGABYTE: Final = 2**20
 
@@ -90,8 +127,8 @@ def give_up_files(libc: Any) -> bool:
     version = libc.syscall(_CREATE_RULESET, None, 0, 1)
     if version < 1 or libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
         return False
-    rights = _ALL_OF_ABI[min(version, 3)]
-    ruleset = struct.pack("QQ", rights, _TCP) if version >= 4 else struct.pack("Q", rights)
+    rights = _ALL_OF_ABI[min(version, 5)]
+    ruleset = struct.pack("QQQ", rights, _TCP, _SCOPES)[: 24 if version >= 6 else 16 if version >= 4 else 8]
     rules = libc.syscall(_CREATE_RULESET, ruleset, len(ruleset), 0)
     if rules < 0:
         return False
@@ -119,15 +156,14 @@ def give_up_files(libc: Any) -> bool:
 
 
 def give_up_calls(libc: Any) -> bool:
-    """Refuse this process to start others, to send them signals and to open sockets; return whether that worked.
+    """Refuse this process all that reaches other processes and sockets; return whether that worked.
 
     A filter of system calls (seccomp) does that also for root, in containers that allow no namespaces, and for sockets
     that are files, such as those of Docker and the desktop. Threads can be started.
     """
-    known = _CALLS.get(platform.machine())
-    if known is None or not sys.platform.startswith("linux"):
+    if platform.machine() not in _MACHINES or not sys.platform.startswith("linux"):
         return False
-    machine, clone, refused = known
+    machine, column = _MACHINES[platform.machine()]
     lines: list[tuple[int, int, int, int]] = [
         (_LOAD, 0, 0, 4),
         (_EQUAL, 1, 0, machine),
@@ -137,13 +173,23 @@ def give_up_calls(libc: Any) -> bool:
         (_RETURN, 0, 0, _NOT_ALLOWED),
         (_EQUAL, 0, 1, _CLONE3),
         (_RETURN, 0, 0, _NOT_THERE),
-        (_EQUAL, 0, 4, clone),
+        (_EQUAL, 0, 4, _CLONE[column]),
         (_LOAD, 0, 0, 16),
         (_ANY_BIT, 0, 1, _THREAD),
         (_RETURN, 0, 0, _ALLOW),
         (_RETURN, 0, 0, _NOT_ALLOWED),
+        (_EQUAL, 0, 4, _PRLIMIT[column]),
+        (_LOAD, 0, 0, 16),
+        (_EQUAL, 0, 1, 0),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _NOT_ALLOWED),
     ]
-    for call in (*refused, *_SINCE_5_1):
+    for numbers, commands in _REFUSED_COMMANDS:
+        lines += [(_EQUAL, 0, 2 * len(commands) + 2, numbers[column]), (_LOAD, 0, 0, 24)]
+        for command in commands:
+            lines += [(_EQUAL, 0, 1, command), (_RETURN, 0, 0, _NOT_ALLOWED)]
+        lines.append((_RETURN, 0, 0, _ALLOW))
+    for call in (number for numbers in _REFUSED.values() if (number := numbers[column]) is not None):
         lines += [(_EQUAL, 0, 1, call), (_RETURN, 0, 0, _NOT_ALLOWED)]
     lines.append((_RETURN, 0, 0, _ALLOW))
     code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in lines))
@@ -194,17 +240,27 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:
         exec(compile(asked["tests"], "tests", "exec", dont_inherit=True), names)  # noqa: S102
         if asked["entry_point"]:
             names["check"](names[asked["entry_point"]])
-    except SyntaxError as error:
-        return {"status": "syntax", "where": where, "message": f"SyntaxError: {error}"[:300]}
     except BaseException as error:
         return {"status": "failed", "where": where, "message": f"{type(error).__name__}: {error}"[:300]}
     return {"status": "passed", "where": "", "message": ""}
 
 
+def fault_of(tests: str) -> str:
+    """Return why tests are no Python, ``""`` if they are."""
+    try:
+        compile(tests, "tests", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"{type(error).__name__}: {error}"[:300]
+    return ""
+
+
 def main() -> None:
-    """Give up rights, run what the input asks for, and say how it ended."""
+    """Give up rights, say which, run what the input asks for, and say how it ended.
+
+    What is said first goes through a pipe that is closed before anything is run: no program can change it.
+    """
     asked = json.loads(sys.stdin.buffer.read())
-    output = os.dup(1)
+    first, output = int(sys.argv[1]), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
@@ -215,11 +271,12 @@ def main() -> None:
     if isolation["signals"]:
         isolation |= {"processes": True, "network": True}
     limit(asked["cpu_s"], asked["memory_mb"], processes=not isolation["signals"])
-    if isolation["network"] or asked["allow_network"]:
-        ended = run(asked)
-    else:
-        ended = {"status": "refused", "where": "", "message": "the network cannot be taken away on this machine"}
-    os.write(output, json.dumps({**ended, "isolation": isolation, "token": asked["token"]}).encode())
+    left = [right for right, given_up in isolation.items() if not given_up and right not in asked["leave"]]
+    fault = fault_of(asked["tests"])
+    os.write(first, json.dumps({"isolation": isolation, "left": left, "fault": fault}).encode())
+    os.close(first)
+    if not left and not fault:
+        os.write(output, json.dumps({**run(asked), "token": asked["token"]}).encode())
     os._exit(0)
 
 

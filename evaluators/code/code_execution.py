@@ -6,7 +6,7 @@ import os
 import platform
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -46,9 +46,13 @@ class CodeParams(Params):
     ] = "metadata"
     timeout_s: Annotated[float, Field(gt=0, le=300, description="Seconds that an answer and its tests may run.")] = 5.0
     memory_mb: Annotated[int, Field(ge=32, le=16_384, description="Memory that they may take, in megabytes.")] = 512
-    allow_network: Annotated[
-        bool, Field(description="Run them also where the network cannot be taken away from a process, as on macOS.")
-    ] = False
+    leave: Annotated[
+        tuple[Literal["processes", "network", "files", "signals"], ...],
+        Field(
+            description="Rights that they may keep where this machine cannot take them away, as the network on macOS; "
+            "without them such a machine runs nothing."
+        ),
+    ] = ()
 
 
 @register
@@ -66,22 +70,21 @@ class CodeExecution(RowEvaluator):
 
     **The sandbox.** Each program runs in a process of its own: ``python -I -S`` (the standard library alone), an empty
     environment, an empty folder that is deleted, limits of processor time, wall-clock time, memory, file size (1 MB),
-    open files (32) and no further processes. On Linux its network is taken away by a namespace, files but Python's
-    own and its folder by Landlock, and sockets, signals to others and further processes by seccomp, where the kernel
-    has them; the evidence says what was taken. Where the network cannot be taken, rows are unscored unless
-    ``allow_network`` says otherwise.
+    bytes and files in all (16 MB, 1,000), open files (32) and no further processes. On Linux its network is taken away
+    by a namespace; files but Python's own and its folder by Landlock; sockets, further processes, whatever sends
+    others a signal or changes their limits, priority or processors, and the modes and owners of files by seccomp. The
+    evidence says what was taken. Where the machine cannot take one of these rights, rows are unscored unless ``leave``
+    names it.
 
-    **What it does not protect from.** The process runs on the same kernel: a fault of the kernel is a way out, and
-    without Landlock a program reads all that its user can read. Without seccomp (the evidence then does not list
-    ``signals``) it can end other programs of its user, and as root, which becomes nobody only if nobody may read
-    Python's own files, start further processes that outlive it: do not score as root. A program can cheat its tests,
-    since it shares a process with them. Run code that you do not trust in a container or virtual machine that you can
-    lose.
+    **What it does not protect from.** The process runs on the same kernel: a fault of the kernel is a way out. With
+    ``leave=files`` a program reads all that its user can read; with ``leave=signals`` it can end other programs of its
+    user. A program can cheat its tests, since it shares a process with them. Run code that you do not trust in a
+    container or virtual machine that you can lose.
 
     **Edge cases.**
 
     * A row without tests is not applicable. Tests that do not compile leave it unscored.
-    * A program that takes too long, too much memory, or ends its process fails: 0.
+    * A program that takes too long, too much memory or room, ends its process or forges its ending fails: 0.
     * What a program prints is dropped, and it has no input.
 
     **Source.** Chen et al., Evaluating Large Language Models Trained on Code (HumanEval, 2021).
@@ -104,6 +107,7 @@ class CodeExecution(RowEvaluator):
                 description="Share of answers whose program passes its tests.",
             ),
         ),
+        version="2",
         keywords=("python", "unit tests", "pass@1", "humaneval", "sandbox", "program"),
         source="Chen et al. 2021, https://arxiv.org/abs/2107.03374",
     )
@@ -140,15 +144,15 @@ class CodeExecution(RowEvaluator):
             entry if isinstance(entry, str) else "",
             seconds=self.params.timeout_s,
             memory_mb=self.params.memory_mb,
-            allow_network=self.params.allow_network,
+            leave=self.params.leave,
         )
         return self._scored(ending)
 
     def _scored(self, ending: Ending) -> RowScore:
         if ending.status == "refused":
-            message = f"Answers are not run: {ending.message} (code_execution.allow_network=true runs them)."
+            message = f"Answers are not run: {ending.message} (code_execution.leave runs them all the same)."
             return RowScore.unscored(self.row_metrics, Reason.EVALUATOR_ERROR, message)
-        if ending.status == "syntax" and ending.where == "tests":
+        if ending.status == "no_tests":
             return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, f"The tests are no Python: {ending.message}")
         taken: list[Json] = [name for name, done in ending.isolation.items() if done]
         passed = ending.status == "passed"

@@ -1,12 +1,17 @@
 """Programs pass or fail their tests, and those that mean harm do none."""
 
+import os
+import platform
+import resource
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.code._sandbox import run_sandboxed
+from leadline.evaluators.code._sandbox import RIGHTS, run_sandboxed
+from leadline.evaluators.code._sandboxed_program import _MACHINES, _REFUSED
 from leadline.evaluators.code.code_execution import SWITCH, CodeExecution
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.row import NotApplicable, Reason, Row, Unscored
@@ -24,7 +29,7 @@ def allowed(monkeypatch):
 def score(answer, tests="assert add(1, 2) == 3", entry=None, expected=(), **params):
     metadata = {"tests": tests} | ({"entry_point": entry} if entry else {})
     row = Row("c", "m", actual_answer=answer, expected_answers=expected, metadata=metadata)
-    params = {"allow": True, "allow_network": not LINUX} | params
+    params = {"allow": True, "leave": () if LINUX else RIGHTS} | params
     [result] = CodeExecution(CodeExecution.parameters(**params)).score([row], EvalContext())
     return result
 
@@ -34,7 +39,7 @@ def value(*args, **params):
 
 
 def run(program, tests="pass", seconds=5.0, memory_mb=256):
-    return run_sandboxed(program, tests, "", seconds=seconds, memory_mb=memory_mb, allow_network=False)
+    return run_sandboxed(program, tests, "", seconds=seconds, memory_mb=memory_mb)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +125,112 @@ def test_no_other_process_gets_a_signal_and_no_socket_is_opened_where_the_kernel
         assert run(program).status == "failed", program
     assert run("import threading; threading.Thread(target=print).start()").status == "passed"
     assert run("import asyncio", "asyncio.run(asyncio.sleep(0))").status == "passed"
+
+
+@linux
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import fcntl; fcntl.fcntl(r, 8, VICTIM)",
+        "import fcntl; fcntl.fcntl(r, 10, 9)",
+        "import fcntl, struct; fcntl.fcntl(r, 15, struct.pack('ii', 1, VICTIM))",
+        "import fcntl; fcntl.ioctl(r, 0x8901, struct.pack('i', VICTIM))",
+        "import fcntl, socket; a, b = socket.socketpair(); fcntl.ioctl(a, 0x8902, struct.pack('i', VICTIM))",
+        "import resource; resource.prlimit(VICTIM, resource.RLIMIT_NOFILE, (3, 3))",
+        "import resource; resource.prlimit(VICTIM, resource.RLIMIT_CPU, (1, 1))",
+        "os.sched_setaffinity(VICTIM, {0})",
+        "os.setpriority(os.PRIO_PROCESS, VICTIM, 19)",
+        "os.setpriority(os.PRIO_USER, 0, 19)",
+        "os.sched_setscheduler(VICTIM, os.SCHED_IDLE, os.sched_param(0))",
+        "os.kill(-1, 9)",
+        "os.killpg(VICTIM, 9)",
+        "os.chmod(FILE, 0)",
+        "os.chown(FILE, 1, 1)",
+        "os.utime(FILE, (0, 0))",
+        "os.setxattr(FILE, 'user.x', b'')",
+        "open(f'/proc/{VICTIM}/mem', 'r+b')",
+        "open(f'/proc/{VICTIM}/oom_score_adj', 'w')",
+        "os.rename(FILE, 'mine')",
+        "os.link(FILE, 'mine')",
+        "os.truncate(FILE, 0)",
+        "import ctypes; check(ctypes.CDLL(None, use_errno=True).shmget(1, 4096, 0o1666))",
+    ],
+)
+def test_no_other_process_and_no_other_file_is_touched(program: str, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("kept")
+    kept.chmod(0o666)
+    victim = subprocess.Popen(["/bin/sleep", "60"], start_new_session=True)
+    try:
+        had = os.sched_getaffinity(victim.pid), os.getpriority(os.PRIO_PROCESS, victim.pid)
+        given = (
+            f"import os, struct\nVICTIM, FILE = {victim.pid}, {str(kept)!r}\nr, w = os.pipe()\n"
+            "def check(result):\n    if result < 0: raise OSError\n"
+        )
+        ended = run(f"{given}{program}")
+        assert (ended.status, victim.poll()) == ("failed", None), ended
+        assert (os.sched_getaffinity(victim.pid), os.getpriority(os.PRIO_PROCESS, victim.pid)) == had
+        assert resource.prlimit(victim.pid, resource.RLIMIT_NOFILE) == resource.getrlimit(resource.RLIMIT_NOFILE)
+        assert (kept.read_text(), kept.stat().st_mode & 0o777, kept.stat().st_mtime > 1) == ("kept", 0o666, True)
+    finally:
+        victim.kill()
+        victim.wait()
+
+
+@linux
+def test_every_call_that_is_refused_is_refused_by_the_kernel() -> None:
+    if platform.machine() not in _MACHINES or not run("pass").isolation["signals"]:
+        pytest.skip("this kernel has no seccomp, or this kind of processor is not known")
+    column = _MACHINES[platform.machine()][1]
+    calls = {name: numbers[column] for name, numbers in _REFUSED.items() if numbers[column] is not None}
+    program = (
+        "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\nopen_calls = []\n"
+        f"for name, number in {calls}.items():\n"
+        "    ctypes.set_errno(0)\n"
+        "    if libc.syscall(number, 0, 0, 0, 0, 0, 0) != -1 or ctypes.get_errno() != 1: open_calls.append(name)\n"
+    )
+    ended = run(program, "assert open_calls == [], open_calls")
+    assert ended.status == "passed", ended.message
+
+
+@linux
+@pytest.mark.parametrize(
+    "program",
+    [
+        "for n in range(200):\n    with open(str(n), 'wb') as f: f.write(b'x' * 10**6)\nwhile True: pass",
+        "for n in range(50_000): open(str(n), 'w').close()",
+        "import os\nfor n in range(3000):\n    os.mkdir('d'); os.chdir('d')\nwhile True: pass",
+        "import os\nos.mkdir('d'); open('d/x', 'w').close(); os.mkdir('e', 0)\nwhile True: pass",
+    ],
+)
+def test_a_disk_is_not_filled_and_no_folder_stays_behind(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert run(program, seconds=3.0).status in ("failed", "killed", "timeout")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"status": "passed", "where": "", "message": "", "isolation": 5, "token": 5}',
+        '{"status": "refused", "where": "", "message": "x", "token": TOKEN}',
+        '{"status": "no_tests", "where": "tests", "message": "x", "token": TOKEN}',
+        '{"status": "failed", "where": 5, "message": [], "token": TOKEN}',
+        '{"left": ["network"], "fault": "x", "isolation": {}}',
+        "[]",
+        "[" * 20_000,
+    ],
+)
+def test_an_ending_that_is_forged_is_a_failure(said: str) -> None:
+    forged = (
+        "import os, sys, json\nasked = sys._getframe(2).f_locals\n"
+        f"text = {said!r}.replace('TOKEN', json.dumps(asked['asked']['token']))\n"
+        "for place in range(3, 32):\n    try: os.write(place, text.encode())\n    except OSError: pass\n"
+        "os._exit(0)"
+    )
+    assert value(forged) == 0.0
 
 
 @pytest.mark.parametrize(
