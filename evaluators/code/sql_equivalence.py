@@ -69,10 +69,10 @@ class SqlEquivalence(RowEvaluator):
     **Method.** Both are read by sqlglot, from a fence of Markdown too. Where the row has tables with rows (metadata
     ``sql_schema`` and ``sql_rows``, or the parameters of these names), both run on DuckDB, in memory, translated from
     the ``dialect``; they are equivalent if they return the same rows, each as often, in the same order where the
-    expected query has an ORDER BY at its end. Names of columns do not count, their order does; numbers are compared
-    to nine digits. Without rows they are equivalent if their normal forms are the same text: names qualified and in
-    one case, aliases numbered, operands that may change places sorted, constants folded. ``sql_valid`` is the share
-    of answers that are one query at all. Of several expected queries one suffices.
+    expected query has an ORDER BY at its end: rows of equal keys may come in any. Names of columns do not count, their
+    order does; numbers are compared to nine digits. Without rows they are equivalent if their normal forms are the same
+    text: names qualified and in one case, aliases numbered, operands that may change places sorted, constants folded.
+    ``sql_valid`` is the share of answers that are one query at all. Of several expected queries one suffices.
 
     ``sql_schema`` is DDL (``CREATE TABLE``, ``CREATE VIEW``, ``INSERT``) or an object ``{"table": {"column":
     "TYPE"}}``; ``sql_rows`` is ``{"table": [[1, "a"], …]}``, or with objects instead of lists.
@@ -113,6 +113,7 @@ class SqlEquivalence(RowEvaluator):
             ),
         ),
         suits=(DataKind.SQL_REFERENCES,),
+        version="2",
         keywords=("rule-based", "sql", "text-to-sql", "execution accuracy", "duckdb", "query"),
         source="Yu et al. 2018, https://arxiv.org/abs/1809.08887",
     )
@@ -175,11 +176,14 @@ class SqlEquivalence(RowEvaluator):
         return RowScore({key: Unscored(Reason.UNSCORABLE, message[:500]) for key in self.row_metrics})
 
     def _run(self, expected: Any, answer: Any, database: _Database, runner: QueryRunner) -> dict[str, Any]:
+        with_keys, keys = _with_keys(expected)
         asked = {
             "setup": database.setup,
             "tables": database.tables,
             "memory": f"{self.params.memory_mb}MB",
             "expected": expected.sql(dialect="duckdb"),
+            "with_keys": with_keys.sql(dialect="duckdb") if keys else "",
+            "keys": keys,
             "actual": answer.sql(dialect="duckdb"),
             "ordered": expected.args.get("order") is not None,
         }
@@ -212,6 +216,28 @@ class SqlEquivalence(RowEvaluator):
         tables = {str(table): _lists(some, columns.get(str(table), {})) for table, some in rows.items() if some}
         filled = bool(statements) and (bool(tables) or any(isinstance(one, exp.Insert) for one in statements))
         return _Database(tuple(one.sql(dialect="duckdb") for one in statements), tables, columns, filled)
+
+
+def _with_keys(query: Any) -> tuple[Any, int]:
+    """Return a query that also returns what it sorts by, and how many columns that is: so rows which tie are known.
+
+    A query whose keys cannot be told beside its columns (a union) is returned as it is, and ties stay in order.
+    """
+    from sqlglot import exp
+
+    order = query.args.get("order")
+    if order is None or not isinstance(query, exp.Select):
+        return query, 0
+    columns, keys = query.expressions, []
+    for place in (one.this for one in order.expressions):
+        number = int(place.name) if isinstance(place, exp.Literal) and place.is_int else 0
+        if not number:
+            keys.append(place.copy())
+        elif number <= len(columns) and not query.is_star:
+            keys.append(columns[number - 1].unalias().copy())
+        else:
+            return query, 0
+    return query.copy().select(*(exp.alias_(key, f"leadline_key_{at}") for at, key in enumerate(keys))), len(keys)
 
 
 def _parsed(given: Any) -> Any:
