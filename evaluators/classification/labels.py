@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from leadline.evaluators.classification._label_confusion import Averaged, details, precision_recall_f1
+from leadline.evaluators.classification._label_confusion import Averaged, details, intervals, precision_recall_f1
 from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.data_kinds import DataKind
@@ -142,6 +142,7 @@ class Classification(RowEvaluator):
         suits=(DataKind.LABELS,),
         source="H2O Sonar, Classification Evaluator; scikit-learn",
     )
+    interval_method = "posterior"
     parameters = ClassificationParams
     params: ClassificationParams
 
@@ -168,6 +169,12 @@ class Classification(RowEvaluator):
     ) -> dict[str, npt.NDArray[np.float64]]:
         """Return precision, recall and F1 for each weighting of the distinct pairs of labels."""
         return precision_recall_f1(payloads, weights, self._averaged())
+
+    def intervals(
+        self, prepared: Sequence[Json], weights: npt.NDArray[np.float64], size: float
+    ) -> dict[str, tuple[float, float]]:
+        """Return intervals that allow for the errors which a rare label's few rows do not show."""
+        return intervals(prepared, weights, self._averaged(), size)
 
     def details(
         self, prepared: Sequence[Json], weights: npt.NDArray[np.float64], cases: Sequence[str]

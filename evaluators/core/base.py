@@ -196,16 +196,20 @@ class Evaluator(ABC):
     Class attributes:
         spec: What it is. A single metric without a description is described by the class's docstring.
         parameters: The type of its parameters.
+        unnamed: Parameters that hold in a run that nobody asked for it by name.
         source_digest: Digest of the user's file that it was loaded from, ``""`` when it belongs to a package.
         strength_metric: Key of a dataset-level metric that no model has by itself: its strength against all others.
             The payloads of such an evaluator are outcomes of pairs, see :mod:`leadline.evaluators.core.pair_outcomes`;
             it needs no ``aggregate``.
+        interval_method: Where :meth:`intervals` has its formulas from: ``ranks`` of the rows, or a ``posterior``.
     """
 
     spec: ClassVar[Spec]
     parameters: ClassVar[type[Params]] = Params
+    unnamed: ClassVar[Mapping[str, Any]] = {}
     source_digest: ClassVar[str] = ""
     strength_metric: ClassVar[str] = ""
+    interval_method: ClassVar[Literal["ranks", "posterior"]] = "ranks"
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

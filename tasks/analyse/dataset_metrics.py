@@ -19,7 +19,7 @@ from leadline.evaluators.core.row import Json
 from leadline.tasks.analyse.bounded_mean import TAIL, Mean
 from leadline.tasks.analyse.model_strengths import model_strengths, pair_tables
 from leadline.tasks.analyse.pair_records import read_pairs
-from leadline.tasks.analyse.statistics import Interval
+from leadline.tasks.analyse.statistics import Interval, Method
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import replace_lines
 
@@ -171,7 +171,7 @@ def _guarded(
         else:
             found = resample(evaluator, prepared, payloads.weights, size)
         values = {
-            metric["metric_id"]: _exact_value(found[key], n, exact[key])
+            metric["metric_id"]: _exact_value(found[key], n, exact[key], evaluator.interval_method)
             if (key := metric["metric"]) in exact
             else _value(found[key], n, metric)
             for metric in metrics
@@ -206,12 +206,14 @@ def resample(
     return {metric: np.concatenate([block[metric] for block in blocks]) for metric in blocks[0]}
 
 
-def _exact_value(values: npt.NDArray[np.float64], n: int, ends: tuple[float, float] | None) -> DatasetValue:
+def _exact_value(
+    values: npt.NDArray[np.float64], n: int, ends: tuple[float, float] | None, method: Method
+) -> DatasetValue:
     """Take the value of the true weights and the interval that the evaluator has a formula for."""
     true = float(values[0])
     if math.isnan(true):
         return DatasetValue(n=n)
-    return DatasetValue(true, Interval(*ends, "ranks") if ends else None, n)
+    return DatasetValue(true, Interval(*ends, method) if ends else None, n)
 
 
 def _value(values: npt.NDArray[np.float64], n: int, metric: Mapping[str, Any]) -> DatasetValue:

@@ -21,10 +21,12 @@ from leadline.tasks.analyse.bounded_mean import CONFIDENCE, TAIL, Mean, mean_of_
 ENOUGH_COVERAGE: Final = 0.95
 """Share of rows scored from which a verdict stands although what is missing cannot be bounded."""
 
-Method: TypeAlias = Literal["exact", "bounded", "t", "score", "bootstrap", "ranks", "jackknife", "always valid"]
+Method: TypeAlias = Literal[
+    "exact", "bounded", "t", "score", "bootstrap", "ranks", "posterior", "jackknife", "always valid"
+]
 """How an interval was found: of a share; of a mean in a range with two ends; of a mean in an open range, where the
 interval trusts that the values seen are like those not seen, so that stating a range would help; of a difference of two
-shares; by resampling; of a percentile, by order statistics; by leaving out
+shares; by resampling; of a percentile, by order statistics; of averages over labels, by a posterior; by leaving out
 one cluster at a time; by e-processes, whenever judging stopped."""
 Verdict: TypeAlias = Literal["pass", "fail", "inconclusive"]
 

@@ -282,3 +282,49 @@ def test_only_cases_of_the_categories_asked_for_are_classified():
     assert isinstance(second.values["accuracy"], NotApplicable)
     assert RowField.CATEGORIES in evaluator.reads
     assert RowField.CATEGORIES not in Classification().reads
+
+
+@pytest.mark.parametrize(
+    ("shares", "right", "rows"),
+    [((0.9, 0.1), (0.97, 0.7), 30), ((0.6, 0.3, 0.1), (0.9, 0.8, 0.6), 30), ((0.5, 0.5), (0.99, 0.99), 100)],
+)
+def test_intervals_cover_where_a_label_is_rare_or_hardly_an_answer_is_wrong(
+    shares: tuple[float, ...], right: tuple[float, ...], rows: int
+) -> None:
+    evaluator = Classification()
+    n = len(shares)
+    pairs = [(a, b) for a in range(n) for b in range(n)]
+    chances = np.array([shares[a] * (right[a] if a == b else (1 - right[a]) / (n - 1)) for a, b in pairs])
+    payloads = [{"expected": str(a), "actual": str(b)} for a, b in pairs]
+    truth = evaluator.aggregate(payloads, chances[np.newaxis, :])
+    random, draws = np.random.default_rng(5), 200
+    above, below = (dict.fromkeys(truth, 0) for _ in range(2))
+    for _ in range(draws):
+        counts = random.multinomial(rows, chances)
+        seen = np.flatnonzero(counts)
+        found = evaluator.intervals([payloads[place] for place in seen], counts[seen].astype(float), rows)
+        for name, (low, high) in found.items():
+            above[name] += low > truth[name][0]
+            below[name] += high < truth[name][0]
+    assert max(above.values()) <= 0.06 * draws, "95 % promised, of 200 draws"
+    assert max(below.values()) <= 0.06 * draws
+
+
+def test_an_interval_holds_its_value_and_grows_as_its_rows_become_fewer() -> None:
+    payloads = [{"expected": "a", "actual": "a"}, {"expected": "b", "actual": "b"}, {"expected": "b", "actual": None}]
+    weights = np.array([20.0, 3.0, 1.0])
+    values = Classification().aggregate(payloads, weights[np.newaxis, :])
+    wide = Classification().intervals(payloads, weights, 12)
+    narrow = Classification().intervals(payloads, weights, 24)
+    for name, (low, high) in narrow.items():
+        assert low <= values[name][0] <= high
+        assert wide[name][0] < low
+    every = Classification().intervals(payloads[:2], weights[:2], 23)
+    assert every["f1"][1] == 1
+    assert every["f1"][0] < 0.85, "three right answers of a label may have been luck"
+
+
+def test_more_labels_than_a_table_holds_are_resampled() -> None:
+    payloads = [{"expected": str(n), "actual": str(n)} for n in range(51)]
+    assert Classification().intervals(payloads, np.ones(51), 51) == {}
+    assert set(Classification().intervals(payloads[:50], np.ones(50), 50)) == {"precision", "recall", "f1"}
