@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Final, Literal
 
@@ -13,9 +14,21 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.core.row import Evidence, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.core.text import listing, quoted
-from leadline.evaluators.text.conditions.patterns import PatternError, search
+from leadline.evaluators.text.content_words import UNSPACED
+from leadline.evaluators.text.dates import with_iso_dates
+
+_LETTER: Final = rf"(?:[^\W_{UNSPACED}\uac00-\ud7af]|[\u0300-\u036f\u0900-\u0903\u093a-\u094d])"
+_GOES_ON: Final = re.compile(_LETTER * 2)
+_NUMBER_BEFORE: Final = re.compile(r"\d[.,'\u2019]$|(?:^|[^\w\s)])[-\u2212]$|^[-\u2212]$|\s[-\u2212]$")
+_NUMBER_BEHIND: Final = re.compile(r"[.,'\u2019]\d")
+_SIGN_BEHIND: Final = re.compile(r"#|\+(?!\w)")
+_LONG: Final = 4
+_INFLECTED: Final = re.compile(
+    rf"(?i)(?:[^\W\d_]{{{_LONG}}}\|(?:e?s|\d\d?)|.{{0,{_LONG - 1}}}\d\|(?:st|nd|rd|th))(?:[^\w].*)?", re.DOTALL
+)
+"""Texts of four letters in the plural or with the mark of a footnote, and numbers as ordinals, are the same words."""
 
 PLACES: Final = 100
 """Texts that the evidence points at, at most."""
@@ -32,24 +45,27 @@ class ContainsParams(Params):
     )
     ignore_case: Annotated[bool, Field(description="Upper and lower case are the same.")] = True
     whole_words: Annotated[
-        bool, Field(description="No letter or digit may stand next to what is found: cat is not in catalogue.")
-    ] = False
+        bool,
+        Field(description="What is found may not go on as a word or number: cat is not in catalogue, 5 not in 3.5."),
+    ] = True
 
 
 @register
 class Contains(RowEvaluator):
     """Looks for texts in the answer: one of the expected answers, or texts that are given once for all answers.
 
-    **Method.** A text is contained if its characters stand in the answer in a row; by default case does not count, and
-    any white space in either equals one space. ``which`` says how many of the texts must be there: ``any`` (the
-    default, as expected answers are alternatives), ``all``, or ``none``. With ``whole_words`` what is found must not
-    continue as a word to either side. The metric is the share of answers that hold what they should; the evidence
+    **Method.** A text is contained if its characters stand in the answer in a row and do not go on as a word or number
+    to either side: "5" is not in "15" nor "3.5", "C" not in "C++"; a plural's *s* and the *th* of "5th" may follow. By
+    default case does not count, any white space in either equals one space, and days with a month's name are the same
+    in any order. ``which`` says how many of the texts must be there: ``any`` (the default, as expected answers are
+    alternatives), ``all``, or ``none``. The metric is the share of answers that hold what they should; the evidence
     points at the places, and names what is missing or unwanted.
 
     **Edge cases.**
 
     * Blank texts are left out, since every answer holds them; a row without others is not applicable.
     * A negation is not understood: "It is not Paris" contains "Paris". A condition (``text_matching``) can say more.
+    * Scripts without spaces between words have no whole words: any place counts there.
     * An empty answer contains nothing, which satisfies ``none``.
 
     **Source.** Substring match, as in promptfoo's ``icontains`` and ``contains-any``; for expected answers the lenient
@@ -72,6 +88,7 @@ class Contains(RowEvaluator):
                 description="Share of answers that hold the texts that they should hold.",
             ),
         ),
+        version="2",
         keywords=("rule-based", "substring", "icontains", "accuracy"),
         source="Mallen et al. 2023, https://arxiv.org/abs/2212.10511",
     )
@@ -95,12 +112,7 @@ class Contains(RowEvaluator):
             return RowScore.not_applicable(self.row_metrics, "There is no text to look for.")
         answer = row.actual_answer or ""
         folded = self._folded(answer)
-        try:
-            found = [text for text in texts if self._is_in(self._folded(text), folded, ctx)]
-        except PatternError as error:
-            return RowScore.unscored(
-                self.row_metrics, Reason.UNSCORABLE, f"A text is too long for whole words: {error}."
-            )
+        found = [text for text in texts if self._is_in(self._folded(text), folded)]
         lacking = [text for text in texts if text not in set(found)]
         good = {"any": bool(found), "all": not lacking, "none": not found}[self.params.which]
         wrong = found if self.params.which == "none" else lacking
@@ -109,15 +121,14 @@ class Contains(RowEvaluator):
         return RowScore({"contains": float(good)}, Evidence(message, tuple(self._places(found[:PLACES], answer))))
 
     def _folded(self, text: str) -> str:
-        line = " ".join(text.split())
+        line = with_iso_dates(" ".join(unicodedata.normalize("NFC", text).split()))
         return line.casefold() if self.params.ignore_case else line
 
-    def _is_in(self, text: str, answer: str, ctx: EvalContext) -> bool:
-        if not self.params.whole_words or text not in answer:
-            return text in answer
-        pattern = rf"(?<!\w){re.escape(text)}(?!\w)"
-        with ctx.regex_budget.waiting(pattern) as seconds:
-            return search(pattern, answer, seconds) is not None
+    def _is_in(self, text: str, answer: str) -> bool:
+        at = answer.find(text)
+        while at >= 0 and self.params.whole_words and not _ends_there(text, answer, at):
+            at = answer.find(text, at + 1)
+        return at >= 0
 
     def _places(self, texts: Iterable[str], answer: str) -> Iterator[Span]:
         """Yield the first place of each text that stands in the answer with the same white space."""
@@ -127,3 +138,13 @@ class Contains(RowEvaluator):
             at = low.find(text.lower()) if ignoring else answer.find(text)
             if at >= 0:
                 yield Span(Source.ACTUAL_ANSWER, at, at + len(text), note=quoted(text, most=60))
+
+
+def _ends_there(text: str, answer: str, at: int) -> bool:
+    """Return whether a text that stands in an answer goes on as a word or number neither before nor behind."""
+    before, behind = answer[max(0, at - 2) : at], answer[at + len(text) : at + len(text) + 6]
+    if _GOES_ON.fullmatch(before[-1:] + text[0]) or (text[0].isdigit() and _NUMBER_BEFORE.search(before)):
+        return False
+    if not _GOES_ON.fullmatch(text[-1] + behind[:1]):
+        return not (_NUMBER_BEHIND if text[-1].isdigit() else _SIGN_BEHIND).match(behind)
+    return bool(_INFLECTED.fullmatch(f"{text[-_LONG:]}|{behind}"))

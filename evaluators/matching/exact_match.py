@@ -18,19 +18,20 @@ from leadline.evaluators.matching._folding import FoldingParams
 class ExactMatch(RowEvaluator):
     """Compares a short answer with the expected ones: equal or not, and the words that they share.
 
-    **Method.** SQuAD's. Both texts are put into small letters, lose ASCII punctuation and the articles *a*, *an*,
-    *the*, and any white space becomes one space; each of these steps can be switched off. ``exact_match`` is 1 if
-    the answer then equals one of the expected answers. ``token_f1`` is ``2PR / (P + R)``, where ``P`` is the share
-    of the answer's words that stand in the expected answer, each as often as it stands there, and ``R`` the share of
-    the expected answer's words that stand in the answer. Of several expected answers the best counts, for each metric.
+    **Method.** Both texts are composed (NFC) and put into small letters, lose the punctuation around words and the
+    articles *a*, *an*, *the* before words; days with a month's name are written in one order, and any white space
+    becomes one space. Each of these steps can be switched off, and ``squad`` folds as SQuAD's script does.
+    ``exact_match`` is 1 if the answer then equals one of the expected answers. ``token_f1`` is ``2PR / (P + R)``, where
+    ``P`` is the share of the answer's words that stand in the expected answer, each as often as it stands there, and
+    ``R`` the share of the expected answer's words that stand in the answer. Of several expected answers the best
+    counts, for each metric.
 
     **Edge cases.**
 
-    * A text of nothing but articles and punctuation is empty. Two empty texts are equal and share all; an empty text
-      and another share nothing.
-    * Signs and decimal points are punctuation too: -5 is 5, and 3.5 is 35; compare numbers with ``number_match``.
-    * Only ASCII punctuation is left out, as in SQuAD: «word» is not word. ``unicode_form=NFKC`` makes full-width and
-      composed letters equal first.
+    * Signs that say something count: ``C++`` is not ``C#``, -5 not 5, 3.5 not 35, ``10^3`` not 103, 5 % not 5. With
+      ``squad`` all of them are equal, and the answer "A" is an empty one.
+    * Two empty texts are equal and share all; an empty text and another share nothing.
+    * ``unicode_form=NFKC`` makes full-width letters equal to others.
     * Right answers in whole sentences are no exact matches; use ``contains``, ``number_match`` or a similarity there.
 
     **Source.** Rajpurkar et al., SQuAD: 100,000+ Questions for Machine Comprehension of Text (2016), evaluation script.
@@ -59,6 +60,7 @@ class ExactMatch(RowEvaluator):
             ),
         ),
         suits=(DataKind.SHORT_ANSWERS,),
+        version="2",
         keywords=("rule-based", "em", "squad", "token f1", "equal"),
         source="Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250",
     )

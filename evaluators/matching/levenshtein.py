@@ -22,11 +22,12 @@ class LevenshteinParams(FoldingParams):
     """Parameters of levenshtein; by default every character counts."""
 
     ignore_case: Annotated[bool, Field(description="Upper and lower case are the same.")] = False
-    ignore_punctuation: Annotated[bool, Field(description="Leave out the punctuation of ASCII.")] = False
+    ignore_punctuation: Annotated[bool, Field(description="Leave out punctuation around words.")] = False
     ignore_articles: Annotated[bool, Field(description="Leave out the words a, an and the.")] = False
     ignore_white_space: Annotated[
         bool, Field(description="Any white space is one space, and none at the beginning and the end.")
     ] = False
+    same_dates: Annotated[bool, Field(description="A day with a month's name is the same in any order.")] = False
 
 
 @register
@@ -41,7 +42,7 @@ class Levenshtein(RowEvaluator):
     **Edge cases.**
 
     * Two empty texts are equal: 1.
-    * Emoji and letters with combining marks are several code points; ``unicode_form=NFC`` composes letters first.
+    * Letters with combining marks are composed first (NFC); emoji are several code points.
     * Texts are not compared where the product of their lengths exceeds ten thousand million, as that of two texts of
       100,000 characters does not: the row is unscored.
     * Texts that share nothing in meaning share many characters: two English sentences have about 0.3.
@@ -64,6 +65,7 @@ class Levenshtein(RowEvaluator):
                 description="1 less the share of characters that must change to make the answer the expected one.",
             ),
         ),
+        version="2",
         keywords=("rule-based", "edit distance", "similarity", "fuzzy"),
         source="https://rapidfuzz.github.io/RapidFuzz/",
     )

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from leadline.evaluators.structured._json_answers import identity_of
-from leadline.evaluators.text.quantities import quantities
+from leadline.evaluators.text.quantities import Quantity, quantities
 
 RuleName: TypeAlias = Literal["exact", "number", "date", "set", "text", "ignore"]
 
@@ -27,7 +27,9 @@ class FieldRule(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     rule: RuleName
-    relative: Annotated[float, Field(ge=0, lt=1, description="Of number: tolerance, a share of the expected.")] = 1e-9
+    relative: Annotated[
+        float | None, Field(ge=0, lt=1, description="Of number: tolerance, a share of the expected.")
+    ] = None
     absolute: Annotated[float, Field(ge=0, description="Of number: tolerance as a number.")] = 0.0
     similarity: Annotated[float, Field(gt=0, le=1, description="Of text: least similarity that is right.")] = 0.8
     day_first: Annotated[bool, Field(description="Of date: 3/4/2024 is the 3rd of April.")] = False
@@ -56,16 +58,18 @@ def _number(rule: FieldRule, answer: Any, expected: Any) -> bool:
     ours, theirs = _as_number(answer), _as_number(expected)
     if ours is None or theirs is None:
         return _exact(rule, answer, expected)
-    return abs(ours - theirs) <= max(rule.relative * abs(theirs), rule.absolute)
+    return ours.within(theirs, relative=rule.relative, absolute=rule.absolute, units=True)
 
 
-def _as_number(value: Any) -> float | None:
+def _as_number(value: Any) -> Quantity | None:
     """Return a number, also one that is written as text with nothing else; ``None`` for anything else."""
     if isinstance(value, str):
         found = list(quantities(value[:100]))
         alone = len(found) == 1 and value[: found[0].start].strip() == "" == value[found[0].end :].strip()
-        return found[0].value * (found[0].fraction or 1.0) if alone and len(value) <= 100 else None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        return found[0] if alone and len(value) <= 100 else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return Quantity(float(value), whole=int(value) if value == value // 1 else None)
 
 
 def _date(rule: FieldRule, answer: Any, expected: Any) -> bool:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, Final
@@ -116,6 +117,8 @@ def _bounded(draft: str) -> Any:
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,
         "uniqueItems": _unique_items,
+        "multipleOf": _multiple_of,
+        "divisibleBy": _multiple_of,
     }
     own = {name: keyword for name, keyword in own.items() if name in kind.VALIDATORS}
     keywords = {**kind.VALIDATORS, **own}
@@ -181,6 +184,14 @@ def _unique_items(validator: Any, wanted: bool, instance: Any, schema: Any) -> I
 
     if wanted and validator.is_type(instance, "array") and len(set(map(identity_of, instance))) < len(instance):
         yield ValidationError("the array has equal items")
+
+
+def _multiple_of(validator: Any, divisor: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    """Compare numbers as they are written: 19.99 is a multiple of 0.01, though no two floats say so."""
+    from jsonschema.exceptions import ValidationError
+
+    if validator.is_type(instance, "number") and Fraction(str(instance)) % Fraction(str(divisor)):
+        yield ValidationError(f"{instance} is not a multiple of {divisor}")
 
 
 def _path(parts: Any) -> str:

@@ -107,6 +107,7 @@ class JsonSchema(RowEvaluator):
                 description="Errors against the schema, per answer that has one.",
             ),
         ),
+        version="2",
         keywords=("rule-based", "json", "schema", "structured output", "validation"),
         source="https://json-schema.org/specification",
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -29,6 +30,10 @@ class JsonValidParams(Params):
     kind: Annotated[
         Literal["any", "object", "array", "object_or_array"], Field(description="What the JSON value must be.")
     ] = "object_or_array"
+    only_expected: Annotated[
+        bool,
+        Field(description="Look only at rows whose expected answer is JSON; so it is where nobody named json_valid."),
+    ] = False
 
 
 @register
@@ -56,7 +61,8 @@ class JsonValid(RowEvaluator):
         name="JSON Validity",
         family="structured",
         origin="leadline",
-        inputs=(RowField.ACTUAL_ANSWER,),
+        inputs=(RowField.EXPECTED_ANSWER, RowField.ACTUAL_ANSWER),
+        optional=frozenset({RowField.EXPECTED_ANSWER}),
         metrics=(
             Metric(
                 "json_valid",
@@ -73,9 +79,12 @@ class JsonValid(RowEvaluator):
     )
     parameters = JsonValidParams
     params: JsonValidParams
+    unnamed: ClassVar[Mapping[str, Any]] = {"only_expected": True}
 
     def score_row(self, row: Row, ctx: EvalContext) -> RowScore:
         """Parse one answer."""
+        if self.params.only_expected and not any(map(_is_json, row.expected_answers)):
+            return RowScore.not_applicable(self.row_metrics, "The expected answer is no JSON.")
         answer = row.actual_answer or ""
         parsed = parse_answer(answer, self.params.where)
         if parsed.fault:
@@ -86,3 +95,7 @@ class JsonValid(RowEvaluator):
         good = self.params.kind == "any" or kind in self.params.kind.split("_or_")
         message = "" if good else f"The answer is valid JSON, but of kind {kind}."
         return RowScore({"json_valid": float(good)}, Evidence(message))
+
+
+def _is_json(expected: str) -> bool:
+    return kind_of(parse_answer(expected, "whole").value) in ("object", "array")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +19,17 @@ MOST_CHARACTERS: Final = 5_000
 
 CERTAIN: Final = 0.9
 """Probability from which a language counts as found."""
+
+FAVOUR: Final = 25.0
+"""How much more probable the language that is expected is than any other one before the text is read: about as probable
+as all others together."""
+
+_SELDOM: Final = dict.fromkeys(
+    "ace an ary arz bcl br crh ext fo fuv fy gcf gcr gom grc gug guw hbo kab kik la lij ltg oc pcm sdh se uzs vec"
+    " vo wa wuu zxx".split(),
+    0.03,
+) | {"af": 0.3, "gl": 0.2, "lb": 0.2}
+"""How much less probable languages are that few people write, or no one."""
 
 _NO_PROSE: Final = re.compile(
     r"```(?s:.)*?(?:```|\Z)|`[^`\n]*`|^[ \t]*\|.*\|[ \t]*$|<[^<>]{1,200}>|\b(?:https?://|www\.)\S+|\b[\w.+-]{1,64}@\S+",
@@ -47,6 +59,8 @@ def prose(text: str) -> str:
 def probabilities(text: str) -> dict[str, float]:
     """Return how probable each language is for a text, the most probable first; nothing for one that is too short.
 
+    Bayes' rule on the classifier's, with languages that few people write less probable before.
+
     Args:
         text: The text; see :func:`prose`.
     """
@@ -54,7 +68,22 @@ def probabilities(text: str) -> dict[str, float]:
     if sum(len(letter.encode("utf-8", "surrogatepass")) for letter in letters if not letter.isspace()) < LEAST_BYTES:
         return {}
     with _lock:
-        return dict(_identifier().rank(" ".join(letters.split())))
+        ranked = _identifier().rank(" ".join(letters.split()))
+    weighed = {code: float(found) * _SELDOM.get(code, 1.0) for code, found in ranked}
+    total = sum(weighed.values())
+    return {code: weighed[code] / total for code in sorted(weighed, key=lambda code: (-weighed[code], code))}
+
+
+def chance_of(expected: Collection[str], found: Mapping[str, float]) -> float:
+    """Return how probable it is that a text is in one of the languages expected.
+
+    Args:
+        expected: Codes of languages; before the text is read they are :data:`FAVOUR` times as probable as others.
+        found: What :func:`probabilities` says of the text.
+    """
+    right = FAVOUR * sum(found.get(code, 0.0) for code in expected)
+    wrong = sum(chance for code, chance in found.items() if code not in expected)
+    return right / (right + wrong) if right else 0.0
 
 
 def detect(text: str, certain: float = CERTAIN) -> Language | None:

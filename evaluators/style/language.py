@@ -12,7 +12,7 @@ from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore
-from leadline.evaluators.style._detector import CERTAIN, LEAST_BYTES, detect, probabilities, prose
+from leadline.evaluators.style._detector import CERTAIN, LEAST_BYTES, chance_of, probabilities, prose
 from leadline.evaluators.text.sentences import LANGUAGES
 
 
@@ -41,10 +41,11 @@ class LanguageCheck(RowEvaluator):
     """Is an answer in the language of its question, or in one of the languages that were asked for?
 
     **Method.** py3langid, a classifier of byte n-grams for some hundred languages that comes with its model, says how
-    probable each language is for a text, whose code, tables, tags and addresses are left out. The answer passes (1)
-    where the language expected has a probability of ``certainty`` or more, and fails (0) where it has at most
-    ``1 - certainty``. Expected is the most probable language of the question, if it is sure, or one of those that
-    ``expected`` names.
+    probable each language is for a text, whose code, tables, tags and addresses are left out; languages that few people
+    write count less. Before it is read, an answer is held to be as probable in the expected language as in all others
+    together. It passes (1) where the expected language then has a probability of ``certainty`` or more, and fails (0)
+    where it has at most ``1 - certainty``. Expected is the question's language, each one as far as it is probable, or
+    one of those that ``expected`` names.
 
     **Edge cases.**
 
@@ -74,6 +75,7 @@ class LanguageCheck(RowEvaluator):
             ),
         ),
         packages=("py3langid",),
+        version="2",
         insight_type="style",
         problem_type="style",
         keywords=("language identification", "wrong language", "translation", "locale"),
@@ -97,21 +99,24 @@ class LanguageCheck(RowEvaluator):
         answer = prose(row.actual_answer or "")
         if not answer.strip():
             return RowScore.not_applicable(self.row_metrics, "The answer has no text, and so is in no language.")
-        expected = self.params.expected
-        if not expected:
+        found = probabilities(answer)
+        asked = dict.fromkeys(self.params.expected, 1.0)
+        if not asked:
             question = prose(row.question or "")
             if not question.strip():
                 return RowScore.not_applicable(self.row_metrics, "The question has no text, and so is in no language.")
-            asked = detect(question, self.params.certainty)
-            if asked is None:
-                return self._unsure("question", probabilities(question))
-            expected = (asked.code,)
-        found = probabilities(answer)
-        chance = sum(found.get(code, 0.0) for code in expected)
+            asked = probabilities(question)
+            if not asked:
+                return self._unsure("question", asked)
+        chance = (
+            chance_of(self.params.expected, found)
+            if self.params.expected
+            else sum(share * chance_of((code,), found) for code, share in asked.items())
+        )
         if not found or 1 - self.params.certainty < chance < self.params.certainty:
             return self._unsure("answer", found)
-        best = next(iter(found))
-        message = f"The answer is in {best!r}; expected was {' or '.join(map(repr, expected))}."
+        best, wanted = next(iter(found)), self.params.expected or (next(iter(asked)),)
+        message = f"The answer is in {best!r}; expected was {' or '.join(map(repr, wanted))}."
         return RowScore(
             {"language_as_expected": float(chance >= self.params.certainty)},
             evidence=Evidence("" if chance >= self.params.certainty else message, data={"language": best}),

@@ -37,9 +37,9 @@ class Bleu(OverlapEvaluator[NGrams]):
     red mat today" where "the cat sat on the mat" is expected, the four are 6/8, 4/7, 3/6 and 2/5; cumulative BLEU-4 is
     their geometric mean, 0.54.
 
-    Edge cases, all NLTK's: an answer without a word in common (an empty one too) scores 0; an answer that shares
-    words but, for example, no run of three scores the smallest normal number (2.2e-308) or less in BLEU-3 and BLEU-4;
-    so does a text shorter than n words, even a right one.
+    Edge cases: an answer without a word in common (an empty one too) scores 0; an answer that shares words but, for
+    example, no run of three scores 0 in BLEU-3 and BLEU-4, where NLTK gives 2.2e-308 or less; so does a text shorter
+    than n words, even a right one.
 
     Source: H2O Sonar evaluator reference, "BLEU Evaluator"; Papineni et al. 2002, "BLEU: a Method for Automatic
     Evaluation of Machine Translation", https://aclanthology.org/P02-1040;
@@ -63,7 +63,7 @@ class Bleu(OverlapEvaluator[NGrams]):
             )
             for n in range(1, 5)
         ),
-        version="2",
+        version="3",
         sentences=True,
         insight_type="summarization",
         problem_type="summarization",

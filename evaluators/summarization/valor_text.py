@@ -153,6 +153,7 @@ class ValorBleu(OverlapEvaluator[NGrams]):
 
     spec = Spec(
         id="valor.bleu",
+        version="2",
         name="BLEU (Valor)",
         family="summarization",
         origin="valor",

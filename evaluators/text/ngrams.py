@@ -10,6 +10,8 @@ from typing import Final
 
 _NO_MATCH: Final = math.log(sys.float_info.min)
 """NLTK takes the smallest normal float for a precision of zero, unless it is the one of the unigrams."""
+_NOTHING: Final = 1e-50
+"""BLEU below which an order had no match: matches of the longest texts that are read give more."""
 
 
 class NGrams:
@@ -63,8 +65,8 @@ def bleu(hypothesis: NGrams, references: Sequence[NGrams], weightings: Sequence[
 
     Papineni et al. 2002, https://aclanthology.org/P02-1040, as ``nltk.translate.bleu_score.sentence_bleu`` computes
     it, edge cases included: the reference length is the one closest to the hypothesis (the shorter of two equally
-    close), no common unigram gives 0, and an order n > 1 without a match has NLTK's precision of 2.2e-308, so that
-    BLEU is tiny rather than 0.
+    close), no common unigram gives 0, and an order n > 1 without a match has NLTK's precision of 2.2e-308. What comes
+    of that, far below any BLEU of matches, is 0.
 
     Args:
         hypothesis: The text to score.
@@ -83,7 +85,8 @@ def bleu(hypothesis: NGrams, references: Sequence[NGrams], weightings: Sequence[
     length = len(hypothesis)
     closest = min((len(reference) for reference in references), key=lambda other: (abs(other - length), other))
     brevity = 1.0 if length > closest else math.exp(1 - closest / length)
-    return [
+    values = (
         brevity * math.exp(math.fsum(weight * log for weight, log in zip(weights, logs, strict=False)))
         for weights in weightings
-    ]
+    )
+    return [value if value > _NOTHING else 0.0 for value in values]

@@ -1,75 +1,98 @@
-"""Numbers as people write them: signs, thousands separators, exponents, percent, words of scale, units.
+"""Numbers as people write them: signs, thousands separators, exponents, fractions, words, percent, scales, units.
 
-``-1,234.5``, ``1.5e-3``, ``$3 million``, ``12 %`` and ``5 km`` are read; numbers in words ("twelve") are not.
+``-1,234.5``, ``12,34,567``, ``1.5e-3``, ``10^3``, ``$3 million``, ``½``, ``1/2``, ``12 %``, ``5 km`` and "twelve" are
+read.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+import tomllib
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from heapq import merge
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
+
+from leadline.evaluators.text.content_words import ONLY_ALONE, spelt_on, value_of_word
 
 Decimal: TypeAlias = Literal["point", "comma"]
 
+NEARLY: Final = 1e-6
+"""Share of the expected number by which another may differ that is not whole, where nobody says how much."""
+MOST_DIGITS: Final = 300
+MOST_DECIMALS: Final = 1200
+
 _SPACES: Final = "\u0020\u00a0\u2009\u202f"
 _MINUS: Final = "-\u2212"
-_SCALES: Final = {
-    "thousand": 1e3,
-    "k": 1e3,
-    "million": 1e6,
-    "millions": 1e6,
-    "mn": 1e6,
-    "M": 1e6,
-    "billion": 1e9,
-    "billions": 1e9,
-    "bn": 1e9,
-    "B": 1e9,
-    "trillion": 1e12,
-    "tn": 1e12,
-}
-_UNITS: Final[dict[str, dict[str, float]]] = {
-    "length": {
-        "nm": 1e-9, "µm": 1e-6, "mm": 1e-3, "cm": 1e-2, "m": 1.0, "km": 1e3, "in": 0.0254, "ft": 0.3048, "yd": 0.9144,
-        "mi": 1609.344, "inch": 0.0254, "inches": 0.0254, "foot": 0.3048, "feet": 0.3048, "mile": 1609.344,
-        "miles": 1609.344, "metre": 1.0, "metres": 1.0, "meter": 1.0, "meters": 1.0, "kilometre": 1e3,
-        "kilometres": 1e3, "kilometer": 1e3, "kilometers": 1e3,
-    },
-    "mass": {
-        "µg": 1e-9, "mg": 1e-6, "g": 1e-3, "kg": 1.0, "t": 1e3, "oz": 0.028349523125, "lb": 0.45359237,
-        "lbs": 0.45359237, "gram": 1e-3, "grams": 1e-3, "kilogram": 1.0, "kilograms": 1.0, "tonne": 1e3, "tonnes": 1e3,
-    },
-    "time": {
-        "ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0, "hr": 3600.0,
-        "hrs": 3600.0, "second": 1.0, "seconds": 1.0, "minute": 60.0, "minutes": 60.0, "hour": 3600.0,
-        "hours": 3600.0, "day": 86400.0, "days": 86400.0, "week": 604800.0, "weeks": 604800.0,
-    },
-    "volume": {"ml": 1e-3, "mL": 1e-3, "cl": 1e-2, "l": 1.0, "L": 1.0, "litre": 1.0, "litres": 1.0, "liter": 1.0,
-               "liters": 1.0},
-    "data": {"kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30,
-             "TiB": 2.0**40},
-}  # fmt: skip
-"""Units by what they measure, each with its size in the first whole unit; an inch is 0.0254 m by definition."""
-
-_KIND_OF: Final = {unit: (kind, size) for kind, units in _UNITS.items() for unit, size in units.items()}
-_FRACTION: Final = {"%": 1e-2, "percent": 1e-2, "per cent": 1e-2, "‰": 1e-3}
+_VULGAR: Final = "¼-¾⅐-⅞"
+_RAISED: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻\u2212", "0123456789--")
+_TABLES: Final = tomllib.loads(Path(__file__).with_name("units.toml").read_text(encoding="utf-8"))
 
 
-def _pattern(thousands: str, decimal: str) -> re.Pattern[str]:
-    group = rf"\d{{1,3}}(?:[{thousands}]\d{{3}})+(?!\d)|\d+"
-    words = "|".join(sorted(map(re.escape, (*_SCALES, *_KIND_OF, *_FRACTION)), key=len, reverse=True))
+def _by_word(lines: list[str]) -> dict[str, str]:
+    return {word: line.split()[0] for line in lines for word in line.split()[1:]}
+
+
+_SCALES: Final = {word: Fraction(size) for word, size in _by_word(_TABLES["scales"]).items()}
+_SHARES: Final = {word: float(size) for word, size in _by_word(_TABLES["shares"]).items()}
+_COINS: Final = _by_word(_TABLES["currencies"])
+_UNITS: Final = {
+    word: (kind, *(float(part) for part in f"{size}+0".split("+")[:2]))
+    for kind, lines in _TABLES["units"].items()
+    for word, size in _by_word(lines).items()
+} | {word: (coin, 1.0, 0.0) for word, coin in _COINS.items()}
+_LONG_WORD: Final = 4
+"""Letters from which on a word is read in capitals too."""
+
+
+def _any_of(words: Iterable[str]) -> str:
+    ordered = sorted(words, key=len, reverse=True)
+    return "|".join(f"(?i:{re.escape(word)})" if len(word) >= _LONG_WORD else re.escape(word) for word in ordered)
+
+
+_AFTER: Final = re.compile(
+    rf"(?:(?P<scale>(?<=\d)K|[{_SPACES}-]?(?:{_any_of([word for word in _SCALES if word != 'K'])}))(?!\w))?"
+    rf"(?:[{_SPACES}-]?(?:°[{_SPACES}](?=[CF]\b)|(?i:degrees?|grad|degrés)[{_SPACES}])?"
+    rf"(?:(?P<unit>in(?![{_SPACES}]\w)|{_any_of([word for word in (*_SHARES, *_UNITS) if word != 'in'])})"
+    r"|(?P<odd>[^\W\d_]{0,6}[/°²³·][^\W\d_]{0,6}[²³]?|[A-Z]{2,6}|[a-z]{1,2}[A-Z][A-Za-z]{0,3}"
+    r"|(?!st|nd|rd|th|vs)[bcdfghj-np-tvwxz]{2,4}))(?!\w))?"
+)
+"""What may stand after a number; ``odd`` are signs that look like units."""
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_LONGEST_WORD: Final = 20
+_LARGEST: Final = Fraction(10) ** 308
+_NO_ONE: Final = re.compile(r"(?i)\b(?:no|any|every|each|this|that|the|which|some)\s$")
+_ONE_OF: Final = re.compile(r"(?i)\s(?:of|who|that|another|day)\b")
+"""What makes "one" no number."""
+_DENIED: Final = re.compile(
+    r"(?i)(?:\b(?:not|never|nicht|keine?|pas|niet)|n['\u2019]t)\s(?:equal to |exactly |be )?[^\w\s.,;]{0,3}$"
+)
+
+
+def _core(thousands: str, decimal: str) -> re.Pattern[str]:
+    indian = r"\d{1,2}(?:,\d{2})+,\d{3}(?!\d)|" if "," in thousands else ""
+    coins = "|".join(re.escape(word) for word in sorted(_COINS, key=len, reverse=True) if len(word) < _LONG_WORD)
     return re.compile(
-        rf"(?=[{_MINUS}+$€£¥\d.,])(?<![\w{decimal}])(?P<sign>[{_MINUS}+])?(?P<coin>[$€£¥]?)(?P<sign2>[{_MINUS}]?)"
-        rf"(?P<whole>{group})?(?P<part>(?:(?<=\d)|(?<!\w)){decimal}\d+)?(?:[eE](?P<exponent>[-+]?\d{{1,4}}))?(?<=\d)"
-        rf"(?:[{_SPACES}]?(?P<word>{words})(?!\w))?(?:[{_SPACES}](?P<word2>{words})(?!\w))?",
+        rf"(?<![\w{decimal}])(?P<sign>[{_MINUS}+])?(?:(?P<coin>{coins})[{_SPACES}]?)?(?P<sign2>[{_MINUS}]?)"
+        rf"(?=[\d.,{_VULGAR}])(?P<whole>{indian}\d{{1,3}}(?:[{thousands}]\d{{3}})+(?!\d)|\d+)?"
+        rf"(?P<part>(?:(?<=\d)|(?<!\w)){decimal}\d+)?(?P<vulgar>(?:(?<=\d)[{_SPACES}]?)?[{_VULGAR}])?"
+        rf"(?<=[\d{_VULGAR}])"
     )
 
 
-_PATTERNS: Final[dict[Decimal, re.Pattern[str]]] = {
-    "point": _pattern(rf",'\u2019{_SPACES}", r"\."),
-    "comma": _pattern(rf".'\u2019{_SPACES}", ","),
+_CORES: Final[dict[Decimal, re.Pattern[str]]] = {
+    "point": _core(rf",'\u2019{_SPACES}", r"\."),
+    "comma": _core(rf".'\u2019{_SPACES}", ","),
 }
+_POWER: Final = rf"\^[{_MINUS}]?\d{{1,3}}|[⁰¹²³⁴-⁹⁻]{{1,4}}"
+_OVER: Final = re.compile(rf"(?:[{_SPACES}](?P<top>\d{{1,3}}))?/(?P<below>[1-9]\d{{0,3}})(?![/\d])")
+_EXPONENT: Final = re.compile(
+    rf"[eE](?P<e>[-+]?\d{{1,4}})|(?P<power>{_POWER})|[{_SPACES}]?[x\u00d7·*][{_SPACES}]?10(?P<times>{_POWER})"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,43 +102,53 @@ class Quantity:
     Attributes:
         value: The number; a percentage is its number of hundredths (12 for "12 %"), a word of scale is multiplied in.
         fraction: What one of it is worth as a share: 0.01 for a percentage, ``None`` for a plain number.
-        kind: What its unit measures, ``""`` without a known unit.
+        kind: What its unit measures, its currency, or a unit that is not known; ``""`` without a unit.
         size: The size of its unit.
         start: First character.
         end: One past the last character.
+        zero: Where its unit begins to count: 273.15 for °C.
+        whole: The number if it is whole, to the last digit.
+        spelt: Whether it is written in words.
     """
 
     value: float
-    fraction: float | None
-    kind: str
-    size: float
-    start: int
-    end: int
+    fraction: float | None = None
+    kind: str = ""
+    size: float = 1.0
+    start: int = 0
+    end: int = 0
+    zero: float = 0.0
+    whole: int | None = None
+    spelt: bool = False
 
-    def within(self, expected: Quantity, *, relative: float, absolute: float, units: bool) -> bool:
+    def within(self, expected: Quantity, *, relative: float | None, absolute: float, units: bool) -> bool:
         """Return whether this is the expected quantity: ``|a - e| <= max(relative * |e|, absolute)``.
 
         A percentage equals the plain number that it is written with, and the share that it is.
 
         Args:
             expected: What it should be.
-            relative: Tolerance as a share of the expected number.
+            relative: Tolerance as a share of the expected number; with ``None`` whole numbers are equal or not, and
+                others may differ by :data:`NEARLY`.
             absolute: Tolerance in the expected number's unit.
-            units: Whether known units count: 5 km are 5000 m and no 5 miles.
+            units: Whether units count: 5 km are 5000 m and no 5 miles.
         """
         ours = [self.value]
         theirs = [expected.value]
         if units and self.kind and expected.kind:
             if self.kind != expected.kind:
                 return False
-            ours = [self.value * self.size / expected.size]
+            ours = [(self.value * self.size + self.zero - expected.zero) / expected.size]
         if self.fraction and not expected.fraction:
             ours.append(self.value * self.fraction)
         if expected.fraction and not self.fraction:
             theirs.append(expected.value * expected.fraction)
         elif expected.fraction and self.fraction:
             ours = [self.value * self.fraction / expected.fraction]
-        return any(abs(a - e) <= max(relative * abs(e), absolute) for a in ours for e in theirs)
+        if relative is None and not absolute and None not in (self.whole, expected.whole) and ours == [self.value]:
+            return self.whole == expected.whole or (len(theirs) > 1 and self.value == theirs[1])
+        share = NEARLY if relative is None else relative
+        return any(abs(a - e) <= max(share * abs(e), absolute) for a in ours for e in theirs)
 
 
 def quantities(text: str, decimal: Decimal = "point") -> Iterator[Quantity]:
@@ -126,25 +159,106 @@ def quantities(text: str, decimal: Decimal = "point") -> Iterator[Quantity]:
         decimal: What stands before the decimals: a ``point``, so that commas, apostrophes and spaces may set thousands
             apart; or a ``comma``, so that points may.
     """
-    for found in _PATTERNS[decimal].finditer(text):
-        digits = re.sub(r"\D", "", found["whole"] or "0")
-        part = (found["part"] or "")[1:]
-        try:
-            value = float(f"{digits}.{part or 0}e{found['exponent'] or 0}")
-        except (OverflowError, ValueError):
+    return merge(_in_digits(text, decimal), _in_words(text), key=lambda one: one.start)
+
+
+def is_denied(text: str, quantity: Quantity) -> bool:
+    """Return whether a text says "not" right before a number.
+
+    Args:
+        text: The text.
+        quantity: A number of it.
+    """
+    return bool(_DENIED.search(text, max(0, quantity.start - 30), quantity.start))
+
+
+def _in_digits(text: str, decimal: Decimal) -> Iterator[Quantity]:
+    position = 0
+    while found := _CORES[decimal].search(text, position):
+        position = found.end()
+        value, end = _value(text, found)
+        if value is None:
             continue
-        words = [word for word in (found["word"], found["word2"]) if word]
         if any(sign and sign in _MINUS for sign in (found["sign"], found["sign2"])):
             value = -value
-        fraction, kind, size, end = None, "", 1.0, found.end()
-        for place, word in enumerate(words):
-            if word in _SCALES and place == 0:
-                value *= _SCALES[word]
-            elif word in _FRACTION and fraction is None and not kind:
-                fraction = _FRACTION[word]
-            elif word in _KIND_OF and fraction is None and not kind:
-                kind, size = _KIND_OF[word]
-            else:
-                break
-        if math.isfinite(value):
-            yield Quantity(value, fraction, kind, size, found.start(), end)
+        quantity = _with_unit(text, value, found.start(), end, found["coin"])
+        if quantity is not None:
+            position = quantity.end
+            yield quantity
+
+
+def _value(text: str, found: re.Match[str]) -> tuple[Fraction | None, int]:
+    """Return what digits say without their sign, and where they end."""
+    digits, part, end = re.sub(r"\D", "", found["whole"] or ""), (found["part"] or "")[1:MOST_DECIMALS], found.end()
+    if len(digits) > MOST_DIGITS:
+        return None, end
+    value = Fraction(int((digits + part) or 0), 10 ** len(part))
+    if found["vulgar"]:
+        return value + Fraction(unicodedata.numeric(found["vulgar"].strip())).limit_denominator(10), end
+    over = None if part or text[: found.start()].endswith("/") else _OVER.match(text, end)
+    if over and value < 1000:
+        whole, top = (Fraction(0), value) if over["top"] is None else (value, Fraction(over["top"]))
+        return whole + top / int(over["below"]), over.end()
+    power = _EXPONENT.match(text, end)
+    if power is None or (power["power"] and value != 10):
+        return value, end
+    exponent = int(next(filter(None, power.groups())).lstrip("^").translate(_RAISED))
+    if abs(exponent) > MOST_DIGITS:
+        return None, power.end()
+    return (Fraction(1) if power["power"] else value) * Fraction(10) ** exponent, power.end()
+
+
+def _in_words(text: str) -> Iterator[Quantity]:
+    """Yield numbers in words: "twelve", "twenty-five", "two hundred and one"."""
+    alone = len(text) < 40 and len(text.split()) <= 2
+    runs: list[tuple[float, int, int]] = []
+    for word in _WORD.finditer(text):
+        number = _value_of(word[0], alone) if len(word[0]) <= _LONGEST_WORD else None
+        if number is None or (number == 1 and _is_pronoun(text, word)):
+            continue
+        if runs and text[runs[-1][2] : word.start()].strip(" -\u00a0") in ("", "and"):
+            longer = spelt_on(runs[-1][0], number, spelt=True)
+            if longer is not None:
+                runs[-1] = (longer, runs[-1][1], word.end())
+                continue
+        runs.append((number, word.start(), word.end()))
+    for value, start, end in runs:
+        quantity = _with_unit(text, Fraction(value), start, end, None)
+        if quantity is not None and (value < 100 or " " in text[start:end]):
+            yield replace(quantity, spelt=True)
+
+
+def _is_pronoun(text: str, word: re.Match[str]) -> bool:
+    return bool(_ONE_OF.match(text, word.end()) or _NO_ONE.search(text, max(0, word.start() - 9), word.start()))
+
+
+def _value_of(word: str, alone: bool) -> float | None:
+    plain = word.lower()
+    if not plain.isascii():
+        plain = "".join(c for c in unicodedata.normalize("NFKD", plain.replace("ß", "ss")) if c.isalpha())
+    if plain in ONLY_ALONE:
+        return ONLY_ALONE[plain] if alone else None
+    return value_of_word(plain, ordinals=False)
+
+
+def _with_unit(text: str, value: Fraction, start: int, end: int, coin: str | None) -> Quantity | None:
+    """Return a number with the words after it taken in; ``None`` if it is too large for a float."""
+    after = _AFTER.match(text, end)
+    scale, unit, odd = after.group("scale", "unit", "odd") if after else (None, None, None)
+    if scale:
+        value *= _SCALES.get(scale.strip(" -"), _SCALES.get(scale.strip(" -").lower(), 1))
+    fraction, kind, size, zero = None, "", 1.0, 0.0
+    if coin:
+        kind = _COINS[coin]
+        value *= 10**6 if unit == "m" else 1
+    elif unit and (unit in _SHARES or unit.lower() in _SHARES):
+        fraction = _SHARES.get(unit) or _SHARES[unit.lower()]
+    elif unit:
+        kind, size, zero = _UNITS.get(unit) or _UNITS[unit.lower()]
+    elif odd:
+        kind = odd
+    number = float(value) if abs(value) < _LARGEST else math.inf
+    if math.isinf(number):
+        return None
+    whole = int(value) if value.denominator == 1 else None
+    return Quantity(number, fraction, kind, size, start, after.end() if after else end, zero, whole)

@@ -93,10 +93,59 @@ def test_the_tolerance_is_that_of_isclose_about_the_expected_number(given_, expe
         ("between 3 and 5", "3 to 4", 0.0),
         ("no idea", "4", 0.0),
         ("version v4", "4", 0.0),
+        ("212 °F", "100 °C", 1.0),
+        ("24 months", "2 years", 1.0),
+        ("10 kW", "10000 W", 1.0),
+        ("5 USD", "$5", 1.0),
+        ("$3m", "3000000", 1.0),
+        ("1 Million Euro", "1000000 €", 1.0),
+        ("50 degrees Celsius", "50 °C", 1.0),
+        ("15 people", "15 guests", 1.0),
+        ("1½ cups", "1.5", 1.0),
+        ("1/2", "0.5", 1.0),
+        ("1 1/2 cups", "1.5", 1.0),
+        ("3/4/2024", "0.75", 0.0),
+        ("1,00,000", "100000", 1.0),
+        ("10^3", "1000", 1.0),
+        ("10³", "103", 0.0),
+        ("1.5 × 10^3", "1500", 1.0),
+        ("twenty-five people", "25", 1.0),
+        ("two hundred and one", "201", 1.0),
+        ("one of the best", "1", 0.0),
+        ("it is not 7", "7", 0.0),
+        ("it isn't 7", "7", 0.0),
+        ("it is not 7 but 8", "8", 1.0),
+        ("No. 7", "7", 1.0),
+        ("as is known [3]", "3", 0.0),
+        ("[3]", "3", 1.0),
     ],
 )
 def test_quantities_are_compared_as_people_mean_them(answer, expected, good):
     assert value(NumberMatch, answer, expected) == good
+
+
+@pytest.mark.parametrize("word", "twelve zwölf douze doce dodici doze twaalf dwanaście".split())
+def test_twelve_is_read_in_eight_languages(word):
+    assert value(NumberMatch, f"{word.capitalize()}.", "12") == 1.0
+    assert value(NumberMatch, "12", word) == 1.0
+
+
+@given(st.integers(-(10**40), 10**40), st.integers(1, 9))
+def test_whole_numbers_are_equal_to_the_last_digit(number, more):
+    assert value(NumberMatch, f"{number}", f"{number:,}") == 1.0
+    assert value(NumberMatch, f"{number + more}", f"{number}") == 0.0
+    assert value(NumberMatch, f"{10**7 + more}", "10,000,000", relative_tolerance=1e-6) == 1.0
+
+
+@pytest.mark.parametrize(
+    "pair",
+    ["100 °C/100 °F", "$5/€5", "12 months/12 years", "10 kW/10 MW", "10 mph/10 knots", "50 bar/50 psi", "9 rpm/9 Hz",
+     "5 PM/5 AM", "5 GiB/5 GB", "7 xyzzy²/7 m²"],
+)  # fmt: skip
+def test_two_units_are_never_one(pair):
+    one, other = pair.split("/")
+    assert (value(NumberMatch, one, other), value(NumberMatch, other, one)) == (0.0, 0.0)
+    assert value(NumberMatch, one, one) == value(NumberMatch, other, other) == 1.0
 
 
 def test_units_can_be_left_out_of_account():
@@ -108,6 +157,11 @@ def test_which_number_of_the_answer_counts_is_a_choice(which, good):
     assert value(NumberMatch, "4 times 6 is 24", "4", which=which) == good
 
 
+@pytest.mark.parametrize("source", ["[1]", "[1, 2]", "(see section 4.2)", "(Fig. 3)"])
+def test_the_last_number_is_no_citation(source):
+    assert value(NumberMatch, f"So it is 5 {source}.", "5", which="last") == 1.0
+
+
 def test_a_row_without_an_expected_number_is_not_applicable_and_too_many_numbers_are_refused():
-    assert isinstance(value(NumberMatch, "4", "four"), NotApplicable)
+    assert isinstance(value(NumberMatch, "4", "few"), NotApplicable)
     assert isinstance(value(NumberMatch, "1 " * 50_000, "4"), Unscored)

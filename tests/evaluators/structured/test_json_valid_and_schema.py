@@ -129,6 +129,22 @@ def test_errors_have_paths_and_are_added_up_by_them():
 
 
 @pytest.mark.parametrize(
+    ("number", "divisor", "good"),
+    [
+        ("19.99", "0.01", 1.0),
+        ("0.3", "0.1", 1.0),
+        ("1e300", "1e-3", 1.0),
+        ("7", "0.5", 1.0),
+        ("19.995", "0.01", 0.0),
+        ("7", "2", 0.0),
+        ("true", "2", 1.0),
+    ],
+)
+def test_multiples_are_those_of_the_numbers_as_written(number, divisor, good):
+    assert value(JsonSchema, number, json_schema={"multipleOf": json.loads(divisor)}) == good
+
+
+@pytest.mark.parametrize(
     ("schema", "why"),
     [
         ('{"$ref": "https://example.com/schema.json"}', "is not in it"),

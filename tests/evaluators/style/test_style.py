@@ -125,6 +125,24 @@ def test_short_texts_are_unsure_and_never_wrong(question, answer):
     assert value.reason is Reason.UNSCORABLE
 
 
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Quelle est la capitale de la France ?", "La capitale de la France est Paris."),
+        ("¿Cuál es la capital de Francia?", "La capital de Francia es París."),
+        ("Qual é a capital da França?", "Pode devolver o artigo em 30 dias."),
+        ("What is the capital of France?", "The capital of France is Paris."),
+        ("How long can I return an item?", "Thirty days from the date of purchase."),
+        ("Vad är Frankrikes huvudstad?", "Du kan returnera varan inom 30 dagar."),
+    ],
+)
+def test_one_plain_sentence_is_enough(question, answer):
+    assert score("language", answer, question).values["language_as_expected"] == 1.0
+    other = "Die Hauptstadt von Frankreich ist die Stadt Paris."
+    assert score("language", other, question).values["language_as_expected"] == 0.0
+    assert score("language", answer, other).values["language_as_expected"] != 1.0
+
+
 def test_code_is_in_no_language():
     code = "```python\nfor number in range(10):\n    print(number)\n```"
     assert isinstance(score("language", code, ENGLISH).values["language_as_expected"], NotApplicable)
