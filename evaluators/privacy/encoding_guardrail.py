@@ -18,7 +18,13 @@ from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Flag, Json, Row, RowField, RowScore, Severity, Source, Span
-from leadline.evaluators.privacy._leakage import LeakageEvaluator, LeakageParams, evidence_of, scan_chunks
+from leadline.evaluators.privacy._leakage import (
+    LeakageEvaluator,
+    LeakageParams,
+    evidence_of,
+    examine_chunks,
+    leaks_in_chunks,
+)
 from leadline.evaluators.privacy.rules.checks import is_mail_address
 from leadline.evaluators.privacy.rules.encodings import EncodedPart, Encoding, find_encoded, perturbation
 from leadline.evaluators.privacy.rules.matching import RuleMatch, scan
@@ -105,7 +111,7 @@ class EncodingGuardrail(LeakageEvaluator):
 
     spec = Spec(
         id="encoding_guardrail",
-        version="2",
+        version="3",
         name="Encoding Guardrail Evaluator",
         family="privacy",
         origin="h2o",
@@ -168,9 +174,8 @@ class EncodingGuardrail(LeakageEvaluator):
         return _RowResult(not answer.matched if answer.certain else None, retrieval, evidence)
 
     def _by_rules(self, row: Row, decoded: Sequence[EncodedPart], *, unread: bool) -> _RowResult:
-        skip = self.params.exclude_documentation_examples
         chunks = row.retrieved_context if self.params.evaluate_retrieved_context else ()
-        context = scan_chunks(self.rules, chunks, skip_documentation=skip)
+        context = leaks_in_chunks(examine_chunks(self.rules, chunks, self.why_aside(row)))
         leaks = list(self._leaks(row.actual_answer or "", decoded))
         answer = [found for found, _ in leaks]
         spans = [

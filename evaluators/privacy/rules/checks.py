@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from leadline.evaluators.privacy.rules.national_ids import NATIONAL, compact, luhn
+
 _BRANDS: Final = (
     (re.compile(r"4"), (16, 19)),  # Visa; its 13-digit numbers were withdrawn and are as long as bar codes
     (re.compile(r"5[1-5]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720"), (16,)),  # Mastercard
@@ -40,8 +42,28 @@ _RESERVED_DOMAIN: Final = re.compile(
 )
 _FILE_NAME: Final = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|ico|pdf|css|js|ts|json|html?)$", re.IGNORECASE)
 _RESERVED_ADDRESS: Final = re.compile(
-    r"0\.|10\.|127\.|169\.254\.|172\.(?:1[6-9]|2[0-9]|3[01])\.|192\.168\.|192\.0\.2\.|198\.51\.100\.|203\.0\.113\.|22[4-9]\.|2[3-5][0-9]\."
+    r"0\.|10\.|127\.|169\.254\.|172\.(?:1[6-9]|2[0-9]|3[01])\.|192\.168\.|192\.0\.[02]\.|198\.51\.100\.|203\.0\.113\."
+    r"|100\.(?:6[4-9]|[7-9][0-9]|1[01][0-9]|12[0-7])\.|198\.1[89]\.|22[4-9]\.|2[3-5][0-9]\."
+    r"|(?:8\.8\.(?:8\.8|4\.4)|1\.(?:1\.1\.1|0\.0\.1)|1\.2\.3\.4)\Z"  # public resolvers, and a sample
 )
+_SAMPLE_IBANS: Final = frozenset(  # of the SWIFT registry and of pages that explain the format
+    """
+    GB82WEST12345698765432 GB29NWBK60161331926819 GB33BUKB20201555555555 GB94BARC10201530093459
+    DE89370400440532013000 DE91100000000123456789 DE75512108001245126199 FR1420041010050500013M02606
+    FR7630006000011234567890189 NL91ABNA0417164300 NL02ABNA0123456789 ES9121000418450200051332
+    ES7921000813610123456789 IT60X0542811101000000123456 BE68539007547034 BE71096123456769 CH9300762011623852957
+    CH5604835012345678009 AT611904300234573201 PL61109010140000071219812874 PT50000201231234567890154
+    SE4550000000058398257466 DK5000400440116243 NO9386011117947 FI2112345600000785 IE29AIBK93115212345678
+    LU280019400644750000 GR1601101250000000012300695 SA0380000000608010167519 AE070331234567890123456
+    """.split()
+)
+_COUNTRY_CODE: Final = re.compile(
+    r"1|7|2[07]|2[1-69][0-9]|3[0-469]|3[578][0-9]|4[013-9]|42[0-9]|5[1-8]|5[09][0-9]|6[0-6]|6[7-9][0-9]|8[1246]"
+    r"|8[0578][0-9]|9[0-58]|9[67][0-9]|99[2-68]"
+)
+"""Country codes of ITU-T E.164."""
+_NORTH_AMERICAN: Final = re.compile(r"1?[2-9][0-9]{2}[2-9][0-9]{6}")
+_THOUSANDS: Final = re.compile(r"[1-9][0-9]{0,2}(?: [0-9]{3})+")
 _IBAN_LENGTHS: Final = {
     part[:2]: int(part[2:])
     for part in """
@@ -65,20 +87,14 @@ _JWT_SAMPLE: Final = "eyJzdWIiOiIxMjM0NTY3ODkw"
 """Beginning of the payload of the sample token of jwt.io."""
 
 
+_ANY_PASSWORD: Final = re.compile(
+    r"[$%<{\[*]|(?i:my|your|the|db|some)?[_-]?(?i:pass(?:word|wd)?|pwd?|secret|token|changeme|guest|postgres|root|test)[0-9]{0,3}\Z"
+)
+
+
 def digits_of(text: str) -> str:
     """Return the ASCII digits of a text."""
     return "".join(char for char in text if "0" <= char <= "9")
-
-
-def luhn(digits: str) -> bool:
-    """Return whether the last of some ASCII digits is the check digit of the others (ISO/IEC 7812-1, annex B)."""
-    total = 0
-    for place, char in enumerate(reversed(digits)):
-        digit = ord(char) - 48
-        if place % 2:
-            digit = digit * 2 - 9 if digit > 4 else digit * 2
-        total += digit
-    return total % 10 == 0
 
 
 def is_card(text: str) -> bool:
@@ -122,9 +138,39 @@ def is_void_ssn(text: str) -> bool:
 
 
 def is_phone_length(text: str) -> bool:
-    """Return whether a number has as many digits as a telephone number, without its extension, and is no date."""
+    """Return whether a number has as many digits as a telephone number, its extension apart, and begins as no date."""
     digits = digits_of(text.partition("x")[0])
-    return 7 <= len(digits) <= 15 and _DATE.fullmatch(text) is None
+    return 7 <= len(digits) <= 15 and _DATE.match(text) is None
+
+
+def is_dialled_phone(text: str) -> bool:
+    """Return whether a number is written as one that is dialled.
+
+    It is in groups, has a 0, ``+`` or ``(`` first, or ten digits of North America's. Thousands in groups are amounts,
+    unless they have nine digits as Spain's numbers.
+    """
+    written = text[0] in "0+(" or not text.isdigit() or _NORTH_AMERICAN.fullmatch(text) is not None
+    amount = len(digits_of(text)) != 9 and _THOUSANDS.fullmatch(text) is not None
+    return written and not amount and is_phone_length(text)
+
+
+def is_international_phone(text: str) -> bool:
+    """Return whether digits after ``+`` or ``00`` begin with a country's code and have its length.
+
+    Eleven digits in North America, Russia and Kazakhstan. After ``00`` numbers are often padded: there the code 1 or 7
+    needs groups, and any other groups or twelve digits.
+    """
+    digits = digits_of(text.partition("x")[0])
+    plus, grouped = text.startswith("+"), not text.lstrip("+").isdigit()
+    digits = digits if plus else digits[2:]
+    if digits[0] in "17":
+        return len(digits) == 11 and (plus or grouped)
+    return 8 <= len(digits) <= 15 and (plus or grouped or len(digits) >= 10) and _COUNTRY_CODE.match(digits) is not None
+
+
+def is_national_phone(text: str) -> bool:
+    """Return whether a number with a trunk prefix has 9 to 12 digits."""
+    return 9 <= len(digits_of(text)) <= 12
 
 
 def is_global_ipv6_address(text: str) -> bool:
@@ -148,7 +194,7 @@ def is_reserved_mail_address(text: str) -> bool:
 
 def is_iban(text: str) -> bool:
     """Return whether an IBAN has its country's length and check digits (ISO 13616, ISO 7064 MOD 97-10)."""
-    iban = text.replace(" ", "")
+    iban = compact(text)
     length = _IBAN_LENGTHS.get(iban[:2])
     if length is None or len(iban) < length:
         return False
@@ -157,23 +203,40 @@ def is_iban(text: str) -> bool:
 
 
 def is_ip_address(text: str) -> bool:
-    """Return whether an IPv4 address has four octets of at most 255."""
-    return all(int(part) <= 255 for part in text.split("."))
+    """Return whether four numbers are an IPv4 address: at most 255, without zeros before them.
+
+    Numbers that are all below 20 are rather those of a version or a section.
+    """
+    parts = text.split(".")
+    numbers = [int(part) for part in parts]
+    plain = all(part == str(number) for part, number in zip(parts, numbers, strict=True))
+    return plain and max(numbers) <= 255 and (max(numbers) >= 20 or is_reserved_ip_address(text))
 
 
 def is_reserved_ip_address(text: str) -> bool:
-    """Return whether an IPv4 address is private, reserved or for documentation (RFC 1918, 5735, 5737)."""
+    """Return whether an IPv4 address is private, reserved, for documentation, or a well-known resolver (RFC 6890)."""
     return _RESERVED_ADDRESS.match(text) is not None
 
 
 def is_fictional_phone_number(text: str) -> bool:
-    """Return whether a US telephone number is reserved for fiction: 555-0100 to 555-0199."""
-    return "55501" in digits_of(text)[-7:]
+    """Return whether a telephone number is reserved for fiction, or a row of digits.
+
+    North America has 555-0100 to 555-0199 and no area 555, the United Kingdom 01632 960000 to 960999.
+    """
+    digits = digits_of(text.partition("x")[0])
+    american = digits[-10:] if len(digits) in (10, 11) else ""
+    return (
+        digits[-7:].startswith("55501")
+        or american.startswith("555")
+        or digits[-11:-3].endswith("1632960")
+        or digits in ("1234567890", "11234567890", "0123456789", "12345678901")
+        or len(set(digits)) == 1
+    )
 
 
 def is_sample_iban(text: str) -> bool:
-    """Return whether an IBAN is the one that documentation of the format shows."""
-    return text.replace(" ", "") in ("GB82WEST12345698765432", "DE89370400440532013000")
+    """Return whether an IBAN is one that documentation of the format shows."""
+    return compact(text) in _SAMPLE_IBANS
 
 
 def is_placeholder(text: str) -> bool:
@@ -199,11 +262,37 @@ def is_random(text: str) -> bool:
 
 
 def is_password(text: str) -> bool:
-    """Return whether a value after "password" looks like one: eight characters of three kinds, a digit among them."""
+    """Return whether a value after "password" looks like one.
+
+    It has eight characters of three kinds, a digit among them; or ten, with several digits or one before letters.
+    """
     core = text.strip(".,;:!?)]}*_`")
     kinds = (str.isdigit, str.islower, str.isupper, lambda char: not char.isalnum())
     present = [any(map(kind, core)) for kind in kinds]
-    return len(core) >= 8 and present[0] and sum(present) >= 3 and not _CODE.search(core)
+    mixed = len(core) >= 10 and sum(present) >= 2 and re.search("[0-9]{2}|[0-9][A-Za-z]{2}", core) is not None
+    return len(core) >= 8 and present[0] and (sum(present) >= 3 or mixed) and not _CODE.search(core)
+
+
+def is_basic_credentials(text: str) -> bool:
+    """Return whether the text of a header ``Authorization: Basic`` is a name and a password (RFC 7617)."""
+    return _credentials(text).find(":") > 0
+
+
+def is_example_credentials(text: str) -> bool:
+    """Return whether the password of a header ``Authorization: Basic`` is one that documentation shows."""
+    return is_example_password(_credentials(text).partition(":")[2])
+
+
+def is_example_password(text: str) -> bool:
+    """Return whether a password stands for any: a variable, a word for passwords, or a placeholder."""
+    return _ANY_PASSWORD.match(text) is not None or is_placeholder(text)
+
+
+def _credentials(text: str) -> str:
+    try:
+        return base64.b64decode(text, validate=True).decode()
+    except (ValueError, binascii.Error):
+        return ""
 
 
 def is_jwt(text: str) -> bool:
@@ -224,10 +313,17 @@ CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
         is_card_of_any_issuer,
         is_phone_length,
         is_global_ipv6_address,
+        is_dialled_phone,
         is_fictional_phone_number,
+        is_international_phone,
+        is_national_phone,
+        *NATIONAL,
         is_iban,
         is_ip_address,
         is_jwt,
+        is_basic_credentials,
+        is_example_credentials,
+        is_example_password,
         is_mail_address,
         is_mixed,
         is_reserved_ip_address,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from bisect import bisect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from leadline.evaluators.privacy.rules.tables import Rule
 
@@ -14,15 +15,56 @@ MAX_FINDINGS: Final = 100
 
 
 class RuleMatch(NamedTuple):
-    """A place where a rule found something: ``text[start:end]``."""
+    """A place where a rule found something: ``text[start:end]``.
+
+    Attributes:
+        rule: The rule.
+        start: The first character.
+        end: The place after the last character.
+        aside: Why it is no leak; ``""`` if it is one.
+    """
 
     rule: Rule
     start: int
     end: int
+    aside: str = ""
+
+
+WhyAside: TypeAlias = Callable[[Rule, str], str]
+"""Tells why what a rule found is no leak; ``""`` if it is one."""
+
+EXAMPLE: Final = "documentation example"
+"""The reason to set a well-known example aside."""
+
+
+def example(rule: Rule, text: str) -> str:
+    """Set aside well-known examples, and nothing else (see :data:`WhyAside`).
+
+    Args:
+        rule: The rule.
+        text: What it found.
+    """
+    return EXAMPLE if rule.is_documentation(text) else ""
 
 
 def scan(rules: Iterable[Rule], text: str, *, skip_documentation: bool) -> list[RuleMatch]:
-    """Return what rules find in a text, by position.
+    """Return the leaks that rules find in a text, by position.
+
+    Args:
+        rules: The rules, more specific ones first.
+        text: Where to look.
+        skip_documentation: Whether to leave out well-known examples.
+    """
+    return leaks(examine(rules, text, example if skip_documentation else None))
+
+
+def leaks(found: Iterable[RuleMatch]) -> list[RuleMatch]:
+    """Return what is not set aside."""
+    return [finding for finding in found if not finding.aside]
+
+
+def examine(rules: Iterable[Rule], text: str, why_aside: WhyAside | None) -> list[RuleMatch]:
+    """Return all that rules find in a text, by position, what is set aside included.
 
     A stretch of text is reported once, by the first rule of the list that finds it. A long dash between digits parts
     two numbers (``536-90-4399\u20142 copies``) or joins the groups of one: both are tried, and what stands by itself is
@@ -31,21 +73,24 @@ def scan(rules: Iterable[Rule], text: str, *, skip_documentation: bool) -> list[
     Args:
         rules: The rules, more specific ones first.
         text: Where to look.
-        skip_documentation: Whether to leave out well-known examples.
+        why_aside: Tells what of it is no leak; without it all is.
     """
     rules = tuple(rules)
     plain = fold(text)
     joined = join(plain)
-    found = _found(rules, plain, [], skip_documentation)
+    found = _found(rules, plain, [], why_aside)
     if joined != plain:
-        found = _found(rules, joined, found, skip_documentation)
+        found = _found(rules, joined, found, why_aside)
     return sorted(found, key=lambda finding: finding.start)
 
 
-def _found(rules: Sequence[Rule], plain: str, known: Sequence[RuleMatch], skip_documentation: bool) -> list[RuleMatch]:
+def _found(
+    rules: Sequence[Rule], plain: str, known: Sequence[RuleMatch], why_aside: WhyAside | None
+) -> list[RuleMatch]:
     """Return what is known, and what rules find elsewhere in a text that is folded."""
     digits: bool | None = None
     found = [*known]
+    taken = sorted((finding.start, finding.end) for finding in found)
     for rule in rules:
         if rule.keywords:
             worth_it = any(keyword in plain for keyword in rule.keywords)
@@ -53,22 +98,27 @@ def _found(rules: Sequence[Rule], plain: str, known: Sequence[RuleMatch], skip_d
             worth_it = True
         else:
             worth_it = digits = _DIGITS.search(plain) is not None if digits is None else digits
-        if worth_it:
-            found += [new for new in _findings(rule, plain, skip_documentation) if not _overlaps(new, found)]
+        for new in _findings(rule, plain, why_aside) if worth_it else ():
+            place = bisect(taken, (new.start, new.end))
+            before, behind = taken[place - 1 : place], taken[place : place + 1]
+            if all(end <= new.start for _, end in before) and all(start >= new.end for start, _ in behind):
+                taken.insert(place, (new.start, new.end))
+                found.append(new)
     return found
 
 
-_DIGITS: Final = re.compile(r"[0-9]{3}[0-9]*[ .()-]{0,2}[0-9]{2}")
-"""Five digits with little between them."""
+_DIGITS: Final = re.compile(r"[0-9](?:[ ./()-]{0,2}[0-9]){6}")
+"""Seven digits with little between them."""
 
 
-def _findings(rule: Rule, text: str, skip_documentation: bool) -> list[RuleMatch]:
-    found: list[RuleMatch] = []
+def _findings(rule: Rule, text: str, why_aside: WhyAside | None) -> list[RuleMatch]:
+    found, count = [], 0
     for match in _matches(rule, text):
-        if skip_documentation and rule.is_documentation(match[rule.group]):
-            continue
-        found.append(RuleMatch(rule, match.start(rule.group), match.end(rule.group)))
-        if len(found) == MAX_FINDINGS:
+        start, end = match.span(rule.group)
+        aside = why_aside(rule, text[start:end]) if why_aside is not None else ""
+        found.append(RuleMatch(rule, start, end, aside))
+        count += not aside
+        if count == MAX_FINDINGS:
             break
     return found
 
@@ -78,12 +128,12 @@ def _matches(rule: Rule, text: str) -> Iterator[re.Match[str]]:
     if rule.prefixes:
         for place in _places(rule.prefixes, text):
             match = rule.regex.match(text, place) if place >= at else None
-            if match is not None and rule.is_valid(match[rule.group]):
+            if match is not None and rule.is_valid(text, *match.span(rule.group)):
                 at = match.end()
                 yield match
         return
     while (match := rule.regex.search(text, at)) is not None:
-        if rule.is_valid(match[rule.group]):
+        if rule.is_valid(text, *match.span(rule.group)):
             at = match.end()
             yield match
         else:
@@ -98,10 +148,6 @@ def _places(prefixes: Iterable[str], text: str) -> list[int]:
             places.append(place)
             place = text.find(prefix, place + 1)
     return sorted(places)
-
-
-def _overlaps(new: RuleMatch, found: Sequence[RuleMatch]) -> bool:
-    return any(new.start < old.end and old.start < new.end for old in found)
 
 
 _EXOTIC: Final = re.compile(

@@ -20,11 +20,15 @@ from leadline.evaluators.core.refusal import first_refusal
 from leadline.evaluators.privacy.rules.checks import CHECKS
 
 HERE: Final = Path(__file__).parent
+_BEFORE: Final = 80
+"""Characters before a match in which its label may stand."""
+_BEHIND: Final = 30
+"""Characters behind a match in which its label may stand."""
 _PIECE: Final = re.compile(r"\{([a-z0-9_]+)(?::([0-9]+))?\}")
 
 
 class Rule(BaseModel):
-    """One kind of private data that must not leak.
+    r"""One kind of private data that must not leak.
 
     Attributes:
         id: Identifier, as users type it.
@@ -32,8 +36,12 @@ class Rule(BaseModel):
         regex: What it looks like. The group ``hit``, if there is one, is the finding without its surroundings.
         keywords: Strings one of which every match contains; a quick way past most texts.
         prefixes: Strings one of which every match begins with; the regular expression is tried there only. Without
-            ``keywords`` and ``prefixes``, every match contains five digits.
+            ``keywords`` and ``prefixes``, every match contains seven digits.
         check: Name of the check that what was matched must pass.
+        label_before: Words that say what the number is; they must stand in the 80 characters before it, or
+            ``label_after`` in the 30 after it. ``\\Z`` is the place where the number begins.
+        label_after: The same behind it.
+        other_label: Words before it that say that it is something else. ``\\Z`` as in ``label_before``.
         documentation_check: Name of the check that well-known examples pass, which are no real data.
         default: Whether it is on when the user does not choose.
         source: Where the format is described.
@@ -50,6 +58,9 @@ class Rule(BaseModel):
     keywords: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
     check: str | None = None
+    label_before: re.Pattern[str] | None = None
+    label_after: re.Pattern[str] | None = None
+    other_label: re.Pattern[str] | None = None
     documentation_check: str | None = None
     default: bool = True
     source: str = Field(min_length=1)
@@ -69,9 +80,27 @@ class Rule(BaseModel):
         """The group of a match that is the finding."""
         return "hit" if "hit" in self.regex.groupindex else 0
 
-    def is_valid(self, text: str) -> bool:
-        """Return whether a text that was matched is what the rule looks for."""
-        return self.check is None or CHECKS[self.check](text)
+    def is_valid(self, text: str, start: int, end: int) -> bool:
+        """Return whether ``text[start:end]``, which was matched, is what the rule looks for.
+
+        Args:
+            text: The text.
+            start: The first character of the match.
+            end: The place after its last character.
+        """
+        return (self.check is None or CHECKS[self.check](text[start:end])) and self._is_called_so(text, start, end)
+
+    def _is_called_so(self, text: str, start: int, end: int) -> bool:
+        """Return whether the words around ``text[start:end]`` name it as the rule wants, and as nothing else."""
+        first = max(0, start - _BEFORE)
+        if self.other_label is not None and self.other_label.search(text, first, start):
+            return False
+        if self.label_before is None and self.label_after is None:
+            return True
+        before = self.label_before is not None and self.label_before.search(text, first, start) is not None
+        return before or (
+            self.label_after is not None and self.label_after.search(text, end, end + _BEHIND) is not None
+        )
 
     def is_documentation(self, text: str) -> bool:
         """Return whether a text that was matched is a well-known example and no real data."""
@@ -84,6 +113,7 @@ class _File(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     pieces: dict[str, str] = {}
+    beyond: tuple[str, ...] = ()
     rules: tuple[dict[str, Any], ...]
 
 

@@ -58,11 +58,9 @@ def test_every_check_is_used(check):
 
 def test_rules_are_chosen_by_name_in_the_order_of_the_table():
     assert [rule.id for rule in choose(PII, ("iban", "email"))] == ["email", "iban"]
-    default = [rule.id for rule in choose(PII, ("default",))]
-    assert default == ["email", "credit_card", "credit_card_labelled", "credit_card_named", "us_ssn", "us_ssn_labelled"]
-    assert [rule.id for rule in choose(PII, ("default", "ipv4"))] == [*default, "ipv4"]
+    assert {"email", "iban", "ipv4", "phone_us", "de_tax_id"} <= {rule.id for rule in choose(PII, ("default",))}
     assert choose(PII, ("all",)) == PII
-    with pytest.raises(ValueError, match="no rule called 'emial'; rules: default, all, credit_card"):
+    with pytest.raises(ValueError, match="no rule called 'emial'; rules: default, all, au_tfn"):
         choose(PII, ("emial",))
 
 
@@ -87,7 +85,7 @@ def test_a_table_is_read_with_its_pieces(tmp_path):
     path.write_text(PIECES + RULE)
     (rule,) = load(path)
     assert (rule.examples, rule.near_misses, rule.default) == (("B-123",), ("B-abc",), True)
-    assert [found.start for found in scan([rule], "a B-12345", skip_documentation=True)] == [2]
+    assert [found.start for found in scan([rule], "a B-1234567", skip_documentation=True)] == [2]
 
 
 @pytest.mark.parametrize(
