@@ -1,34 +1,41 @@
-"""Parquet: a table with types, read in batches that are bounded by what they decode to."""
+"""Parquet: a table with types, read by a process of its own in batches that are bounded by what they decode to."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from io import BufferedReader
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from leadline.tasks.load.column_values import Unclear, values_of
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import FREE_EXPANSION, MAX_EXPANSION, MAX_RECORD, MAX_ROWS, MIB
+from leadline.tasks.load.readers._parquet_process import STOPPED
 from leadline.tasks.load.readers.item import Block, Item
-from leadline.tasks.load.readers.parquet_sizes import decoded, decoded_sizes, longest_text, shared_columns, slices
 from leadline.tasks.load.readers.table_records import TableRecords
 
 if TYPE_CHECKING:
     from leadline.tasks.load.source import Source
 
-_BATCH: Final = 4096
+_PROGRAM: Final = Path(__file__).with_name("_parquet_process.py")
 _BATCH_BYTES: Final = 32 * MIB
 
 
 def column_names(source: Source) -> list[str]:
     """Return the names of the table's columns; none if the file is broken."""
     import pyarrow as pa
-    from pyarrow import parquet
 
-    try:
-        return list(parquet.read_schema(source.path).names)
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
-        return []
+    with TemporaryFile() as errors, _reader(source, errors) as (_, out):
+        try:
+            return list(pa.ipc.open_stream(out).schema.names)
+        except (pa.ArrowException, OSError):
+            return []
 
 
 def read_parquet(source: Source, faults: Faults) -> Iterator[Block]:
@@ -39,52 +46,64 @@ def read_parquet(source: Source, faults: Faults) -> Iterator[Block]:
         faults: Takes the faults.
     """
     import pyarrow as pa
-    from pyarrow import parquet
 
-    try:
-        metadata = parquet.read_metadata(source.path)
-        if _is_bomb(metadata, source, faults):
-            return
-        schema = parquet.read_schema(source.path)
-        row, total = 0, 0.0
-        for batch, sizes in _batches(source, metadata):
-            total += float(sizes.sum())
-            if total > max(FREE_EXPANSION, MAX_EXPANSION * source.size):
-                faults.stop(None, "", f"the file of {source.size:,} bytes unpacks to gigabytes: a decompression bomb")
-            if sizes.max(initial=0) > MAX_RECORD:
-                faults.lose()
-                large = Place(row + 1 + int(sizes.argmax()))
-                faults.stop(large, "", f"the row is longer than {MAX_RECORD // MIB} MiB")
-            for first, length in slices(batch, sizes, _BATCH_BYTES):
-                part = decoded(batch.slice(first, length), schema)
-                rows = range(row + 1 + first, row + 1 + first + length)
-                yield Block(partial(_items, part, rows, faults), partial(_table, part, rows))
-            row += batch.num_rows
-    except (pa.ArrowException, OSError, IndexError, ValueError) as error:  # IndexError: beyond a column's dictionary
+    with TemporaryFile() as errors, _reader(source, errors) as (process, out):
+        row, ended = 0, ""
+        try:
+            for batch in _sent(out):
+                rows = range(row + 1, row + 1 + batch.num_rows)
+                yield Block(partial(_items, batch, rows, faults), partial(_table, batch, rows))
+                row += batch.num_rows
+        except (pa.ArrowException, OSError) as error:
+            ended = str(error).splitlines()[0]
+        out.close()  # it ends where it still has something to say
+        process.wait()
+        errors.seek(0)
+        why = errors.read().rpartition(b"\n")[2]
+    if process.returncode == STOPPED:
+        _note(json.loads(why), faults)
+    elif process.returncode or ended:
+        signal = -process.returncode
+        reason = f"the process that reads it was ended by signal {signal}" if signal > 0 else ended
         faults.lose()
-        faults.add(None, "", f"the Parquet file is damaged: {str(error).splitlines()[0]}")
+        faults.add(None, "", f"the Parquet file is damaged or encrypted: {reason or 'it cannot be read'}")
 
 
-def _batches(source: Source, metadata: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield batches of rows, and the size of each row when it is decoded.
+def _note(said: dict[str, Any], faults: Faults) -> None:
+    if said["lost"]:
+        faults.lose()
+    if said["row"] is None:
+        faults.add(None, "", said["message"])
+    else:
+        faults.stop(Place(said["row"]), "", said["message"])
+
+
+@contextmanager
+def _reader(source: Source, errors: IO[bytes]) -> Iterator[tuple[subprocess.Popen[bytes], BufferedReader]]:
+    """Start the process that reads a file, for the length of a ``with``; yields it with what it sends.
 
     Args:
         source: The file.
-        metadata: Its metadata.
+        errors: Takes its errors: a pipe that nobody reads meanwhile could fill.
     """
-    from pyarrow import parquet
+    limits = (MAX_ROWS, max(FREE_EXPANSION, MAX_EXPANSION * source.size), MAX_RECORD, _BATCH_BYTES)
+    command = [sys.executable, "-P", str(_PROGRAM), str(source.path), *map(str, (source.size, *limits))]
+    with subprocess.Popen(  # noqa: S603 - our own program
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
+    ) as process:
+        try:
+            assert isinstance(process.stdout, BufferedReader)  # noqa: S101 - for the type checker
+            yield process, process.stdout
+        finally:
+            process.kill()
 
-    most = _batch_rows(metadata)
-    for group in range(metadata.num_row_groups):
-        size = most
-        shared, large = (shared_columns(metadata, group, large=each) for each in (False, True))
-        if large:
-            with parquet.ParquetFile(source.path, metadata=metadata, read_dictionary=large) as file:
-                first = next(file.iter_batches(batch_size=1, row_groups=[group], columns=large, use_threads=False))
-            size = max(1, min(size, _BATCH_BYTES // max(1, longest_text(first))))
-        with parquet.ParquetFile(source.path, metadata=metadata, read_dictionary=shared) as file:
-            for batch in file.iter_batches(batch_size=size, row_groups=[group], use_threads=False):
-                yield batch, decoded_sizes(batch)
+
+def _sent(out: BufferedReader) -> Iterator[Any]:
+    """Yield the batches that it sends: its first stream has the columns alone, then each row group has one."""
+    import pyarrow as pa
+
+    while out.peek(1):
+        yield from pa.ipc.open_stream(out)
 
 
 def _items(batch: Any, rows: range, faults: Faults) -> Iterator[Item]:
@@ -117,27 +136,3 @@ def _table(batch: Any, rows: range) -> TableRecords | None:
     except pa.ArrowInvalid:
         return None
     return None if len(set(names)) < len(names) or batch.nbytes > MAX_RECORD else TableRecords(batch, names, rows)
-
-
-def _unpacked(metadata: Any) -> int:
-    sizes: list[int] = [metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups)]
-    return sum(max(0, size) for size in sizes)
-
-
-def _batch_rows(metadata: Any) -> int:
-    """Return how many rows of the average size make a batch."""
-    average: int = _unpacked(metadata) // max(1, metadata.num_rows) + 1
-    return max(1, min(_BATCH, _BATCH_BYTES // average))
-
-
-def _is_bomb(metadata: Any, source: Source, faults: Faults) -> bool:
-    unpacked = _unpacked(metadata)
-    if metadata.num_rows > MAX_ROWS:
-        faults.add(None, "", f"the file declares {metadata.num_rows:,} rows; at most {MAX_ROWS:,} are read")
-        return True
-    if unpacked > max(FREE_EXPANSION, MAX_EXPANSION * source.size):
-        faults.add(
-            None, "", f"the file of {source.size:,} bytes declares {unpacked:,} bytes of content: a decompression bomb"
-        )
-        return True
-    return False

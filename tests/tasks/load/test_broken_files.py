@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import os
+import shlex
 import threading
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
+from pyarrow.parquet import encryption
 
 from leadline.evaluators.core.errors import DatasetError
 from leadline.tasks.load import load_dataset
@@ -138,6 +144,51 @@ def test_a_quote_that_is_never_closed_is_refused(tmp_path: Path, tail: str) -> N
 )
 def test_a_stray_quote_is_text(tmp_path: Path, tail: str, rows: int) -> None:
     assert load(tmp_path, "d.csv", "case,actual_answer\n1,A\n" + tail).rows == rows
+
+
+def test_what_a_library_says_beside_a_parquet_file_is_no_fault_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text("import sys; sys.stderr.write('a warning\\n' * 20_000)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    assert load(tmp_path, "d.parquet", as_parquet([GOOD], tmp_path)).rows == 1
+
+
+def test_a_workbook_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:
+    path = tmp_path / "it's mine.xlsx"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("[Content_Types].xml", "<Types/>")
+        archive.writestr("xl/workbook.xml", "<workbook/>")
+    _, command = refusal(tmp_path, path).split("python -c ")
+    (program,) = shlex.split(command)
+    compile(program, "", "exec")
+    assert f'"{path}"' in program
+    assert f'"{path.with_suffix(".csv")}"' in program
+
+
+class KeysAsTheyAre(encryption.KmsClient):  # type: ignore[misc]
+    def wrap_key(self, key: bytes, _name: str) -> bytes:
+        return base64.b64encode(key)
+
+    def unwrap_key(self, key: bytes, _name: str) -> bytes:
+        return base64.b64decode(key)
+
+
+@pytest.mark.parametrize("footer_in_plain_sight", [True, False])
+def test_an_encrypted_parquet_file_is_refused_though_the_library_aborts(
+    tmp_path: Path, footer_in_plain_sight: bool
+) -> None:
+    config = encryption.EncryptionConfiguration(
+        footer_key="k", column_keys={"k": ["actual_answer"]}, plaintext_footer=footer_in_plain_sight
+    )
+    factory = encryption.CryptoFactory(lambda _: KeysAsTheyAre())
+    properties = factory.file_encryption_properties(encryption.KmsConnectionConfig(), config)
+    table = pa.table({"question": ["q"], "actual_answer": ["a"]})
+    with parquet.ParquetWriter(tmp_path / "made", table.schema, encryption_properties=properties) as writer:
+        writer.write_table(table)
+    (fault,) = faults(tmp_path, "d.parquet", (tmp_path / "made").read_bytes())
+    assert "encrypted" in fault
 
 
 def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:

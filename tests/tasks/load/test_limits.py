@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pyarrow import parquet
 
 from leadline.evaluators.core.errors import DatasetError, StoreError
 from leadline.tasks.load import limits, load_dataset
-from leadline.tasks.load.readers import json_values
+from leadline.tasks.load.readers import _parquet_process, json_values
 from leadline.tasks.store.store import Store
 from tests.support.datasets.loading import as_jsonl, faults, load, rows
 
@@ -217,17 +218,31 @@ def test_a_store_without_room_is_said_to_have_none(tmp_path: Path, monkeypatch: 
 
 
 def test_many_row_groups_are_not_added_up_for_each_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from leadline.tasks.load.readers import parquet as reader
-
     added_up = []
-    add_up = reader._unpacked
+    add_up = _parquet_process._unpacked
 
     def counted(metadata: Any) -> int:
         added_up.append(metadata)
         return add_up(metadata)
 
-    monkeypatch.setattr(reader, "_unpacked", counted)
+    monkeypatch.setattr(_parquet_process, "_unpacked", counted)
+    path = tmp_path / "made.parquet"
     table = pa.table({"question": [f"q{n}" for n in range(40)], "actual_answer": ["a"] * 40})
-    parquet.write_table(table, tmp_path / "made.parquet", row_group_size=1)
-    assert load(tmp_path, "d.parquet", (tmp_path / "made.parquet").read_bytes()).rows == 40
-    assert len(added_up) <= 4
+    parquet.write_table(table, path, row_group_size=1)
+    bounds = _parquet_process.Limits(1_000, limits.MIB, limits.MIB, limits.MIB)
+    out = io.BytesIO()
+    _parquet_process.send(str(path), path.stat().st_size, bounds, out)
+    out.seek(0)
+    assert pa.ipc.open_stream(out).read_all().num_rows == 0
+    assert [pa.ipc.open_stream(out).read_all().num_rows for _ in range(40)] == [1] * 40
+    assert len(added_up) == 1
+
+
+def test_a_batch_has_no_more_of_a_columns_texts_than_it_refers_to(tmp_path: Path) -> None:
+    texts = [f"{n:06d}" + "x" * 900 for n in range(10_000)]
+    path = tmp_path / "made.parquet"
+    parquet.write_table(pa.table({"case": texts, "actual_answer": [None, "", *texts[:-2]]}), path, compression="zstd")
+    out = io.BytesIO()
+    _parquet_process.send(str(path), 1, _parquet_process.Limits(10_000, 2**30, limits.MIB, limits.MIB), out)
+    assert out.tell() < 1.2 * 2 * sum(map(len, texts))
+    assert load(tmp_path, "d.parquet", path.read_bytes()).rows == 10_000

@@ -1,0 +1,287 @@
+"""Reads a Parquet file in a process of its own, since a library that aborts over a file ends the process it is in.
+
+It imports nothing of ours, so that it starts at once. On standard output are streams of Arrow's IPC: first an empty one
+with the columns, then one for each row group, whose batches are bounded by what they decode to. What stops it is the
+last line of standard error, as JSON.
+
+A text that a column has a thousand times is in the file once, in the column's dictionary. So columns of texts, those in
+lists and structs too, are read as references to their dictionary, which take a few bytes each. The lengths that they
+refer to are summed, row by row, and only as many rows are decoded together as a batch may have.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+
+STOPPED: Final = 9
+"""Exit code where it says why it read no further: in the last line of standard error."""
+
+BATCH: Final = 4096
+"""Rows of a batch at most."""
+
+MAX_SHARED: Final = 64 * 2**20
+"""Bytes of a column in a row group up to which it is read by its dictionary, which grows with each text that is new.
+
+One with more holds most of its texts as they are. So few of its rows are read together that they would fit if each had
+the longest text of its dictionary.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of what a file may unpack to.
+
+    Attributes:
+        rows: Most rows.
+        total: Most bytes in all.
+        record: Most bytes of a row.
+        batch: Bytes of a batch, about.
+    """
+
+    rows: int
+    total: int
+    record: int
+    batch: int
+
+
+class Refused(Exception):
+    """A file that is not read on.
+
+    Attributes:
+        row: The row that is the reason; ``None`` if it is the file.
+        lost: Whether there are rows that were not read.
+    """
+
+    def __init__(self, message: str, *, row: int | None = None, lost: bool = True) -> None:
+        super().__init__(message)
+        self.row = row
+        self.lost = lost
+
+
+def send(path: str, size: int, limits: Limits, out: BinaryIO) -> None:
+    """Write a file's columns, then its rows.
+
+    Args:
+        path: The file.
+        size: Its bytes.
+        limits: What it may unpack to.
+        out: Where to write.
+
+    Raises:
+        Refused: It holds more, or something has no size.
+        pyarrow.ArrowException: It is damaged; so with ``OSError``, ``IndexError`` and ``ValueError``.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    schema = parquet.read_schema(path)
+    pa.ipc.new_stream(out, schema).close()
+    out.flush()
+    metadata = parquet.read_metadata(path)
+    unpacked = _unpacked(metadata)
+    if metadata.num_rows > limits.rows:
+        message = f"the file declares {metadata.num_rows:,} rows; at most {limits.rows:,} are read"
+        raise Refused(message, lost=False)
+    if unpacked > limits.total:
+        message = f"the file of {size:,} bytes declares {unpacked:,} bytes of content: a decompression bomb"
+        raise Refused(message, lost=False)
+    most = max(1, min(BATCH, limits.batch // (unpacked // max(1, metadata.num_rows) + 1)))
+    row, total = 0, 0.0
+    for group in range(metadata.num_row_groups):
+        writer = None
+        for batch, sizes in _batches(path, metadata, group, most, limits.batch):
+            total += float(sizes.sum())
+            if total > limits.total:
+                raise Refused(f"the file of {size:,} bytes unpacks to gigabytes: a decompression bomb", lost=False)
+            if sizes.max(initial=0) > limits.record:
+                message = f"the row is longer than {limits.record // 2**20} MiB"
+                raise Refused(message, row=row + 1 + int(sizes.argmax()))
+            for first, length in slices(batch, sizes, limits.batch):
+                part = decoded(batch.slice(first, length), schema)
+                writer = writer or pa.ipc.new_stream(out, part.schema)
+                writer.write_batch(part)
+            row += batch.num_rows
+        if writer is not None:
+            writer.close()
+
+
+def _unpacked(metadata: Any) -> int:
+    sizes: list[int] = [metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups)]
+    return sum(max(0, size) for size in sizes)
+
+
+def _batches(path: str, metadata: Any, group: int, most: int, room: int) -> Iterator[tuple[Any, Any]]:
+    """Yield the batches of a row group, and the size of each row when it is decoded.
+
+    Args:
+        path: The file.
+        metadata: Its metadata.
+        group: Number of the row group.
+        most: Rows of a batch at most.
+        room: Bytes of a batch.
+    """
+    from pyarrow import parquet
+
+    shared, large = (shared_columns(metadata, group, large=each) for each in (False, True))
+    if large:
+        with parquet.ParquetFile(path, metadata=metadata, read_dictionary=large) as file:
+            first = next(file.iter_batches(batch_size=1, row_groups=[group], columns=large, use_threads=False))
+        most = max(1, min(most, room // max(1, longest_text(first))))
+    with parquet.ParquetFile(path, metadata=metadata, read_dictionary=shared) as file:
+        for batch in file.iter_batches(batch_size=most, row_groups=[group], use_threads=False):
+            yield batch, decoded_sizes(batch)
+
+
+def shared_columns(metadata: Any, group: int, *, large: bool = False) -> list[str]:
+    """Return the columns of a row group, as paths, that are to be read by their dictionaries.
+
+    Args:
+        metadata: The file's metadata.
+        group: Number of the row group.
+        large: Return the other columns of texts instead.
+    """
+    columns = map(metadata.row_group(group).column, range(metadata.num_columns))
+    return [
+        column.path_in_schema
+        for column in columns
+        if column.physical_type == "BYTE_ARRAY" and (column.total_uncompressed_size > MAX_SHARED) == large
+    ]
+
+
+def longest_text(batch: pa.RecordBatch) -> int:
+    """Return the bytes of the longest texts of the dictionaries of all columns together."""
+    return sum(map(_longest, batch.columns))
+
+
+def _longest(array: pa.Array) -> int:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return pc.max(pc.binary_length(array.dictionary)).as_py() or 0
+    if pa.types.is_struct(kind):
+        return sum(_longest(array.field(index)) for index in range(kind.num_fields))
+    if pa.types.is_map(kind):
+        return _longest(array.keys) + _longest(array.items)
+    return _longest(array.values) if pa.types.is_list(kind) or pa.types.is_large_list(kind) else 0
+
+
+def decoded_sizes(batch: pa.RecordBatch) -> npt.NDArray[Any]:
+    """Return about how many bytes each row has when its texts are decoded."""
+    import numpy as np
+
+    total = np.zeros(batch.num_rows)
+    for column in batch.columns:
+        total += _sizes(column)
+    return total
+
+
+def slices(batch: pa.RecordBatch, sizes: npt.NDArray[Any], most: int) -> Iterator[tuple[int, int]]:
+    """Yield the first row of some that fit together, and how many they are; at least one.
+
+    Args:
+        batch: The rows.
+        sizes: Size of each.
+        most: Bytes that they may have together.
+    """
+    import numpy as np
+
+    ends = np.cumsum(sizes)
+    first = 0
+    while first < batch.num_rows:
+        before = ends[first - 1] if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield first, last - first
+        first = last
+
+
+def decoded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows with the texts in lists and structs decoded; other columns stay references, to what they refer to.
+
+    Args:
+        batch: The rows.
+        schema: The types of the columns when nothing is read by its dictionary.
+    """
+    import pyarrow as pa
+
+    columns = [
+        _compacted(column)
+        if pa.types.is_dictionary(column.type)
+        else column
+        if column.type == field.type
+        else column.cast(field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _compacted(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Return references with a dictionary of what they refer to, so that no more than that is sent."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if len(column.dictionary) <= len(column):
+        return column
+    used = column.indices.unique().drop_null()
+    indices = pc.index_in(column.indices, used).cast(column.type.index_type)
+    return pa.DictionaryArray.from_arrays(indices, column.dictionary.take(used), ordered=column.type.ordered)
+
+
+def _sizes(array: pa.Array) -> npt.NDArray[Any]:
+    """Return the decoded size of each element of an array."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        lengths = pc.binary_length(array.dictionary).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        indices = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        known = array.is_valid().to_numpy(zero_copy_only=False)
+        return np.where(known, lengths[indices], 0.0) if len(lengths) else np.zeros(len(array))
+    if pa.types.is_struct(kind):
+        total = np.zeros(len(array))
+        for index in range(kind.num_fields):
+            total += _sizes(array.field(index))
+        return total
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
+        offsets = array.offsets.to_numpy()
+        inner = _sizes(array.keys) + _sizes(array.items) if pa.types.is_map(kind) else _sizes(array.values)
+        ends = np.concatenate(([0.0], np.cumsum(inner)))
+        sizes: npt.NDArray[Any] = ends[offsets[1:]] - ends[offsets[:-1]] + 8.0 * np.diff(offsets)
+        return sizes
+    return np.full(len(array), array.nbytes / max(1, len(array)))
+
+
+def main() -> None:
+    """Send the file that the arguments name: its path, its bytes and the limits."""
+    import pyarrow as pa
+
+    path, size, *limits = sys.argv[1:]
+    try:
+        send(path, int(size), Limits(*map(int, limits)), sys.stdout.buffer)
+    except Refused as error:
+        said = {"message": str(error), "row": error.row, "lost": error.lost}
+    except BrokenPipeError:
+        return
+    except (pa.ArrowException, OSError, IndexError, ValueError) as error:  # IndexError: beyond a column's dictionary
+        said = {"message": f"the Parquet file is damaged: {str(error).splitlines()[0]}", "row": None, "lost": True}
+    else:
+        sys.stdout.buffer.flush()
+        return
+    sys.stdout.buffer.flush()
+    sys.stderr.write(f"\n{json.dumps(said)}")
+    sys.exit(STOPPED)
+
+
+if __name__ == "__main__":
+    main()
