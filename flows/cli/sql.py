@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("table", "csv", "json", "jsonl", "parquet")
 BATCH: Final = 2_000
+_BESIDE_QUERY: Final = 1_000
+"""Megabytes for what Python makes of a result, and for threads."""
+
 TABLE_ROWS: Final = 200
 """Rows that a table shows on a terminal."""
 
@@ -39,10 +42,29 @@ TABLE_ROWS: Final = 200
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write to FILE.")
 @click.option("--run", "names", multiple=True, metavar="RUN", help="Only this run; repeatable.")
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Only the N youngest runs.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=600,
+    show_default=True,
+    metavar="SECONDS",
+    help="Longest time of the query.",
+)
+@click.option(
+    "--memory", type=click.FloatRange(0.5), metavar="GB", help="Memory of the query.  [default: half of the machine's]"
+)
 @session_options
 @click.pass_obj
 def sql(
-    session: Session, /, query: str, form: str | None, output: Path | None, names: Sequence[str], last: int | None
+    session: Session,
+    /,
+    query: str,
+    form: str | None,
+    output: Path | None,
+    names: Sequence[str],
+    last: int | None,
+    timeout: float,
+    memory: float | None,
 ) -> None:
     """Query all runs together, for reading only.
 
@@ -54,6 +76,7 @@ def sql(
     `DESCRIBE scores` shows a view's columns.
     """
     from leadline.tasks.runs.query import archive
+    from leadline.tasks.runs.query_limits import limited, megabytes_here, memory_limit
 
     form = form or _form_of(output)
     if form == "parquet" and output is None and on_terminal():
@@ -62,13 +85,18 @@ def sql(
         )
     text = sys.stdin.read() if query == "-" else query
     store = session.open_store()
-    with archive(store, _chosen(store, names, last)) as opened:
+    megabytes = int(memory * 1000) if memory else megabytes_here() // 2
+    with archive(store, _chosen(store, names, last), memory_limit=f"{megabytes}MB") as opened:
         for line in opened.skipped:
             say(f"Not shown: {line}")
-        if output is None:
-            _write(opened, text, form, sys.stdout)
-        else:
-            _write_file(opened, text, form, output)
+        with (
+            memory_limit(megabytes + _BESIDE_QUERY),
+            limited(opened.connection, seconds=timeout, memory=f"{megabytes / 1000:.2g} GB"),
+        ):
+            if output is None:
+                _write(opened, text, form, sys.stdout)
+            else:
+                _write_file(opened, text, form, output)
 
 
 def _form_of(output: Path | None) -> str:

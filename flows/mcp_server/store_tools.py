@@ -6,12 +6,10 @@ Each tool reads the store anew, so a client sees runs as they end. At most :data
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -22,17 +20,17 @@ from leadline.flows.ui.run_index import RunIndex, Wish
 from leadline.tasks.runs.lookup import find_run
 from leadline.tasks.store.store import Store
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
 AT_ONCE: Final = 4
 """Tools that read at the same time; further ones wait."""
 
 QUERY_S: Final = 20.0
 """Longest time that one query may take."""
 
-QUERY_MEMORY: Final = "2GB"
-"""Memory that one query may take."""
+QUERIES_AT_ONCE: Final = 2
+"""Queries that run at the same time, each in a process of its own."""
+
+QUERY_WAIT_S: Final = 60.0
+"""How long a query waits for those before it."""
 
 MOST_RUNS: Final = 200
 """Runs that one query sees at most."""
@@ -61,6 +59,7 @@ class StoreTools:
     store: Store
     _index: RunIndex = field(init=False)
     _slots: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(AT_ONCE))
+    _queries: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(QUERIES_AT_ONCE))
 
     def __post_init__(self) -> None:
         self._index = RunIndex(self.store)
@@ -261,59 +260,22 @@ class StoreTools:
             limit: Rows of the result at most.
             offset: Rows before them: next_offset of the page before.
         """
-        from leadline.tasks.runs.query import archive
+        from leadline.flows.mcp_server.query_process import Query, ask
 
         if len(runs or ()) > MOST_RUNS:
             raise UsageError(f"A query sees {MOST_RUNS} runs at most.", code=ErrorCode.QUERY_TOO_MANY_RUNS)
         chosen = [find_run(self.store, name) for name in runs] if runs else self.store.runs()[-last:]
-        with (
-            self._slots,
-            archive(self.store, chosen, memory_limit=QUERY_MEMORY) as opened,
-            _in_time(opened.connection),
-            opened.query(query) as result,
-        ):
-            columns = [column[0] for column in result.description or ()]
-            lines = list(itertools.islice(_lines(result), offset, offset + limit + 1))
-        more = len(lines) > limit
-        shown = page(lines[:limit], offset=offset, total=None if more else offset + len(lines), more=more)
-        return {"runs": len(chosen), "skipped": bounded(opened.skipped, 300), "columns": columns, **shown}
+        if not self._queries.acquire(timeout=QUERY_WAIT_S):
+            raise UsageError(
+                f"{QUERIES_AT_ONCE} queries run and others wait.", hint="Ask again later.", code=ErrorCode.QUERY_FAILED
+            )
+        try:
+            asked = Query(self.store.location, [run.id for run in chosen], query, limit, offset, QUERY_S)
+            return {"runs": len(chosen), **ask(asked)}
+        finally:
+            self._queries.release()
 
 
 def _facts(found: Mapping[str, Any], most: int = MOST_TEXT) -> Mapping[str, Any]:
     short = bounded(found, most)
     return short if isinstance(short, dict) else {"facts": short}
-
-
-def _lines(result: DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
-    while batch := result.fetchmany(1_000):
-        yield from batch
-
-
-@contextmanager
-def _in_time(connection: DuckDBPyConnection) -> Iterator[None]:
-    """End what a connection does when its time is over.
-
-    Raises:
-        UsageError: It took longer.
-    """
-    over = threading.Event()
-
-    def end() -> None:
-        over.set()
-        connection.interrupt()
-
-    timer = threading.Timer(QUERY_S, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    except (UsageError, KeyboardInterrupt) as error:  # what an interrupted query ends with
-        if not over.is_set():
-            raise
-        raise UsageError(
-            f"The query took more than {QUERY_S:g} s.",
-            hint="Ask for less: fewer runs, a WHERE, a LIMIT.",
-            code=ErrorCode.QUERY_FAILED,
-        ) from error
-    finally:
-        timer.cancel()

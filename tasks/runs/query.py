@@ -50,6 +50,11 @@ RUN_TABLES: Final = (
     "insights",
 )
 SPARE_FILES: Final = 100
+LONGEST_TEXT: Final = 20_000
+LONGEST_LIST: Final = 1_000
+"""Characters of a text and values of a list on a page of a result."""
+
+_CHANGING_NODE: Final = re.compile(r'"type":"(?:INSERT|UPDATE|DELETE|MERGE|COPY)\w*_NODE"')
 _CHANGES: Final = re.compile(
     r"\b(?:alter|attach|call|checkpoint|copy|create|delete|drop|export|import|insert|install|load|merge|pragma"
     r"|reset|set|truncate|update|use|vacuum)\b",
@@ -79,6 +84,23 @@ class Archive:
         with _reporting(self.connection, statement):
             yield self.connection.execute(statement)
 
+    def page(self, statement: str, limit: int, offset: int) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Run one query of which a person is shown a page; long texts and lists in it are cut before they are fetched.
+
+        Args:
+            statement: The query.
+            limit: Rows of its result at most.
+            offset: Rows before them.
+
+        Returns:
+            The names of the columns, and the rows.
+        """
+        with _reporting(self.connection, statement):
+            found = self.connection.sql(statement)
+            columns = zip(found.columns, map(str, found.types), strict=True)
+            shown = ", ".join(_cut(place, name, kind) for place, (name, kind) in enumerate(columns, start=1))
+            return list(found.columns), found.limit(limit, offset).project(shown).fetchall()
+
     @contextmanager
     def arrow(self, statement: str, batch: int) -> Iterator[pa.RecordBatchReader]:
         """Run one query as :meth:`query` does; its rows come in Arrow batches.
@@ -89,6 +111,18 @@ class Archive:
         """
         with _reporting(self.connection, statement):
             yield self.connection.sql(statement).to_arrow_reader(batch)
+
+
+def _cut(place: int, name: str, kind: str) -> str:
+    """Return a column of a page in SQL, without most of what is too long to be read."""
+    column = f"#{place}"
+    if kind == "VARCHAR":
+        more = f"left({column}, {LONGEST_TEXT}) || '… [' || (length({column}) - {LONGEST_TEXT}) || ' more characters]'"
+        column = f"CASE WHEN length({column}) > {LONGEST_TEXT} THEN {more} ELSE {column} END"
+    elif kind.endswith("[]"):
+        column = f"list_slice({column}, 1, {LONGEST_LIST})"
+    quoted = name.replace('"', '""')
+    return f'{column} AS "{quoted}"'
 
 
 @contextmanager
@@ -220,6 +254,7 @@ def _show_datasets(opened: Archive, store: Store, datasets: dict[str, str]) -> l
 def _lock(connection: DuckDBPyConnection, store: Store, files: Sequence[Path]) -> None:
     """Disable file, network and setting access on this connection, irreversibly."""
     connection.execute("SET python_enable_replacements = false")
+    connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
     connection.execute(f"SET temp_directory = {literal(store.root / 'tmp')}")
     connection.execute(f"SET allowed_paths = [{', '.join(map(literal, files))}]")
     connection.execute("SET enable_external_access = false")
@@ -241,7 +276,7 @@ def _refuse_changes(connection: DuckDBPyConnection, statement: str) -> None:
     if len(statements) != 1:
         raise UsageError(f"One query is expected, not {len(statements)} statements.", code=ErrorCode.QUERY_NOT_ALLOWED)
     kind = statements[0].type
-    if kind == duckdb.StatementType.SELECT:
+    if kind == duckdb.StatementType.SELECT and not _changes_within(connection, statement):
         return
     compound = kind in (duckdb.StatementType.MULTI, duckdb.StatementType.EXPLAIN)
     if not compound or _CHANGES.search(statement):
@@ -250,6 +285,12 @@ def _refuse_changes(connection: DuckDBPyConnection, statement: str) -> None:
             hint="Begin with SELECT or FROM.",
             code=ErrorCode.QUERY_NOT_ALLOWED,
         )
+
+
+def _changes_within(connection: DuckDBPyConnection, statement: str) -> bool:
+    """Return whether a SELECT changes something all the same: ``WITH x AS (DELETE … RETURNING *) SELECT …``."""
+    [(tree,)] = connection.execute("SELECT json_serialize_sql(?)", [statement]).fetchall()
+    return _CHANGING_NODE.search(str(tree)) is not None
 
 
 def _allow_files(count: int) -> None:

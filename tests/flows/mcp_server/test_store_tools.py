@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import resource
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -194,6 +196,9 @@ def test_hostile_texts_stay_between_tags_that_they_cannot_know(ask: Asked) -> No
         ("COPY (SELECT 1) TO '/tmp/x.csv'", "LL-QUERY-02"),
         ("SELECT * FROM read_text('/etc/passwd')", "LL-QUERY-01"),
         ("SELECT nothing", "LL-QUERY-01"),
+        ("WITH x AS (DELETE FROM runs RETURNING *) SELECT * FROM x", "LL-QUERY-02"),
+        ("WITH x AS (INSERT INTO runs SELECT * FROM runs RETURNING *) SELECT * FROM x", "LL-QUERY-02"),
+        ("WITH x AS (COPY runs TO 'x.csv') SELECT 1", "LL-QUERY-02"),
     ],
 )
 def test_sql_only_reads_the_runs(ask: Asked, query: str, code: str) -> None:
@@ -204,6 +209,44 @@ def test_a_query_that_takes_too_long_is_ended(ask: Asked, monkeypatch: pytest.Mo
     monkeypatch.setattr(store_tools, "QUERY_S", 0.2)
     said = ask.refused("sql", query="SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b")
     assert "took more than 0.2 s" in said["message"]
+
+
+BOMBS = (
+    "SELECT range(100000000)",
+    "SELECT {'a': range(100000000)}",
+    "SELECT list(range) FROM range(1000000000)",
+    "SELECT repeat('x', 2000000000)",
+    "SELECT string_agg(repeat('y', 1000), '') FROM range(10000000)",
+    "SELECT count(*) FROM range(10000000000) a, range(1000) b",
+)
+
+
+def test_queries_that_take_all_they_can_keep_nobody_waiting(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_tools, "QUERY_S", 2.0)
+    waited: list[float] = []
+
+    async def ask() -> list[Any]:
+        async with Client(mcp_server(store)) as client, asyncio.TaskGroup() as group:
+            bombs = [group.create_task(client.call_tool("sql", {"query": query})) for query in BOMBS]
+            while not all(bomb.done() for bomb in bombs):
+                began = time.monotonic()
+                assert not (await client.call_tool("runs", {})).is_error
+                waited.append(time.monotonic() - began)
+                await asyncio.sleep(0.2)
+        return [bomb.result() for bomb in bombs]
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for result in asyncio.run(ask()):
+        assert result.is_error
+        assert re.search("more than 2(GB of memory| s)", inside(result.content[0].text)["message"])
+    assert max(waited) < 5
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
+
+
+def test_long_values_of_a_query_are_cut_and_said(ask: Asked) -> None:
+    [[text, many, number, same]] = ask("sql", query="SELECT repeat('x', 30000) a, range(5000), 2 AS b, 3 AS b")["items"]
+    assert text.endswith("more characters]")
+    assert (len(many), number, same) == (51, 2, 3)
 
 
 def test_mistakes_are_told_with_their_code_in_one_line(ask: Asked) -> None:
