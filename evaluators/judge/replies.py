@@ -39,6 +39,19 @@ _FENCE_LINE: Final = re.compile(r"^[ \t]*```\w*[ \t]*$", re.MULTILINE)
 _PARAGRAPH: Final = re.compile(r"\n[ \t]*\n")
 
 
+_DENIAL: Final = re.compile(
+    r"\b(?:not|never|no|nor|neither|cannot|opposite|contrary|instead|rather than|other than|unless|without|reverse"
+    r"|far from|example|format)\b|n['\u2019]t\b"
+)
+_SECOND_THOUGHT: Final = re.compile(
+    r"(?:^|[.!?\n])[\s*_\"'(]{0,9}(?:wait|actually|correction|sorry|oops|hmm|hold on|scratch that|disregard|ignore"
+    r"|i mean)\b"
+    r"|\b(?:kidding|joking|second thoughts?|my mistake|chang(?:e|ed|ing) my mind|tak(?:e|ing) (?:that|it) back"
+    r"|(?:that|this|it) (?:is|was) (?:just )?(?:an?|the) (?:\w+ )?(?:example|placeholder|template))\b"
+)
+"""What says of the word before it that it was not meant."""
+
+
 def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is no JSON")
 
@@ -114,14 +127,17 @@ def read_word(text: str, words: Sequence[str]) -> str:
     """Return the one of the given words that stands alone in a reply, in any case.
 
     Marks, quotes, a code block and a label such as "Answer:" or "The verdict is" may be around it. Reasoning may come
-    before or after it, in another paragraph or beside a line "Answer: …", if none of the words stands in there.
+    before or after it, in another paragraph or beside a line "Answer: …", if none of the words stands in there, the
+    line before does not lead into it with a denial ("I would never say:"), and nothing after it takes it back
+    ("Wait, …").
 
     Args:
         text: The reply.
         words: The words to choose from, different from each other in lower case.
 
     Raises:
-        JudgeUnparseable: None of them stands there, several do, or one does in a sentence: "not correct".
+        JudgeUnparseable: None of them stands there, several do, one does in a sentence ("not correct"), or is taken
+            back.
     """
     known = {word.lower(): word for word in words}
     either = "|".join(re.escape(word) for word in sorted(known, key=len, reverse=True))
@@ -129,10 +145,27 @@ def read_word(text: str, words: Sequence[str]) -> str:
     found = re.findall(rf"(?<![^\W_])(?<!-)(?:{either})(?![^\W_])(?!-)", reply)
     alone = [word for word in (_alone(place, pattern) for place, pattern in _places(reply, either)) if word]
     if len(set(found)) == 1 and len(found) == len(alone):
+        if _is_taken_back(reply, found[0]):
+            raise JudgeUnparseable(f"The reply holds {found[0]}, and takes it back or denies it in what stands around.")
         return known[found[0]]
     listed = " and ".join(sorted(set(found)))
     held = f"{listed} and more" if len(set(found)) == 1 else listed or "none"
     raise JudgeUnparseable(f"The reply must be one of {', '.join(words)} and nothing else; it holds {held}.")
+
+
+def _is_taken_back(reply: str, word: str) -> bool:
+    """Return whether what stands around a word that is alone denies it, or says after it that it was not meant.
+
+    Args:
+        reply: The reply in lower case.
+        word: A word that it holds; more than once only where each stands alone.
+    """
+    standing = rf"(?<![^\W_])(?<!-){re.escape(word)}(?![^\W_])(?!-)"
+    places = list(re.finditer(standing, reply))
+    before = reply[: places[0].start()].rpartition("\n")[0].rstrip(" \t\n*_`#>")
+    last_line = before[before.rfind("\n") + 1 :]
+    denied = _DENIAL.search(last_line) and not last_line.endswith((".", "!", "?", ")", "\u3002"))
+    return bool(denied or _SECOND_THOUGHT.search(reply, places[-1].end()))
 
 
 def _places(reply: str, either: str) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING, Final
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -27,6 +28,9 @@ BODY_S: Final = 20.0
 
 CONNECTIONS: Final = 256
 """Open connections; with more, the one whose request is soonest out of time is dropped."""
+
+UNREAD: Final = 1024 * 1024
+"""Bytes of a body that may still come when its request has been answered, so that the sender reads the answer."""
 
 BACKLOG: Final = 128
 ENDING_S: Final = 10
@@ -80,6 +84,7 @@ class PatientProtocol(H11Protocol):
 
     _limit: asyncio.TimerHandle | None = None
     _awaited: str = ""
+    _unread: int = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
@@ -90,7 +95,11 @@ class PatientProtocol(H11Protocol):
             min(idle, key=PatientProtocol._deadline)._drop()
 
     def data_received(self, data: bytes) -> None:
-        """Read what arrives: headers, or a body."""
+        """Read what arrives: headers, or a body; one that goes on and on after its answer is cut off."""
+        self._unread = self._unread + len(data) if self.conn.our_state is h11.DONE else 0
+        if self._unread > UNREAD:
+            self._drop()
+            return
         super().data_received(data)
         self._watch()
 

@@ -54,21 +54,39 @@ class Breaker:
         self._in_a_row = 0
         self._why = None
 
-    def failed(self, message: str) -> None:
-        """An attempt failed in a way that another might not."""
-        self._count(message, self.seconds if self._answered else self.seconds / 4)
+    def failed(self, message: str, *, answered: bool = False) -> None:
+        """An attempt failed in a way that another might not.
+
+        Args:
+            message: What happened.
+            answered: Whether something came, though no answer.
+        """
+        down = "is up and gives no answers" if answered else "does not answer"
+        why = self.given_up(down, message, answered=answered)
+        self._count(why, self.seconds if self._answered else self.seconds / 4)
 
     def throttled(self, message: str) -> None:
         """The judge asked to slow down: a sign of life, unless it says nothing else for long."""
-        self._count(message, self.throttled_seconds)
+        self._count(self.given_up("answers no question", message, answered=True), self.throttled_seconds)
 
-    def _count(self, message: str, patience: float) -> None:
+    def given_up(self, what: str, message: str, *, answered: bool = False) -> JudgeUnavailable:
+        """Return what is said of a judge that is given up.
+
+        Args:
+            what: What it does.
+            message: What happened at last.
+            answered: Whether something came, though no answer.
+        """
+        hint = "Are its address and its limits the right ones?" if answered else "Is its server up?"
+        return JudgeUnavailable(f"{self.subject} {what}: {message}.", hint=hint)
+
+    def _count(self, why: JudgeUnavailable, patience: float) -> None:
         now = self.clock()
         if self._in_a_row == 0:
             self._since = now
         self._in_a_row += 1
         if self._in_a_row >= self.failures and now - self._since >= patience:
-            self._open(JudgeUnavailable(f"{self.subject} does not answer: {message}.", hint="Is its server up?"))
+            self._open(why)
         elif self._why is not None:
             self._open(self._why)
 

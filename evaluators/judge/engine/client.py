@@ -22,6 +22,7 @@ from weakref import WeakSet
 
 from leadline.evaluators.core.row import Json
 from leadline.evaluators.core.secret_values import LONG, MASK, masked, variable_in
+from leadline.evaluators.core.text import count
 from leadline.evaluators.judge.engine.breaker import Breaker
 from leadline.evaluators.judge.engine.budget import Budget, Charge, Limits
 from leadline.evaluators.judge.engine.calls import BegunElsewhere, Call, Ledger, MemoryLedger, Reply
@@ -200,9 +201,8 @@ class JudgeClient:
                 raise JudgeUnparseable(f"{self.config.subject} was asked {tries} times: {failure.message}.")
             used += self._clock() - started + pause
             if used > self.config.deadline_s:
-                raise JudgeUnavailable(
-                    f"{self.config.subject} gave no reply in {tries} attempts: {failure.message}.",
-                    hint="Is its server up?",
+                raise self._breaker.given_up(
+                    f"gave no reply in {count(tries, 'attempt')}", failure.message, answered=_answered(failure)
                 )
             await self._sleep(pause)
 
@@ -229,7 +229,7 @@ class JudgeClient:
         else:
             if isinstance(failure, Transient) and failure.overloaded:
                 place.refused(asked)
-            self._breaker.failed(failure.message)
+            self._breaker.failed(failure.message, answered=_answered(failure))
         first = FIRST_PAUSE_S / 5 if asked else FIRST_PAUSE_S
         longest = min(LONGEST_PAUSE_S, first * 2.0 ** min(tries - 1, 16))
         return (asked or 0.0) + longest * self._random.uniform(0.5, 1.0)
@@ -240,6 +240,10 @@ class JudgeClient:
             return self._call_cost
         tokens = sum(len(message["content"]) for message in call.messages) / CHARACTERS_PER_TOKEN
         return float(tokens * self._price[0] + max_tokens * self._price[1])
+
+
+def _answered(failure: AttemptError) -> bool:
+    return isinstance(failure, Throttled | Unusable) or (isinstance(failure, Transient) and failure.answered)
 
 
 class _Entry:

@@ -20,13 +20,17 @@ from urllib.request import getproxies, proxy_bypass
 
 from leadline.evaluators.judge.engine.bounded_body import NOT_COMPRESSED, SAID, read_body
 from leadline.evaluators.judge.engine.deadline import Deadline
-from leadline.evaluators.judge.engine.transport import Refused, Transient
+from leadline.evaluators.judge.engine.transport import Refused, Transient, Unusable
 
 if TYPE_CHECKING:
     import aiohttp
+    from aiohttp.connector import Connection
 
 MAX_HEADER: Final = 64 * 1024
 """Bytes that a header of a reply may have: gateways send policies that are longer than aiohttp's 8 KiB."""
+
+MAX_INTERIM: Final = 100
+"""Interim replies ("100 Continue") before the reply; a server without end of them would keep the event loop busy."""
 
 _PROXIES: Final = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 KEEP_ALIVE_S: Final = 15.0
@@ -131,6 +135,33 @@ def _tls() -> ssl.SSLContext:
     return context
 
 
+@cache
+def _bounded_response() -> type[aiohttp.ClientResponse]:
+    """Return aiohttp's response, which waits for no more than some interim replies."""
+    import aiohttp
+
+    class BoundedResponse(aiohttp.ClientResponse):
+        async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+            protocol = connection.protocol
+            assert protocol is not None  # noqa: S101 - a connection that was just made has one
+            read, interim = protocol.read, 0
+
+            async def counted() -> object:
+                nonlocal interim
+                interim += 1
+                if interim > MAX_INTERIM + 1:
+                    raise Unusable(f"more than {MAX_INTERIM} interim replies (100 Continue) and no other came")
+                return await read()
+
+            protocol.read = counted  # type: ignore[assignment, method-assign]
+            try:
+                return await super().start(connection)
+            finally:
+                del protocol.read
+
+    return BoundedResponse
+
+
 _sessions: Final[dict[asyncio.AbstractEventLoop, aiohttp.ClientSession]] = {}
 
 
@@ -151,6 +182,7 @@ def _session() -> aiohttp.ClientSession:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
             auto_decompress=False,
             max_field_size=MAX_HEADER,
+            response_class=_bounded_response(),
         )
     return session
 

@@ -1,6 +1,7 @@
 """LiteLLM, used as late as possible since its import takes seconds: its prices, its providers and the library itself.
 
-Prices are the user's figures, else those of the table that comes with LiteLLM, else unknown.
+Prices are the user's figures, else those of the table that comes with LiteLLM, else unknown. Without LiteLLM the usual
+models of OpenAI have one all the same.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import tomllib
 import warnings
 from collections.abc import Mapping
 from functools import cache
@@ -28,7 +30,8 @@ def price(config: JudgeConfig) -> tuple[float, float] | None:
         return config.input_cost_per_token, config.output_cost_per_token
     if config.kind == "local":
         return 0.0, 0.0
-    known = _table().get(config.model) or _table().get(config.model.partition("/")[2]) or {}
+    table = _table() or openai_prices()
+    known = table.get(config.model) or table.get(config.model.partition("/")[2]) or {}
     sent, replied = known.get("input_cost_per_token"), known.get("output_cost_per_token")
     if not isinstance(sent, int | float) or not isinstance(replied, int | float):
         return None
@@ -96,3 +99,11 @@ def _table() -> dict[str, Any]:
         if path.exists():
             return dict(json.loads(path.read_text(encoding="utf-8")))
     return {}
+
+
+@cache
+def openai_prices() -> Mapping[str, Any]:
+    """Return the prices of OpenAI's usual models, as LiteLLM's table has them."""
+    prices = tomllib.loads(Path(__file__).with_name("openai_prices.toml").read_text(encoding="utf-8"))
+    names = ("input_cost_per_token", "output_cost_per_token")
+    return {model: dict(zip(names, (each / 1e6 for each in both), strict=True)) for model, both in prices.items()}

@@ -123,7 +123,7 @@ def _knows_schemas(api: ModuleType, model: str) -> bool:
 
 def _reply(config: JudgeConfig, response: Any, seconds: float) -> Reply:
     if not response.choices:
-        raise Transient("a reply without content")
+        raise Transient("what came has no message", answered=True)
     choice = response.choices[0]
     usage = getattr(response, "usage", None)
     sent, replied = tokens_of({name: getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens")})

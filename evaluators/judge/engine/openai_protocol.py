@@ -308,14 +308,14 @@ def reply_of(config: JudgeConfig, response: Response, seconds: float) -> Reply:
     """
     document = document_of(response)
     if not isinstance(document, dict):
-        raise Transient(f"the reply is not JSON of the protocol: {shown(response)}")
+        raise Transient(f"what came is no answer by OpenAI's protocol: {shown(response)}", answered=True)
     choices = document.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
         error = document.get("error")
         if not error:
-            raise Transient("a reply without content")
+            raise Transient(f"what came has no message: {shown(response)}", answered=True)
         code = error.get("code") if isinstance(error, dict) else None
         said = without_secrets(_said(response, document))
         raise failure_of(code if type(code) is int and 400 <= code < 600 else None, said, None)

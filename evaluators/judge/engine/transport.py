@@ -71,12 +71,16 @@ class Transient(AttemptError):
         message: What happened.
         overloaded: Too much at once may be the cause: silence, 503.
         retry_after: Seconds that the server asked for.
+        answered: The server is up: something came that is no answer to a question.
     """
 
-    def __init__(self, message: str, *, overloaded: bool = False, retry_after: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, overloaded: bool = False, retry_after: float | None = None, answered: bool = False
+    ) -> None:
         super().__init__(message)
         self.overloaded = overloaded
         self.retry_after = retry_after
+        self.answered = answered
 
 
 class Unusable(AttemptError):

@@ -238,6 +238,8 @@ def test_what_was_written_as_json_is_read_back(verdict: str, share: float) -> No
         ("The text says so.\nAnswer: Yes", "yes"),
         ("Verdict: yes\nReason: the text says so.", "yes"),
         ("Yes\n\nThe text says so.\n\nFinal answer: yes", "yes"),
+        ("It does not say more.\n\nYes", "yes"),
+        ("Yes\n\nThe text actually says so, which is not an example.", "yes"),
     ],
 )
 def test_a_word_that_stands_alone_is_read_in_any_case(text: str, word: str) -> None:
@@ -271,6 +273,12 @@ def test_a_word_that_stands_alone_is_read_in_any_case(text: str, word: str) -> N
         "yes\n\nOr rather: it is not yes.",
         "yes\n\nno",
         "One.\n\nyes\n\nThree.",
+        "not\n\nyes",
+        "The opposite of:\n\nyes",
+        "I would never say:\n\n**yes**",
+        "Answer: yes\n\nJust kidding, it is wrong.",
+        "Verdict: yes\nWait, that was it.",
+        "Verdict: yes\nThat was the example reply.",
         "yes " * 100_000,
         "\n" * 100_000 + "not yes",
         "*" * 100_000 + "yes",
@@ -314,10 +322,11 @@ def test_only_a_decimal_number_in_range_is_a_number(text: str) -> None:
     assert re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+)?\.?", text.strip())
     assert number == float(text.strip().removesuffix("."))
     assert math.copysign(1, number) == 1
+    assert 0 <= number <= 10
 
 
 @pytest.mark.parametrize(
-    "text", ["", "seven", "7 of 10", "7/10", "11", "-1", "nan", "inf", "1e1", "1_0", "٧", "7,5", "7..."]
+    "text", ["", "seven", "7 of 10", "7/10", "11", "10.5", "-0.5", "-1", "nan", "inf", "1e1", "1_0", "٧", "7,5", "7..."]
 )
 def test_a_number_with_anything_around_it_or_out_of_range_is_not(text: str) -> None:
     with pytest.raises(JudgeUnparseable):

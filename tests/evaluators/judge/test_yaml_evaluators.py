@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core import registry
 from leadline.evaluators.core.base import Evaluator, describe
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import UsageError
@@ -37,14 +35,6 @@ scale: [1, 5]
 passing: 4
 """
 ROW = Row("c", "m", "the question", ("first", "second"), (ContextChunk("one"), ContextChunk("two")), "the answer")
-
-
-@pytest.fixture(autouse=True)
-def _registry() -> Iterator[None]:
-    before = dict(all_evaluators())
-    yield
-    registry._registered.clear()
-    registry._registered.update(before)
 
 
 def load(folder: Path, **files: str) -> tuple[type[Evaluator], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
@@ -85,3 +85,16 @@ def test_a_request_in_pieces_is_answered(port: int) -> None:
     with connected(port, b"GET /health HTTP/1.1\r\n") as connection:
         connection.sendall(b"Host: x\r\nConnection: close\r\n\r\n")
         assert b"200 OK" in ended(connection)
+
+
+def test_a_body_without_end_is_answered_and_cut_off(port: int) -> None:
+    sent = 0
+    piece = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+    with connected(port, b"POST /mlflow HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n") as connection:
+        connection.sendall(piece * 2)
+        assert b"413" in connection.recv(4096)
+        with suppress(ConnectionResetError, BrokenPipeError):
+            while sent < 2**30:
+                connection.sendall(piece)
+                sent += len(piece)
+    assert sent < 2**24

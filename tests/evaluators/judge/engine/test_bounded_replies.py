@@ -200,6 +200,19 @@ def test_what_is_no_reply_may_come_right_and_its_error_is_one_plain_line(ask: As
     assert "site-packages" not in failure.message
 
 
+@pytest.mark.parametrize("interim", [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n"])
+def test_interim_replies_without_end_are_left_at_once_and_a_few_are_passed_over(interim: bytes) -> None:
+    failure, _ = failing(lambda head, body: repeat(interim * 2_000), directly, 60)
+    assert isinstance(failure, Unusable)
+    assert "more than 100 interim replies" in failure.message
+
+    async def main() -> Reply:
+        async with answering(lambda head, body: interim * 100 + http(said())) as endpoint:
+            return await directly(endpoint, 60)
+
+    assert asyncio.run(main()).text == "yes"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "text"),

@@ -123,3 +123,21 @@ def test_being_told_to_slow_down_is_a_sign_of_life_for_minutes() -> None:
     breaker.throttled("429")
     with pytest.raises(JudgeUnavailable):
         breaker.check()
+
+
+@pytest.mark.parametrize(
+    ("answered", "said"),
+    [
+        (False, "The judge does not answer: no route. Is its server up"),
+        (True, "The judge is up and gives no answers: no r"),
+    ],
+)
+def test_a_server_that_says_something_is_not_said_to_be_down(answered: bool, said: str) -> None:
+    clock = Clock()
+    breaker = Breaker(20, clock=clock)
+    for _ in range(5):
+        breaker.failed("no route", answered=answered)
+        clock.now += 5
+    with pytest.raises(JudgeUnavailable) as error:
+        breaker.check()
+    assert str(error.value).startswith(said)

@@ -159,6 +159,32 @@ def test_a_pause_longer_than_a_call_may_take_is_not_waited_for() -> None:
     run(main())
 
 
+@pytest.mark.parametrize(("asked", "waits"), [(295.0, True), (301.0, False)])
+def test_a_pause_is_waited_for_up_to_the_time_that_a_call_may_take(asked: float, waits: bool) -> None:
+    async def main() -> None:
+        client = make_client(fails(1, Throttled("slow down", asked)), deadline_s=300.0)
+        began = now()
+        if waits:
+            assert (await client.ask(question())).text == "yes"
+            assert now() - began >= asked
+        else:
+            with pytest.raises(JudgeUnavailable, match="301 s"):
+                await client.ask(question())
+            assert now() - began < 5
+
+    run(main())
+
+
+def test_silence_lowers_the_limit_and_other_failures_do_not() -> None:
+    async def main(overloaded: bool) -> float:
+        client = make_client(fails(8, Transient("no reply", overloaded=overloaded)), start_in_flight=8, max_in_flight=8)
+        await asyncio.gather(*(client.ask(question(str(n))) for n in range(8)))
+        return client.limiter.limit
+
+    assert run(main(overloaded=True)) < 8
+    assert run(main(overloaded=False)) == 8
+
+
 def test_a_refusal_is_final_and_leaves_other_calls_alone() -> None:
     async def main() -> None:
         ledger = MemoryLedger()

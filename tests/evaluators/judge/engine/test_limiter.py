@@ -194,6 +194,18 @@ def test_retry_after_of_most_calls_holds_everybody_and_then_lets_them_go() -> No
     run(main())
 
 
+def test_a_shorter_pause_does_not_shorten_a_longer_one() -> None:
+    async def main() -> None:
+        limiter = make(8, 8)
+        await all_refused(limiter, 8, 30)
+        began = now()
+        limiter._give_way(1)
+        async with limiter.slot():
+            assert now() - began >= 30
+
+    run(main())
+
+
 def test_a_quota_that_is_spent_is_not_asked_again_and_again() -> None:
     async def main() -> None:
         limiter, provider = make(64, 64), Provider(latency=0.3, retry_after=20)

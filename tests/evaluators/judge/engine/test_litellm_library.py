@@ -6,8 +6,10 @@ import pytest
 
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.judge.engine import litellm_library, providers
+from leadline.evaluators.judge.engine.budget import Limits
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.judge.engine.providers import check_provider
+from leadline.tasks.plan import prices
 
 
 def named(model: str, api_base: str | None = None) -> JudgeConfig:
@@ -48,3 +50,21 @@ def test_a_name_without_a_provider_is_refused_in_one_line(model: str, api_base: 
     with pytest.raises(UsageError, match=f"LiteLLM knows no provider for the model '{model}'") as refused:
         check_provider(named(model, api_base))
     assert "\n" not in str(refused.value)
+
+
+def test_openais_usual_models_have_litellms_prices_without_litellm_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    prices = litellm_library.openai_prices()
+    table = litellm_library._table()
+    assert "gpt-4o-mini" in prices
+    for model, known in prices.items():
+        assert known == pytest.approx({name: table[model][name] for name in known}), model
+    monkeypatch.setattr(litellm_library, "_table", dict)
+    assert litellm_library.price(named("openai/gpt-4o-mini")) == pytest.approx((1.5e-7, 6e-7))
+    assert litellm_library.price(named("openai/of-tomorrow")) is None
+
+
+def test_a_limit_of_cost_without_a_price_names_the_extra_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prices, "find_spec", lambda name: None)
+    with pytest.raises(UsageError) as refused:
+        prices.require_judge_price(named("openai/of-tomorrow"), Limits(cost_usd=2.0))
+    assert refused.value.hint.startswith("Install the table of all prices: pip install 'leadline[judge]'. Or: Write")

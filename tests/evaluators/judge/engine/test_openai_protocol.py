@@ -160,11 +160,11 @@ def test_a_reply_that_was_cut_off_or_withheld_is_known_by_any_server_s_word_for_
 @pytest.mark.parametrize(
     ("reply", "meaning"),
     [
-        (http(b"<html>it works</html>"), "not JSON"),
-        (http(b"[]"), "not JSON of the protocol"),
-        (http(b'{"choices": []}'), "without content"),
-        (http(b'{"choices": 5}'), "without content"),
-        (http(b'{"choices": [{"message": null}]}'), "without content"),
+        (http(b"<html>it works</html>"), "no answer by OpenAI's protocol: <html>"),
+        (http(b"[]"), "no answer by OpenAI's protocol"),
+        (http(b'{"choices": []}'), "no message"),
+        (http(b'{"choices": 5}'), "no message"),
+        (http(b'{"choices": [{"message": null}]}'), "no message"),
         (http(b'{"error": {"message": "no capacity", "code": "x"}}'), "no capacity"),
         (http(b"", 500), "HTTP 500"),
         (http(b"\x1f\x8bbroken", content_encoding="gzip"), "decompressed|closed|Disconnected"),
