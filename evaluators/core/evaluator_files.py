@@ -75,18 +75,20 @@ def _run(file: Path, source: bytes, digest: str) -> tuple[type[Evaluator], ...]:
                 hint="Decorate the class with @leadline.register.",
                 code=ErrorCode.CONFIG_CONTENT,
             )
-    except Exception as error:
+    except BaseException as error:  # a script that ends with sys.exit(main()) is no evaluators file
         for evaluator in registered_by(module.__name__):
             unregister(evaluator)
         _loaded.pop(file, None)
         del sys.modules[module.__name__]
+        if isinstance(error, KeyboardInterrupt):
+            raise
         raise _refusal(file, error) from error
     for evaluator in found:
         evaluator.source_digest = digest
     return found
 
 
-def _refusal(file: Path, error: Exception) -> UsageError:
+def _refusal(file: Path, error: BaseException) -> UsageError:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     if isinstance(error, SyntaxError) and error.filename == str(file):
         lines = [error.lineno]

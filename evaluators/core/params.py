@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
@@ -67,6 +68,14 @@ class Params(BaseModel):
             ge=0, description="Report a problem when fewer rows were scored.", json_schema_extra=Effect.VERDICT.extra
         ),
     ] = 0
+
+    @field_validator("metric_threshold")
+    @classmethod
+    def _is_comparable(cls, value: float | dict[str, float] | None) -> float | dict[str, float] | None:
+        given = value.values() if isinstance(value, dict) else [] if value is None else [value]
+        if any(map(math.isnan, given)):
+            raise ValueError("NaN is no number to compare with")
+        return value
 
     @classmethod
     def build(cls, evaluator: str, values: dict[str, Any]) -> Self:

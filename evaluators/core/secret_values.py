@@ -65,7 +65,33 @@ def masked(text: str, *, shortest: int = _SHORTEST) -> str:
         shortest: Characters of the shortest secret that is looked for.
     """
     found = _secrets().pattern(shortest)
-    return text if found is None else found.sub(MASK, text)
+    first = None if found is None else found.search(text)
+    if found is None or first is None:
+        return text
+    parts, end = [], 0
+    for start, stop in _merged(_any_place(found.pattern).finditer(text, first.start())):
+        parts += [text[end:start], MASK]
+        end = stop
+    return "".join([*parts, text[end:]])
+
+
+def _merged(places: Iterator[re.Match[str]]) -> Iterator[tuple[int, int]]:
+    """Yield where secrets begin and end, those that overlap as one: what is left of the second would be its tail."""
+    start = stop = -1
+    for place in places:
+        if place.start() >= stop:
+            if start >= 0:
+                yield start, stop
+            start = place.start()
+        stop = max(stop, place.end(1))
+    if start >= 0:
+        yield start, stop
+
+
+@lru_cache(maxsize=8)
+def _any_place(pattern: str) -> re.Pattern[str]:
+    """Return what finds the longest match at every place, within another one too."""
+    return re.compile(f"(?=({pattern}))")
 
 
 def masked_value(value: Any) -> Any:
@@ -96,12 +122,16 @@ def variable_in(text: str) -> str | None:
 
 def clean_error(error: BaseException) -> bool:
     """Take secrets out of an error, its notes and its causes in place; return whether its text has none now."""
-    seen: BaseException | None = error
-    while seen is not None:
-        seen.args = tuple(masked(each) if isinstance(each, str) else each for each in seen.args)
-        if notes := getattr(seen, "__notes__", None):
-            seen.__notes__ = [masked(note) for note in notes]
-        seen = seen.__cause__ or seen.__context__
+    left, seen = [error], set[int]()
+    while left:
+        each = left.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        each.args = tuple(masked(part) if isinstance(part, str) else part for part in each.args)
+        if notes := getattr(each, "__notes__", None):
+            each.__notes__ = [masked(note) for note in notes]
+        left += [cause for cause in (each.__cause__, each.__context__) if cause is not None]
     return masked(str(error)) == str(error)
 
 

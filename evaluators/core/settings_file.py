@@ -33,8 +33,13 @@ def settings_document(file: Path | None = None) -> dict[str, Any]:
         if file is None:
             return {}
         raise UsageError(f"There is no file {path}.", code=ErrorCode.CONFIG_FILE) from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors, as of long integers
         raise UsageError(f"{path} cannot be read: {error}.", code=ErrorCode.CONFIG_FILE) from None
+    except RecursionError:
+        raise UsageError(f"{path} cannot be read: it is nested too deeply.", code=ErrorCode.CONFIG_FILE) from None
 
 
 def settings_table(name: str, fields: Collection[str] | None = None) -> dict[str, Any]:

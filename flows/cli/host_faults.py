@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 from pathlib import Path
 from typing import Final
+
+from leadline.evaluators.core.text import count
 
 _REASONS: Final = {
     errno.ENOSPC: "the disk is full",
@@ -28,6 +29,9 @@ _NATIVE: Final = ("duckdb", "_duckdb", "pyarrow", "sqlite3", "sqlalchemy")
 
 _PATH: Final = re.compile(r"""["'](/[^"'\\]+)""")
 _LONGEST: Final = 300
+
+_FEW: Final = 100
+"""Inodes below which they, and not bytes, may be what a disk is out of: a failed command has removed some files."""
 
 
 def host_fault(error: BaseException, store: str) -> str | None:
@@ -56,13 +60,20 @@ def _sentence(reason: str, where: str) -> str:
     return f"{reason[0].upper()}{reason[1:]}{f': {where}' if where else ''}{free}."
 
 
+def _few_inodes(left: os.statvfs_result) -> bool:
+    """Return whether a file system, which may have no such limit, can hold hardly another file."""
+    return left.f_files > 0 and left.f_favail < _FEW
+
+
 def _free(path: str) -> str:
     """Say how much room there is, where that can be told."""
     if not path.startswith(os.sep):
         return ""
     for place in (Path(path), *Path(path).parents):
         try:
-            return f", with {shutil.disk_usage(place).free / 2**20:,.0f} MiB left"
+            left = os.statvfs(place)
         except (OSError, ValueError):
             continue
+        files = f" and {count(left.f_favail, 'inode')}, of which each file takes one," if _few_inodes(left) else ""
+        return f", with {left.f_bavail * left.f_frsize / 2**20:,.0f} MiB{files} left"
     return ""

@@ -277,6 +277,8 @@ class Store:
             raise scope.refused("This store", f"the store {scope.store}")
         remote = _remote(where) if "://" in where else None
         root = remote.root if remote else from_home(where).absolute()
+        if "\0" in where:
+            raise UsageError("The path of the store holds a NUL character.", code=ErrorCode.STORE_LOCATION)
         if "?" in str(root):
             raise UsageError(
                 f"The store {root} has a ? in its path, at which DuckDB would cut it.",

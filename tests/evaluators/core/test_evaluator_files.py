@@ -119,6 +119,9 @@ def test_the_same_file_elsewhere_has_the_same_identity(tmp_path: Path) -> None:
         (SHOUTING.replace('"shouting"', '"bleu"'), "line 4: Two evaluators are called 'bleu'"),
         (SHOUTING.replace('actual_answer"]', 'answer"]'), "there is no field 'answer'. Fields: question"),
         (SHOUTING + "\nraise ValueError(1)", "ValueError: 1"),
+        (SHOUTING + "\nimport sys\nsys.exit(0)", "SystemExit: 0"),
+        ("raise SystemExit", "SystemExit"),
+        ("class Odd(BaseException): ...\nraise Odd('x')", "line 2: Odd: x"),
     ],
 )
 def test_a_broken_file_is_refused_in_one_line_and_registers_nothing(tmp_path: Path, text: str, message: str) -> None:
@@ -128,6 +131,11 @@ def test_a_broken_file_is_refused_in_one_line_and_registers_nothing(tmp_path: Pa
     assert "\n" not in str(caught.value)
     assert str(tmp_path) in str(caught.value)
     assert set(all_evaluators()) == before
+
+
+def test_ctrl_c_while_a_file_is_run_is_the_users_own(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        load_evaluator_file(write(tmp_path, "raise KeyboardInterrupt"))
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

@@ -56,3 +56,10 @@ def test_identity_holds_what_changes_a_value_and_nothing_else():
 
 def test_the_judge_key_changes_no_value_by_itself():
     assert JudgeKey(custom_eval_judge_config_key="gpt").identity() == {}
+
+
+@pytest.mark.parametrize("given", [float("nan"), {"bleu_1": float("nan")}])
+def test_nan_is_no_threshold_and_infinity_is_one(given: object) -> None:
+    with pytest.raises(UsageError, match="NaN is no number to compare with"):
+        Params.build("bleu", {"metric_threshold": given})
+    assert Params.build("bleu", {"metric_threshold": float("inf")}).metric_threshold == float("inf")

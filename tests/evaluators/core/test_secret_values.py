@@ -170,3 +170,19 @@ def test_uncaught_errors_of_threads_are_printed_without_secrets(
     thread.start()
     thread.join()
     assert "ValueError: [key]" in capsys.readouterr().err
+
+
+def test_secrets_that_overlap_leave_no_tail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRST_API_KEY", "alpha-canary-omega")
+    monkeypatch.setenv("OTHER_API_KEY", "canary-omega-and-its-tail")
+    monkeypatch.setenv("INNER_API_KEY", "canary-om")
+    assert masked("x alpha-canary-omega-and-its-tail y canary-om z alpha-canary-omega") == "x [key] y [key] z [key]"
+
+
+def test_an_error_is_cleaned_with_its_cause_and_with_what_it_was_raised_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRST_API_KEY", CANARY)
+    cause, context = ValueError(f"cause {CANARY}"), ValueError(f"context {CANARY}")
+    error = RuntimeError("said")
+    error.__cause__, error.__context__, cause.__context__ = cause, context, error
+    assert clean_error(error)
+    assert (str(cause), str(context)) == ("cause [key]", "context [key]")

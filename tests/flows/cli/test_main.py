@@ -6,6 +6,7 @@ import errno
 import importlib
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -229,6 +230,17 @@ def test_what_the_machine_refuses_is_said_as_that(
     assert line.startswith(f"Error [LL-RUN-05]: {said}")
     assert line.endswith("goes on from there.\n")
     assert len(line.splitlines()) == 1
+
+
+def test_a_disk_that_is_full_of_files_is_said_to_be_out_of_inodes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    block, blocks, free, inodes, left = 4096, 1 << 20, 20_480, 65_536, 12
+    monkeypatch.setattr(
+        "os.statvfs", lambda _: os.statvfs_result((block, block, blocks, free, free, inodes, left, left, 0, 255))
+    )
+    assert run_raising(monkeypatch, OSError(errno.ENOSPC, "No space left on device", "/proc/x")) == 3
+    assert "/proc/x, with 80 MiB and 12 inodes, of which each file takes one, left." in capsys.readouterr().err
 
 
 def test_where_no_log_can_be_written_the_line_says_so(
