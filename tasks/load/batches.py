@@ -39,6 +39,10 @@ _LABELS: Final = ("row_id", *GivenLabel._fields)
 _ENOUGH: Final = BATCH_ROWS * len(_ROWS)
 
 
+WORDS_FOR_NOTHING: Final = frozenset({"nan", "NaN", "None", "null", "NULL", "<NA>", "NaT"})
+"""What Python, pandas and databases write for a missing value when it is made a text."""
+
+
 class Batches:
     """Gathers records for the staging tables of ``load.sql``.
 
@@ -46,6 +50,7 @@ class Batches:
         connection: The staging database.
         rows: Answers so far.
         answered: Answers so far that are texts, annotations or errors of a host.
+        words_for_nothing: Answers so far that are a word for a missing value, such as ``nan``.
     """
 
     def __init__(self, staged: Staging, faults: Faults, *, file_size: int) -> None:
@@ -66,6 +71,7 @@ class Batches:
         self._tables: list[tuple[pa.Table, pa.Table]] = []
         self.rows = 0
         self.answered = 0
+        self.words_for_nothing = 0
 
     def case(self, place: Place, key: str, *, derived: bool, bare: bool, fields: tuple[Any, ...]) -> int:
         """Stage a mention of a case; ``fields`` are those of :data:`CASE_FIELDS`. Returns the mention's number.
@@ -122,6 +128,7 @@ class Batches:
         self._rows.append(annotations)
         self.rows += 1
         self.answered += answer is not None or error is not None or annotations is not None
+        self.words_for_nothing += answer in WORDS_FOR_NOTHING
 
     def labels(self, given: Iterable[GivenLabel]) -> None:
         """Stage what people say of the answer that was staged last.
@@ -169,6 +176,9 @@ class Batches:
         given = [answer[name].is_valid() for name in ("actual_answer", "error") if name in answer]
         if given:
             self.answered += pc.sum(pc.or_(given[0], given[-1])).as_py()
+        if "actual_answer" in answer:
+            words = pa.array(sorted(WORDS_FOR_NOTHING), answer["actual_answer"].type)
+            self.words_for_nothing += pc.sum(pc.is_in(answer["actual_answer"], words)).as_py() or 0
         self._pending += size
         if self._pending >= BATCH_BYTES:
             self._write_tables()

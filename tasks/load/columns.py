@@ -22,6 +22,7 @@ _SCORED: Final = ("question", "actual_answer", "expected_answer", "retrieved_con
 _DISPUTED: Final = ("expected_answer",)
 """Fields whose weak names mean the same also beside a clear one: ``label`` beside ``reference``, not ``source`` beside
 ``contexts``."""
+_PHOENIX: Final = frozenset({"input", "output", "reference"})
 _NAMED: Final = 10
 """Columns that messages name; the others are counted."""
 _MOST_NAMES: Final = 20_000
@@ -138,6 +139,9 @@ class ColumnTable:
                 f"column {shown(column)} looks like {field}, which {used} is, and was kept as metadata; to take it "
                 f"instead: {mapped(field, column)}"
             )
+        if self.seen.keys() >= _PHOENIX and self.fields.get("reference") == "expected_answer":
+            retrieved = mapped("retrieved_context", "reference")
+            yield f"column 'reference' is read as expected_answer; Phoenix calls the retrieved text so: {retrieved}"
         free = {field for field, target in self._targets.items() if target[0] not in self._filled} - without
         for field, column in islice(resembling(self._unknown, free), _NAMED):
             yield f"column {shown(column)} was not used; did you mean {field}? {mapped(field, column)}"
@@ -149,17 +153,32 @@ class ColumnTable:
         weak = [column for column in columns if not _is_clear(column)]
         rivals = [*clear, *(weak if field in _DISPUTED else ())]
         if target[0] in self._filled or (field == "model" and "model_name" in self._filled):
+            used = self._filled.get(target[0], "")
+            if field == "actual_answer" and clear and normalized(used) == "answer" and used not in self._asked:
+                self._dispute(field, [used, *clear], reference=used)
             self._taken += [(field, column) for column in rivals]
             return
         best = [column for column in clear if normalized(column) in self._same] or clear or weak
         if len(best) > 1 and field in _SCORED:
-            choices = " or ".join(mapped(field, column) for column in best[:3])
-            self.faults.append((field, f"columns {listed(best)} could each be the {field}; say which is: {choices}"))
+            self._dispute(field, best)
         self._fill(best[0], target, field)
         self._taken += [(field, column) for column in rivals if column != best[0]]
         if not clear:
             message = f"column {shown(best[0])} is read as {field}; if it is something else: "
             self.warnings.append((field, message + mapped(METADATA, best[0])))
+
+    def _dispute(self, field: str, columns: list[str], *, reference: str = "") -> None:
+        """Have the user say which of some columns fills a field.
+
+        Args:
+            field: The field.
+            columns: The columns.
+            reference: That of them which may be the expected answer, as ``answer`` is beside ``prediction``.
+        """
+        choices = " or ".join(mapped(field, column) for column in columns[:3])
+        if reference and not self.fills(self._targets["expected_answer"][0]):
+            choices += f" {mapped('expected_answer', reference)}"
+        self.faults.append((field, f"columns {listed(columns)} could each be the {field}; say which is: {choices}"))
 
     def _fill(self, column: str, target: tuple[str, Reading], field: str = "") -> None:
         self.known[column] = target

@@ -296,9 +296,7 @@ def _counted(
     if not cases:
         faults.stop(None, "", "the file holds no cases")
     batches = read.batches
-    of_answers = (
-        _answer_warnings(read.models, batches.rows, cases * len(known), batches.answered) if not cases_only else []
-    )
+    of_answers = _answer_warnings(read.models, batches, cases * len(known)) if not cases_only else []
     columns, others = read.reader.column_uses()
     of_columns = read.reader.column_notes()
     return {
@@ -331,8 +329,9 @@ def _record_warnings(reader: DatasetFormat, repeats: int) -> list[str]:
     return found
 
 
-def _answer_warnings(models: Models, rows: int, pairs: int, answered: int) -> list[str]:
+def _answer_warnings(models: Models, batches: Batches, pairs: int) -> list[str]:
     """Return what the user should know of its answers."""
+    rows, answered = batches.rows, batches.answered
     found = [*models.notes(), *(f"model {key!r} is listed but answers nothing" for key in models.without_answers())]
     if pairs > rows:
         have = nouns(pairs - rows, "has", "have")
@@ -340,4 +339,7 @@ def _answer_warnings(models: Models, rows: int, pairs: int, answered: int) -> li
     if rows > answered:
         have = nouns(rows - answered, "has", "have")
         found.append(f"{rows - answered:,} of {count(rows, 'row')} {have} neither an answer nor an error")
+    if batches.words_for_nothing:
+        words = count(batches.words_for_nothing, "answer is", "answers are")
+        found.append(f"{words} the word nan, None or null; leave the cell empty where there is no answer")
     return found

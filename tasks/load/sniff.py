@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from json import dumps
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from leadline.tasks.load.source import Source
 
 _ZIP: Final = b"PK\x03\x04"
+_WORKBOOK: Final = b"xl/workbook.xml"
 _FIRST_MEMBER: Final = 100
 """Bytes at the beginning of an archive that have its first member's name."""
 
@@ -38,6 +41,7 @@ _FOREIGN: Final = {
     b"%PDF": "a PDF",
     b"\xff\xfe": "UTF-16 text; save the file as UTF-8",
     b"\xfe\xff": "UTF-16 text; save the file as UTF-8",
+    b"PARE": "an encrypted Parquet file; write it again without encryption",
 }
 _PEEKED: Final = 20
 """Records whose fields tell the format."""
@@ -54,6 +58,9 @@ def layout_of(source: Source) -> Layout:
         return Layout(Container.PARQUET)
     if head.startswith(_ZIP) and INSPECT_MARK in head[:_FIRST_MEMBER]:
         return Layout(Container.INSPECT_ARCHIVE, frozenset({INSPECT_SECTION}))
+    if head.startswith(_ZIP) and _WORKBOOK in head:
+        what = f"a workbook; save it as CSV UTF-8, or type: pip install openpyxl; python -c {_conversion(source.name)}"
+        raise DatasetError([Fault(source.name, None, "", f"the file is {what}")], code=ErrorCode.DATA_UNREADABLE)
     for magic, what in _FOREIGN.items():
         if head.startswith(magic):
             raise DatasetError([Fault(source.name, None, "", f"the file is {what}")], code=ErrorCode.DATA_UNREADABLE)
@@ -71,6 +78,12 @@ def layout_of(source: Source) -> Layout:
             [Fault(source.name, None, "", "the file is binary data of an unknown kind")], code=ErrorCode.DATA_UNREADABLE
         )
     return Layout(Container.CSV)
+
+
+def _conversion(name: str) -> str:
+    """Return the program that makes a workbook's first sheet a CSV file, as a shell takes it."""
+    converted = f"{name.rpartition('.')[0] or name}.csv"
+    return shlex.quote(f"import pandas; pandas.read_excel({dumps(name)}).to_csv({dumps(converted)}, index=False)")
 
 
 def _is_binary(head: bytes) -> bool:

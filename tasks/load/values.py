@@ -6,8 +6,10 @@ field. In a table of texts (CSV) every value is a text; :func:`in_cells` gives t
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import math
+import re
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
@@ -19,6 +21,12 @@ from leadline.tasks.load.readers.json_values import repeated_names
 Reading: TypeAlias = Callable[[Any], Any]
 Chunks: TypeAlias = list[tuple[str, str | None]]
 
+_LITERAL: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+_PLAIN: Final = re.compile(r"(?:[\[\](){},:\s\d.+-]|None|True|False)*")
+"""What may stand outside of the texts of a list that Python printed."""
+_WORDS: Final = re.compile(r"None|True|False|[()]")
+_AS_JSON: Final = {"None": "null", "True": "true", "False": "false", "(": "[", ")": "]"}
+
 _TYPES: Final = {
     str: "a text",
     bool: "a boolean",
@@ -28,6 +36,7 @@ _TYPES: Final = {
     dict: "an object",
 }
 _MAX_COUNT: Final = 2**63
+_EXACT: Final = 2**53
 
 
 class ValueFault(ValueError):
@@ -59,12 +68,22 @@ def expected(what: str, value: Any) -> ValueFault:
 
 
 def text(value: Any) -> str:
-    """Read a text."""
+    """Read a text; a number or a truth value becomes one, as JSON writes it, a whole one without a point."""
+    if type(value) in (bool, int, float):
+        value = _written(value)
     if type(value) is not str:
         raise expected("a text", value)
     if len(value) > MAX_TEXT:
         raise ValueFault(f"the text has {len(value):,} characters; at most {MAX_TEXT // MIB} Mi are read")
     return value
+
+
+def _written(value: float) -> str:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueFault(f"{value} is not a finite number; leave it out or write null")
+        return str(int(value)) if value.is_integer() and abs(value) < _EXACT else repr(value)
+    return str(value).lower()
 
 
 def filled(value: Any) -> str | None:
@@ -119,7 +138,7 @@ def listed(value: Any) -> list[Any]:
 
 def texts(value: Any) -> list[str]:
     """Read one text or a list of texts; nulls and blank ones are left out."""
-    if type(value) is str:
+    if type(value) in (str, bool, int, float):
         one = filled(value)
         return [] if one is None else [one]
     if type(value) is not list:
@@ -231,10 +250,45 @@ def _decoded(cell: str) -> Any:
     try:
         value = orjson.loads(cell)
     except orjson.JSONDecodeError:
-        return cell
+        found = printed_by_python(cell)
+        return cell if found is None else found
     for name in repeated_names(cell.encode(), value):
         raise ValueFault(f"an object has the name {shown(name)} more than once")
     return value
+
+
+def printed_by_python(cell: str) -> list[Any] | None:
+    """Return the list that a cell holds as Python or NumPy print one, as pandas writes lists to CSV.
+
+    Args:
+        cell: Such as ``['a', "it's"]`` or, without commas, ``['a' 'b']``.
+
+    Returns:
+        Its texts, numbers and objects; ``None`` if the cell is anything else.
+    """
+    said: list[str] = []
+    end = 0
+    for literal in _LITERAL.finditer(cell):
+        between = cell[end : literal.start()]
+        if not _PLAIN.fullmatch(between):
+            return None
+        said.append("," if said and not between.strip() else _as_json(between))
+        try:
+            said.append(orjson.dumps(ast.literal_eval(literal[0].replace("\n", "\\n").replace("\r", "\\r"))).decode())
+        except (SyntaxError, ValueError, TypeError):
+            return None
+        end = literal.end()
+    if not _PLAIN.fullmatch(cell[end:]) or not end:
+        return None
+    try:
+        value = orjson.loads("".join(said) + _as_json(cell[end:]))
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, list) else None
+
+
+def _as_json(between: str) -> str:
+    return _WORDS.sub(lambda word: _AS_JSON[word[0]], between)
 
 
 def _numeric(cell: str) -> float | int:

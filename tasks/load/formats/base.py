@@ -18,7 +18,7 @@ from leadline.tasks.load.columns import Columns, ColumnTable, listed
 from leadline.tasks.load.dataset_models import Models
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.field_names import LABELS, METADATA, field_names
-from leadline.tasks.load.formats.chat import last_user_message
+from leadline.tasks.load.formats.chat import answer_within, last_user_message
 from leadline.tasks.load.label_column import GivenLabel, LabelColumn
 from leadline.tasks.load.limits import MAX_KEY
 from leadline.tasks.load.readers.item import Item
@@ -121,6 +121,18 @@ _PERTURBATORS: Final = {
     "ContextualMisinformationPerturbator": "misinformation",
 }
 _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+SQUAD: Final = "answers"
+"""Column of the references in SQuAD and the sets that Hugging Face has in its form: an object with a list ``text``."""
+
+
+def with_squad_answers(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record in which SQuAD's references are those of the case, if it names no others."""
+    answers = record.get(SQUAD)
+    if type(answers) is not dict or type(answers.get("text")) is not list or "expected_answer" in record:
+        return record
+    return {name: value for name, value in record.items() if name != SQUAD} | {"expected_answer": answers["text"]}
 
 
 class DatasetFormat(ABC):
@@ -270,7 +282,7 @@ class DatasetFormat(ABC):
 
     def opens(self, name: str) -> tuple[type, ...]:
         """Return the types of values in a column that make :meth:`convert_record` read their record in another way."""
-        return ()
+        return (dict,) if name == SQUAD else ()
 
     def convert_record(self, item: Item, record: dict[str, Any]) -> None:
         """Stage a record that is an object: by default one case with one answer.
@@ -280,7 +292,7 @@ class DatasetFormat(ABC):
             record: Its content.
         """
         place = item.place
-        values, others = self.read_answer(place, record, self.flat)
+        values, others = self.read_answer(place, with_squad_answers(record), self.flat)
         self.refine(place, values, others)
         self.stage_flat(place, values, others)
 
@@ -304,6 +316,8 @@ class DatasetFormat(ABC):
         """
         question, before = last_user_message(self.faults, place, column, value)
         values |= {name: told for name, told in (("question", question), ("conversation", before)) if told is not None}
+        if not self.flat.fills(self._answer_field()) and (said := answer_within(value)) is not None:
+            values["answer"] = said
 
     def needed(self) -> tuple[str, ...]:
         """Return the columns that some record must have, that of the question first."""
@@ -329,8 +343,10 @@ class DatasetFormat(ABC):
 
     def missing_answer(self) -> str:
         """Return how to name the column of the answers where none is known to be it, ``""`` where one is."""
-        field, _ = self.columns.get(self.answer_column, ("answer", None))
-        return "" if self.flat.fills(field) else self._hint(self.answer_column)
+        return "" if self.flat.fills(self._answer_field()) else self._hint(self.answer_column)
+
+    def _answer_field(self) -> str:
+        return self.columns.get(self.answer_column, ("answer", anything))[0]
 
     def _hint(self, column: str) -> str:
         field = self.flat.field_name(column)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from leadline.tasks.load.faults import Faults, Place
-from leadline.tasks.load.values import ValueFault, as_json, expected, filled, text
+from leadline.tasks.load.values import ValueFault, as_json, expected, filled, listed, text
 
 _USERS: Final = frozenset({"user", "human"})
 _ASSISTANTS: Final = frozenset({"", "assistant", "ai", "aimessagechunk", "model", "bot"})
@@ -44,6 +44,11 @@ def last_user_message(faults: Faults, place: Place, column: str, value: Any) -> 
         if isinstance(value, dict):
             messages = value.get("messages")
             if messages is None:
+                value = _argument(value)
+                if isinstance(value, str):
+                    return Asked(filled(value))
+                messages = value if isinstance(value, list) else value.get("messages")
+            if messages is None:
                 query = value.get("query")
                 return Asked(filled(query if isinstance(query, str) else as_json(value)))
             value = messages
@@ -57,6 +62,20 @@ def last_user_message(faults: Faults, place: Place, column: str, value: Any) -> 
     except ValueFault as error:
         faults.add(place, column, str(error))
         return Asked(None)
+
+
+def _argument(value: dict[str, Any]) -> Any:
+    """Return what a function was called with, where Langfuse records a call and it had one argument; else the value."""
+    if not {"args"} <= value.keys() <= {"args", "kwargs"}:
+        return value
+    given = [*listed(value["args"] or []), *(value.get("kwargs") or {}).values()]
+    return given[0] if len(given) == 1 and isinstance(given[0], str | list | dict) else value
+
+
+def answer_within(value: Any) -> str | None:
+    """Return the answer that ends a conversation, ``None`` where it ends with a question or is none."""
+    messages = value.get("messages") if isinstance(value, dict) else value
+    return _answer(messages) if isinstance(messages, list) and all(map(_is_message, messages)) else None
 
 
 def reply(faults: Faults, place: Place, column: str, value: Any) -> str | None:

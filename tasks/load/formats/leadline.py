@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 from leadline.tasks.load.columns import Columns
 from leadline.tasks.load.faults import Place
-from leadline.tasks.load.formats.base import ANSWER_COLUMNS, CASE_COLUMNS, DEFAULTS, DatasetFormat
+from leadline.tasks.load.formats.base import ANSWER_COLUMNS, CASE_COLUMNS, DEFAULTS, SQUAD, DatasetFormat
 from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.readers.item import Item
 from leadline.tasks.load.readers.json_document import MODELS
@@ -52,7 +52,7 @@ class Leadline(DatasetFormat):
 
     def opens(self, name: str) -> tuple[type, ...]:
         """Return the type of the lists that make a record a case with its answers."""
-        return (list,) if name == "answers" else ()
+        return (list, dict) if name == SQUAD else ()
 
     def convert_record(self, item: Item, record: dict[str, Any]) -> None:
         """Stage a record of any of the three layouts."""

@@ -64,7 +64,7 @@ class Other(DatasetFormat):
         """Return the types of the values that are objects around a text, or that may contain one as JSON."""
         if _is_packed(name):
             return (object,)
-        return (dict,) if container_of(name) is not None else ()
+        return (dict,) if container_of(name) is not None else super().opens(name)
 
     def convert_record(self, item: Item, record: dict[str, Any]) -> None:
         """Stage a record, with the objects around its texts opened."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Set
 from typing import Any, Final
 
@@ -11,6 +12,8 @@ from leadline.tasks.load.formats.registry import register
 from leadline.tasks.load.readers.item import Item
 
 _OF_CASE: Final = ("question", "expected_answer", "retrieved_context", "categories")
+_TOLD: Final = 10
+"""Kinds of assertions that are named."""
 _KEPT: Final = ("success", "score", "namedScores")
 
 
@@ -20,6 +23,7 @@ class Promptfoo(Other):
 
     Without a variable that is known to be the question, the only one is it, else the prompt as it was sent. The model
     is the provider; further prompts of it are models of their own. The error of a failed assertion is none of the host.
+    Assertions about the text of an answer are the condition, and ``equals`` is the expected answer.
     """
 
     name = "promptfoo"
@@ -41,8 +45,10 @@ class Promptfoo(Other):
         number = record.get("promptIdx")
         usage = _object(response.get("tokenUsage"))
         answered = response.get("output") is not None
+        of_case = _of_case(_object(record.get("vars")), _object(record.get("prompt")).get("raw"))
         flat = {
-            **_of_case(_object(record.get("vars")), _object(record.get("prompt")).get("raw")),
+            **self._asserted(record),
+            **of_case,
             "model": f"{provider} prompt {number + 1}" if isinstance(number, int) and number else provider,
             "actual_answer": response.get("output"),
             "error": None if answered else response.get("error") or record.get("error"),
@@ -53,6 +59,56 @@ class Promptfoo(Other):
             **{name: record[name] for name in _KEPT if record.get(name)},
         }
         super().convert_record(item, flat)
+
+    def _asserted(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Return the condition and the expected answer of a test; assertions that say neither are left out and told."""
+        condition, equal, others = [], [], set()
+        for each in _list(_object(record.get("testCase")).get("assert")):
+            kind, value = str(_object(each).get("type")), _object(each).get("value")
+            if kind == "equals" and isinstance(value, str | int | float):
+                equal.append(value)
+            elif (term := _term(kind, value)) is not None:
+                condition.append(term)
+            else:
+                others.add(kind)
+        for kind in sorted(others)[:_TOLD]:
+            self.warn(f"assertions {kind[:40]!r} of promptfoo were left out")
+        found = {"condition": " AND ".join(condition)} if condition else {}
+        return found | ({"expected_answer": equal} if equal else {})
+
+
+def _term(kind: str, value: Any) -> str | None:
+    """Return the part of a condition that says the same as an assertion, ``None`` where none does."""
+    from leadline.evaluators.text.conditions.grammar import ConditionError, parse, quote, quote_regexp
+
+    negated, plain = kind.startswith("not-"), kind.removeprefix("not-")
+    several = plain.endswith(("-any", "-all"))
+    values = value.split(",") if several and isinstance(value, str) else _list(value) if several else [value]
+    if not values or not all(isinstance(each, str | int | float) and "{{" not in str(each) for each in values):
+        return None  # a template, which is filled in when the test runs
+    texts = [str(each).strip() if several else str(each) for each in values]
+    match plain.removesuffix("-any").removesuffix("-all"):
+        case "contains":
+            terms = [quote(text) for text in texts]
+        case "icontains":
+            terms = [quote_regexp(f"(?i){re.escape(text)}") for text in texts]
+        case "starts-with":
+            terms = [quote_regexp(rf"\A{re.escape(text)}") for text in texts]
+        case "regex":
+            terms = [quote_regexp(text) for text in texts]
+        case _:
+            return None
+    joined = (" AND " if plain.endswith("-all") else " OR ").join(terms)
+    term = f"{'NOT ' if negated else ''}({joined})" if negated or len(terms) > 1 else joined
+    try:
+        parse(term)
+    except ConditionError:  # a regular expression of JavaScript's, for example
+        return None
+    return term
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _of_case(variables: dict[str, Any], prompt: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import codecs
 import csv
 import io
 import itertools
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
@@ -35,7 +36,7 @@ BLOCK_BYTES: Final = MAX_CSV_ROW
 
 def header(head: bytes) -> tuple[list[str], str]:
     """Return the names of the columns and the delimiter that splits the header into the most of them."""
-    text = head.decode("utf-8", "replace")
+    text = head[len(_separator_line(head)) :].decode("utf-8", "replace")
     best: list[str] = []
     chosen = ","
     for delimiter in DELIMITERS:
@@ -46,6 +47,12 @@ def header(head: bytes) -> tuple[list[str], str]:
         if len(names) > len(best):
             best, chosen = names, delimiter
     return [name.strip() for name in best], chosen
+
+
+def _separator_line(head: bytes) -> bytes:
+    """Return the line ``sep=;`` that Excel writes above the header, and its line break; nothing where there is none."""
+    found = re.match(rb"(?i)\"?sep=.\"?[;,\t|]*\r?\n", head)
+    return found[0] if found else b""
 
 
 def read_csv(source: Source, faults: Faults) -> Iterator[Block]:
@@ -74,6 +81,7 @@ def read_csv(source: Source, faults: Faults) -> Iterator[Block]:
     last: tuple[int, Any] | None = None
     try:
         with source.open() as file:
+            file.read(len(_separator_line(source.head)))
             batches = arrow.open_csv(
                 file,
                 read_options=arrow.ReadOptions(

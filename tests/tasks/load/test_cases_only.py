@@ -102,7 +102,7 @@ def test_a_suite_and_a_dataset_of_the_same_file_are_two(tmp_path: Path) -> None:
 
 
 def test_a_broken_suite_is_refused_with_its_places(tmp_path: Path) -> None:
-    content = {"tests": [{"test_cases": [{"key": "a", "prompt": 5}, "text", {"key": "b", "condition": '"x'}]}]}
+    content = {"tests": [{"test_cases": [{"key": "a", "prompt": {}}, "text", {"key": "b", "condition": '"x'}]}]}
     with pytest.raises(DatasetError) as refused:
         suite(tmp_path, "suite.json", content)
     said = str(refused.value)

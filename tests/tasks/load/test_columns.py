@@ -14,7 +14,7 @@ from leadline.tasks.load.column_map import project_map
 from leadline.tasks.load.field_names import field_names, field_of, known_names
 from leadline.tasks.load.formats.base import DEFAULTS
 from leadline.tasks.store.store import Store
-from tests.support.datasets.loading import as_csv, as_jsonl, faults, load, rows, write
+from tests.support.datasets.loading import as_csv, as_jsonl, as_parquet, faults, load, rows, write
 
 
 def one(loaded: LoadedDataset) -> dict[str, Any]:
@@ -275,3 +275,59 @@ def test_a_name_is_given_to_the_model_whose_answers_name_none(tmp_path: Path) ->
     loaded = load(tmp_path, "d.jsonl", named, model_name="rag-2")
     assert (loaded.models, loaded.warnings) == (("m",), ("every answer names its model, so none is called 'rag-2'",))
     assert load(tmp_path, "d.jsonl", named, model_name="m").warnings == ()
+
+
+@pytest.mark.parametrize("other", ["model_answer", "prediction", "Model Output"])
+def test_answer_beside_another_answer_may_be_the_expected_one_and_is_asked_about(tmp_path: Path, other: str) -> None:
+    content = f"question,answer,{other}\nQ,Paris,Lyon\n"
+    (fault,) = faults(tmp_path, "d.csv", content)
+    assert fault.startswith(f"columns 'answer', '{other}' could each be the actual_answer; say which is: --map")
+    assert fault.endswith("--map expected_answer=answer")
+    both = {"actual_answer": other, "expected_answer": "answer"}
+    (row,) = rows(load(tmp_path, "d.csv", content, columns=both)).values()
+    assert (row["actual_answer"], row["expected_answers"]) == ("Lyon", ["Paris"])
+    (row,) = rows(load(tmp_path, "d.csv", content, columns={"actual_answer": "answer"})).values()
+    assert (row["actual_answer"], row["expected_answers"]) == ("Paris", [])
+
+
+def test_phoenixs_name_for_the_retrieved_text_is_told_where_the_others_are_phoenixs(tmp_path: Path) -> None:
+    (warning,) = load(tmp_path, "d.csv", "input,output,reference\nQ,A,The text\n").warnings
+    assert warning.endswith("Phoenix calls the retrieved text so: --map retrieved_context=reference")
+    assert not load(tmp_path, "d.csv", "question,output,reference\nQ,A,The text\n").warnings
+
+
+def test_references_in_the_form_of_squad_are_expected_answers(tmp_path: Path) -> None:
+    record = {"question": "Q", "prediction": "A", "answers": {"text": ["A", "an A"], "answer_start": [1, 2]}}
+    for content in (as_jsonl([record]), as_parquet([record], tmp_path)):
+        (row,) = rows(load(tmp_path, "d.dat", content)).values()
+        assert (row["expected_answers"], row["metadata"]) == (["A", "an A"], {})
+    (row,) = rows(load(tmp_path, "d.dat", as_jsonl([record | {"expected_answer": "B"}]))).values()
+    assert row["expected_answers"] == ["B"]
+    assert row["metadata"]["answers"]["text"] == ["A", "an A"]
+
+
+@pytest.mark.parametrize("container", ["csv", "jsonl", "parquet"])
+def test_numbers_and_truth_values_are_texts_in_every_container(tmp_path: Path, container: str) -> None:
+    record = {"question": 7, "expected_answer": 1.0, "actual_answer": True}
+    content = {
+        "csv": lambda: "question,expected_answer,actual_answer\n7,1,true\n",
+        "jsonl": lambda: as_jsonl([record]),
+        "parquet": lambda: as_parquet([record], tmp_path),
+    }[container]()
+    (row,) = rows(load(tmp_path, "d.dat", content)).values()
+    assert (row["question"], row["expected_answers"], row["actual_answer"]) == ("7", ["1"], "true")
+
+
+def test_a_number_that_is_none_is_no_text(tmp_path: Path) -> None:
+    (fault,) = faults(tmp_path, "d.jsonl", '{"question": "Q", "actual_answer": NaN}\n')
+    assert fault == "row 1, actual_answer: nan is not a finite number; leave it out or write null"
+
+
+@pytest.mark.parametrize(("written", "said"), [("nan", 1), ("None", 1), ("<NA>", 1), ("Nancy", 0), ("none", 0)])
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_answers_that_are_words_for_nothing_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, said: int, by_columns: bool
+) -> None:
+    monkeypatch.setattr("leadline.tasks.load.dataset.COLUMNS_FROM", 0 if by_columns else 10**9)
+    loaded = load(tmp_path, "d.csv", f"question,actual_answer\nQ,{written}\nR,A\n")
+    assert [warning.split(";")[0] for warning in loaded.warnings] == ["1 answer is the word nan, None or null"] * said

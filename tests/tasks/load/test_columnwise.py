@@ -211,6 +211,18 @@ def test_a_fault_among_many_clean_records_has_its_row(tmp_path: Path, monkeypatc
     assert [str(fault).partition(", ")[2] for fault in refused.value.faults] == ["row 322, duration_s: -1 is negative"]
 
 
+def test_a_fault_in_a_later_batch_of_a_table_has_its_row_too(tmp_path: Path) -> None:
+    records = [RECORD | {"case": f"c{number}", "duration_s": 1.0} for number in range(10_000)]
+    records[9_000]["duration_s"] = -1.0
+    out = io.BytesIO()
+    parquet.write_table(pa.Table.from_pylist(records), out, row_group_size=6_000)
+    with pytest.raises(DatasetError) as refused:
+        load(tmp_path, "d.parquet", out.getvalue())
+    assert [str(fault).partition(", ")[2] for fault in refused.value.faults] == [
+        "row 9001, duration_s: -1.0 is negative"
+    ]
+
+
 @pytest.mark.parametrize("odd", [0, 3000])
 def test_a_block_of_ragged_rows_has_its_faults(odd: int) -> None:
     """The block has no row that could be read, at the beginning of the file or at its end."""

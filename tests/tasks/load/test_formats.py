@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from leadline.tasks.load.values import printed_by_python
 from tests.support.datasets.loading import as_csv, as_jsonl, as_parquet, faults, load, rows, tables
 
 FLAT: list[dict[str, Any]] = [
@@ -381,3 +383,96 @@ def test_promptfoo(tmp_path: Path) -> None:
     assert (failed["actual_answer"], failed["error"]) == (None, "503")
     assert topic["question"] == "tides"
     assert loaded.column_warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("cell", "chunks"),
+    [
+        ("['Books are lent', 'for 30 days']", ["Books are lent", "for 30 days"]),
+        ("['a' 'b'\n 'c']", ["a", "b", "c"]),
+        ("""['it\\'s', "it's", 'a, b', '[c]', 'x\\ny', 'é']""", ["it's", "it's", "a, b", "[c]", "x\ny", "é"]),
+        ("('a', 'b')", ["('a', 'b')"]),
+        ("[{'content': 'a', 'doc_uri': None}]", ["a"]),
+        ("['a', None]", ["a"]),
+        ("[see 'a' and 'b']", ["[see 'a' and 'b']"]),
+        ("['a', __import__('os')]", ["['a', __import__('os')]"]),
+        ("['a'", ["['a'"]),
+        ("[1] Paris", ["[1] Paris"]),
+    ],
+)
+def test_lists_as_python_and_numpy_print_them_are_lists_in_csv(tmp_path: Path, cell: str, chunks: list[str]) -> None:
+    content = as_csv([{"question": "Q", "answer": "A", "contexts": cell, "ground_truth": "A"}])
+    (row,) = rows(load(tmp_path, "d.csv", content)).values()
+    assert [chunk["content"] for chunk in row["retrieved_context"]] == chunks
+
+
+def test_a_hostile_list_of_python_is_read_in_linear_time() -> None:
+    for cell in ("[" * 100_000, "['" + "\\" * 100_001, "[" + "'a' " * 50_000, "['a'" + "(" * 100_000):
+        started = time.process_time()
+        assert printed_by_python(cell) is None
+        assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("first", ["sep=;\n", "SEP=;\r\n", '"sep=;"\n'])
+def test_the_line_that_excel_writes_above_the_header_is_passed_over(tmp_path: Path, first: str) -> None:
+    loaded = load(tmp_path, "d.csv", f"{first}question;expected_answer;actual_answer\nQ;E;A\n")
+    (row,) = rows(loaded).values()
+    assert (row["question"], row["expected_answers"], row["actual_answer"]) == ("Q", ["E"], "A")
+
+
+def test_the_answer_may_be_the_end_of_the_conversation(tmp_path: Path) -> None:
+    def chat(*said: str) -> dict[str, Any]:
+        roles = ("user", "assistant")
+        return {"messages": [{"role": roles[n % 2], "content": text} for n, text in enumerate(said)]}
+
+    loaded = load(tmp_path, "d.jsonl", as_jsonl([chat("Hello", "Hi", "How high?", "5.4 m"), chat("Who?")]))
+    assert [(row["question"], row["actual_answer"]) for row in rows(loaded).values()] == [
+        ("How high?", "5.4 m"), ("Who?", None),
+    ]  # fmt: skip
+    (row,) = rows(load(tmp_path, "e.jsonl", as_jsonl([chat("Q", "old") | {"response": "new"}]))).values()
+    assert row["actual_answer"] == "new"
+
+
+@pytest.mark.parametrize(
+    ("called", "question"),
+    [
+        ({"args": ["How long?"], "kwargs": {}}, "How long?"),
+        ({"args": [], "kwargs": {"query": "How long?"}}, "How long?"),
+        ({"args": [{"messages": [{"role": "user", "content": "How long?"}]}]}, "How long?"),
+        ({"args": ["a", "b"], "kwargs": {}}, '{"args":["a","b"],"kwargs":{}}'),
+    ],
+)
+def test_the_only_argument_of_a_call_that_langfuse_recorded_is_the_question(
+    tmp_path: Path, called: dict[str, Any], question: str
+) -> None:
+    (row,) = rows(load(tmp_path, "d.jsonl", as_jsonl([{"id": "1", "input": called, "output": "30 days"}]))).values()
+    assert row["question"] == question
+
+
+def test_promptfoos_assertions_about_texts_are_conditions_and_the_others_are_told(tmp_path: Path) -> None:
+    asserted = [
+        {"type": "contains", "value": "4"},
+        {"type": "not-icontains", "value": "5.0"},
+        {"type": "contains-any", "value": "four, 4"},
+        {"type": "contains-all", "value": ["It", "is"]},
+        {"type": "regex", "value": "[0-9]"},
+        {"type": "regex", "value": "(?<js>x)["},
+        {"type": "starts-with", "value": "It"},
+        {"type": "equals", "value": "It is 4"},
+        {"type": "contains", "value": "{{ expected }}"},
+        {"type": "llm-rubric", "value": "is polite"},
+    ]
+    result = {
+        "provider": "p", "vars": {"question": "2 + 2?"}, "response": {"output": "It is 4"},
+        "testCase": {"assert": asserted},
+    }  # fmt: skip
+    loaded = load(tmp_path, "d.json", {"results": {"results": [result]}})
+    (row,) = rows(loaded).values()
+    assert row["condition"] == (
+        '"4" AND NOT (regexp("(?i)5\\.0")) AND ("four" OR "4") AND ("It" AND "is") AND regexp("[0-9]") '
+        'AND regexp("\\AIt")'
+    )
+    assert row["expected_answers"] == ["It is 4"]
+    assert [warning for warning in loaded.warnings if "assertions" in warning] == [
+        f"assertions {kind!r} of promptfoo were left out" for kind in ("contains", "llm-rubric", "regex")
+    ]
