@@ -66,12 +66,15 @@ def judges_enrol(
 
 @click.command("check")
 @click.argument("judge", metavar="[JUDGE]", required=False)
+@click.option(
+    "--cached", is_flag=True, help="Take the day's check where there is one: nothing is asked, or paid, again."
+)
 @_AS_JSON
 @_places
 @session_options
 @click.pass_obj
-def judges_check(session: Session, /, judge: str | None, as_json: bool, **places: Any) -> int:
-    """Ask JUDGE, or all that are enrolled, about the probes; asked again on the same day, nothing is paid.
+def judges_check(session: Session, /, judge: str | None, cached: bool, as_json: bool, **places: Any) -> int:
+    """Ask JUDGE, or all that are enrolled, about the probes.
 
     Leaves with exit code 1 where a judge has changed, and with 3 where one could not be asked.
     """
@@ -79,7 +82,7 @@ def judges_check(session: Session, /, judge: str | None, as_json: bool, **places
 
     check_ledger(session.store)
     with stoppable(_KEPT):
-        found = list(check_judges(_config(session, places, *([judge] if judge else []))))
+        found = list(check_judges(_config(session, places, *([judge] if judge else [])), anew=not cached))
     if as_json:
         print_json([one.standing.to_json() | {"name": one.name, "not_checked": one.problem or None} for one in found])
     for one in found if not as_json else ():
@@ -87,6 +90,8 @@ def judges_check(session: Session, /, judge: str | None, as_json: bool, **places
             say(clean(one.problem), always=True)
         else:
             _print_standing(one.standing, one.name)
+            if not one.asked and one.standing.state != "changed":
+                say(f"  Nothing was asked: this is the day's check. Ask anew: leadline judges check {clean(one.name)}")
     if any(one.standing.state == "changed" for one in found):
         return CHANGED
     return NOT_CHECKED if any(one.problem for one in found) else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,12 +36,14 @@ class CheckedJudge(NamedTuple):
         standing: How it stands.
         newly: Whether this check found that it changed.
         problem: Why it could not be asked, ``""`` if it could.
+        asked: Whether it was asked; ``False`` where an earlier check of the day stands, or what was found before.
     """
 
     name: str
     standing: JudgeStanding
     newly: bool
     problem: str
+    asked: bool
 
 
 def judge_named(name: str, config: str | None) -> JudgeConfig:
@@ -57,30 +60,33 @@ def judge_named(name: str, config: str | None) -> JudgeConfig:
     return judge.model_copy(update={"key": name})
 
 
-def check_judges(config: CheckJudgesConfig) -> Iterator[CheckedJudge]:
+def check_judges(config: CheckJudgesConfig, *, anew: bool = False) -> Iterator[CheckedJudge]:
     """Check judges, each once a day, and yield how each stands.
 
     Args:
         config: Which judges.
+        anew: Ask them again where a check of the day stands.
 
     Raises:
         UsageError: A judge that is named is not enrolled, or none is.
     """
     store = Store.open(config.store)
     limits = limits_for(None, None, config.team, config.config)
+    now = datetime.now(UTC)
     for judge in _wanted(store, config):
         key, settings = judge_key(judge), _settings(judge, config)
         load_own_evaluators(settings)
         before = standing_of(store, key)
         problem = ""
         try:
-            check_judge(store, judge, settings, limits=limits)
+            check_judge(store, judge, settings, now=now, part=f"{now:%H%M%S}" if anew else "", limits=limits)
         except NotChecked as error:
             problem = str(error)
         standing = standing_of(store, key)
         if standing is not None:
             newly = standing.state == "changed" and (before is None or before.state != "changed")
-            yield CheckedJudge(standing.name_of(judge), standing, newly, problem)
+            asked = standing.check is not None and standing.check.at >= now.timestamp()
+            yield CheckedJudge(standing.name_of(judge), standing, newly, problem, asked)
 
 
 def run_checks(config: CheckJudgesConfig) -> CheckJudgesResult:

@@ -75,6 +75,11 @@ class DriftCheck:
         """The day of the check, as an ISO date in UTC."""
         return datetime.fromtimestamp(self.at, UTC).date().isoformat()
 
+    @property
+    def time(self) -> str:
+        """The time of that day, hours and minutes in UTC."""
+        return f"{datetime.fromtimestamp(self.at, UTC):%H:%M}"
+
 
 class Difference(NamedTuple):
     """Distance of replies from those at enrolment.
@@ -117,7 +122,7 @@ def check_judge(
         judge: The judge.
         settings: Where the user's own evaluators are.
         now: The time; the clock's by default.
-        part: What makes it another check of the same day; ``""`` for the day's first.
+        part: What makes it another check of the same day; ``""`` where any check of the day will do.
         limits: What calls count against.
 
     Raises:
@@ -130,7 +135,7 @@ def check_judge(
     enrolment = require_enrolment(store, judge)
     occasion = f"check/{now.date().isoformat()}{part and f'/{part}'}"
     for known in checks_of(store, key, epoch):
-        if known.state == "changed" or known.occasion == occasion:
+        if known.state == "changed" or known.occasion == occasion or (not part and known.day == f"{now:%Y-%m-%d}"):
             return known
     _check_same_questions(enrolment, judge)
     in_epoch = judge.model_copy(update={"epoch": epoch})

@@ -87,7 +87,7 @@ class JudgeStanding:
         differ = f"{number(round(check.differing, 1))} of {count(check.probes, 'probe')} get another verdict ({noise})"
         if self.state == "changed":
             return f"CHANGED since {check.day}: {differ}{self._direction()}"
-        return f"{self.state}: {differ}, checked on {check.day}"
+        return f"{self.state}: {differ}, checked on {check.day} at {check.time} UTC"
 
     def _direction(self) -> str:
         way = "more lenient" if self.lenient >= 0.5 else "stricter"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from pathlib import Path
 
 import pytest
@@ -29,8 +31,18 @@ def test_a_judge_that_only_a_model_names_is_told_by_that(
         assert run(enrol) == 0
         assert "Judge openai/judge is enrolled: 10 probes" in capsys.readouterr().out
         monkeypatch.setenv("LEADLINE_JUDGE", "openai/judge")
+        enrolled = len(endpoint.log)
         assert run(["judges", "check"]) == 0
-        assert capsys.readouterr().out.startswith("Judge openai/judge steady")
+        first = capsys.readouterr().out
+        assert re.match(r"Judge openai/judge steady.*, checked on 20\d\d-\d\d-\d\d at \d\d:\d\d UTC\.\n\Z", first)
+        asked = len(endpoint.log)
+        assert run(["judges", "check", "--cached"]) == 0
+        assert "Nothing was asked: this is the day's check." in capsys.readouterr().err
+        assert len(endpoint.log) == asked
+        time.sleep(1.1)  # a check is known by its second
+        assert run(["judges", "check"]) == 0
+        assert "Nothing was asked" not in capsys.readouterr().err
+        assert len(endpoint.log) - asked == asked - enrolled, "each probe once more"
     assert run(["judges", "status", "other"]) == 2
     assert "The judge 'other' is not enrolled; enrolled are openai/judge." in capsys.readouterr().err
 
