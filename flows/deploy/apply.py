@@ -24,9 +24,9 @@ from prefect.client.schemas.objects import ConcurrencyLimitStrategy, Concurrency
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import SCHEDULE_TYPES, CronSchedule, IntervalSchedule, RRuleSchedule
 from prefect.events import AutomationCore, DeploymentTriggerTypes
-from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.exceptions import ObjectNotFound, ParameterBindError, ParameterTypeError, PrefectHTTPStatusError
 from prefect.flows import Flow, load_flow_from_entrypoint
-from prefect.utilities.callables import parameter_schema
+from prefect.utilities.callables import get_call_parameters, parameter_schema
 from prefect.utilities.templating import apply_values
 from prefect.workers.utilities import get_default_base_job_template_for_infrastructure_type as template_of
 from pydantic import TypeAdapter, ValidationError
@@ -104,6 +104,8 @@ def deploy(file: DeploymentFile, *, keep: bool = False) -> Iterator[Deployed]:
 
 
 def _deploy(client: SyncPrefectClient, file: DeploymentFile, known: Origins) -> Iterator[Deployed]:
+    for deployment in file.deployments:
+        require_fitting_schedules(deployment)
     for pool in file.work_pools:
         yield from _work_pool(client, pool, known)
     ids: dict[str, UUID] = {}
@@ -172,10 +174,7 @@ def _job_template(kind: str) -> dict[str, Any]:
     return template
 
 
-def _deployment(
-    client: SyncPrefectClient, deployment: Deployment, pull: list[dict[str, Any]], known: Origins
-) -> tuple[Deployed, UUID]:
-    """Make or change a deployment; return what was done, under its full name, and its id."""
+def _flow_of(deployment: Deployment) -> Flow[Any, Any]:
     try:
         flow: Flow[Any, Any] = load_flow_from_entrypoint(deployment.entrypoint, use_placeholder_flow=False)
     except Exception as error:
@@ -183,6 +182,42 @@ def _deployment(
             f"Deployment {deployment.name}: {deployment.entrypoint} is not a flow: {type(error).__name__}: {error}.",
             code=ErrorCode.DEPLOY_FLOW,
         ) from error
+    return flow
+
+
+def require_fitting_schedules(deployment: Deployment) -> None:
+    """Refuse a schedule whose parameters its flow does not take: each of its runs would fail, at night.
+
+    Args:
+        deployment: The deployment.
+
+    Raises:
+        UsageError: The entry point is no flow, or parameters of a schedule are missing, unknown or not valid.
+    """
+    for schedule in deployment.schedules:
+        flow = _flow_of(deployment)
+        given = {**deployment.parameters, **schedule.parameters}
+        try:
+            flow.validate_parameters(get_call_parameters(flow.fn, (), given))
+        except ParameterBindError as error:
+            if not schedule.active and not schedule.parameters:
+                continue  # whoever switches it on fills in its form
+            said = str(error).partition("\n")[0]
+        except (ParameterTypeError, ValueError) as error:
+            said = " ".join(line.strip(" -") for line in str(error).splitlines()[1:]) or str(error)
+        else:
+            continue
+        raise UsageError(
+            f"Deployment {deployment.name}, schedule {schedule.slug!r}: its parameters do not fit the flow: {said}",
+            code=ErrorCode.DEPLOY_FILE,
+        )
+
+
+def _deployment(
+    client: SyncPrefectClient, deployment: Deployment, pull: list[dict[str, Any]], known: Origins
+) -> tuple[Deployed, UUID]:
+    """Make or change a deployment; return what was done, under its full name, and its id."""
+    flow = _flow_of(deployment)
     full_name = f"{flow.name}/{deployment.name}"
     limit = deployment.concurrency_limit
     fields: dict[str, Any] = {

@@ -12,8 +12,14 @@ from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
 from prefect.events import AutomationCore, DoNothing, EventTrigger
 from prefect.events.schemas.automations import Posture
 
-from leadline.flows.deploy.apply import automation_fields_that_differ, fields_of_schedule, what_was_told
-from leadline.flows.deploy.file import Schedule
+from leadline.evaluators.core.errors import UsageError
+from leadline.flows.deploy.apply import (
+    automation_fields_that_differ,
+    fields_of_schedule,
+    require_fitting_schedules,
+    what_was_told,
+)
+from leadline.flows.deploy.file import Deployment, PoolOfDeployment, Schedule, read_deployment_file
 
 ID = "755d60ed-1736-4971-b087-4b05d125cdba"
 THEN = "2026-11-21T10:46:32Z"
@@ -68,3 +74,43 @@ def test_an_interval_goes_on_from_where_it_began() -> None:
     given = datetime(2025, 6, 1, 2, tzinfo=UTC)
     mine = every.model_copy(update={"anchor_date": given})
     assert fields_of_schedule(mine, began)["schedule"].anchor_date == given
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"config": {"dataset": "a.json", "judges": {"judge": "openai/x"}}}, "judges.judge: Extra inputs are not"),
+        ({"config": {"dataset": "a.json", "fail_on": "hihg"}}, "fail_on"),
+        ({}, "config"),
+        ({"config": {"dataset": "a.json"}, "more": 1}, "more"),
+    ],
+)
+def test_a_schedule_whose_parameters_do_not_fit_its_flow_is_refused_by_name(
+    parameters: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        require_fitting_schedules(nightly(parameters))
+    assert str(refused.value).startswith("Deployment nightly-check, schedule 'nightly': its parameters do not fit")
+    assert said in str(refused.value)
+    assert "\n" not in refused.value.message
+
+
+def test_a_schedule_adds_its_parameters_to_those_of_its_deployment() -> None:
+    require_fitting_schedules(nightly({}, config={"dataset": "a.json"}))
+    for deployment in read_deployment_file().deployments:
+        require_fitting_schedules(deployment)
+
+
+def test_a_schedule_that_is_switched_off_may_still_lack_its_parameters() -> None:
+    deployment = nightly({})
+    (schedule,) = deployment.schedules
+    off = deployment.model_copy(update={"schedules": (schedule.model_copy(update={"active": False}),)})
+    require_fitting_schedules(off)
+
+
+def nightly(parameters: dict[str, Any], **of_deployment: Any) -> Deployment:
+    return Deployment(
+        name="nightly-check", entrypoint="leadline.flows.evaluate.flow.evaluate", parameters=of_deployment,
+        work_pool=PoolOfDeployment(name="flows"),
+        schedules=(Schedule(slug="nightly", cron="0 3 * * *", parameters=parameters),),
+    )  # fmt: skip
