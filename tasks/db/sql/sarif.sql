@@ -9,7 +9,7 @@ SELECT
     metrics.name AS metric_name,
     case_key AS "case",
     model_key AS model,
-    left(coalesce(question, ''), {most}) AS question,
+    left(coalesce(cases.question, ''), {most}) AS question,
     value,
     metrics.threshold,
     higher_is_better,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -137,8 +138,8 @@ def _message(facts: Facts, row: Mapping[str, Any]) -> str:
 
 
 def _location(file: Path, line: int | None) -> dict[str, Any]:
-    """Return the dataset's file as seen from the working directory, and the line."""
-    here = Path.cwd()
+    """Return the dataset's file as seen from the root of the repository, and the line."""
+    here = _root(file)
     inside = file.is_absolute() and file.is_relative_to(here)
     path = file.relative_to(here) if inside else file
     artifact: dict[str, Any] = {"uri": path.as_uri() if path.is_absolute() else quote(path.as_posix())}
@@ -146,6 +147,15 @@ def _location(file: Path, line: int | None) -> dict[str, Any]:
         artifact["uriBaseId"] = "%SRCROOT%"
     # Without a region GitHub refuses to show a result in the file.
     return {"artifactLocation": artifact, "region": {"startLine": line or 1}}
+
+
+def _root(file: Path) -> Path:
+    """Return the folder that a forge shows paths from: the job's checkout, else the Git repository that has a file."""
+    for variable in ("GITHUB_WORKSPACE", "CI_PROJECT_DIR"):
+        checkout = Path(os.environ.get(variable) or "/nowhere")
+        if file.is_relative_to(checkout):
+            return checkout
+    return next((folder for folder in file.parents if (folder / ".git").exists()), Path.cwd())
 
 
 def _short(text: str) -> str:

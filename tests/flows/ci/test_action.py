@@ -73,6 +73,8 @@ class Job:
     def _filled(self, text: str) -> str:
         """Fill in the expressions of a step."""
         text = re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: INPUTS[found[1]], text)
+        for name, value in {"github.job": "check", "strategy.job-index": "0"}.items():
+            text = text.replace(f"${{{{ {name} }}}}", value)
         pattern = r"\$\{\{ steps\.(\w+)\.outputs\.([\w-]+) \}\}"
         return re.sub(pattern, lambda found: self.outputs.get(f"{found[1]}.{found[2]}", ""), text)
 
@@ -135,6 +137,7 @@ def test_a_bad_change_is_caught_in_a_job_like_githubs(tmp_path: Path) -> None:
     assert "- `harbour-bot`: `dues`" in comment
     results = tmp_path / "checkout" / change.outputs["check.folder"]
     assert change.outputs["check.verdict"] == "fail"
+    assert change.outputs["names.artifact"] == "leadline-ci-check-0"
     assert change.outputs["check.newly-broken"] == "2"
     assert comment.partition("\n")[2] in (scratch / "summary.md").read_text(encoding="utf-8")
     sarif = json.loads((results / "leadline.sarif").read_text(encoding="utf-8"))

@@ -93,3 +93,24 @@ def test_a_path_of_the_dataset_is_no_address_of_something_else(tmp_path: Path, m
     results = json.loads((tmp_path / "leadline.sarif").read_text(encoding="utf-8"))["runs"][0]["results"]
     places = {result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in results}
     assert places == {"eval/my%20answers%231.csv"}
+
+
+@pytest.mark.parametrize("root", ["GITHUB_WORKSPACE", "CI_PROJECT_DIR", ".git"])
+def test_in_a_monorepo_paths_are_seen_from_the_root_of_the_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str
+) -> None:
+    service = tmp_path / "services" / "bot"
+    service.mkdir(parents=True)
+    monkeypatch.chdir(service)
+    for variable in ("GITHUB_WORKSPACE", "CI_PROJECT_DIR"):
+        monkeypatch.delenv(variable, raising=False)
+    if root == ".git":
+        (tmp_path / root).mkdir()
+    else:
+        monkeypatch.setenv(root, str(tmp_path))
+    store, run = make_sample(tmp_path / "store", cases=10)
+    run.update({"dataset_source": str(service / "eval" / "answers.csv")})
+    export_run(store, run, "sarif", tmp_path)
+    result, *_ = json.loads((tmp_path / "leadline.sarif").read_text(encoding="utf-8"))["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert place == {"uri": "services/bot/eval/answers.csv", "uriBaseId": "%SRCROOT%"}
