@@ -59,7 +59,14 @@ RULES: Final = {
     "EMAIL_ADDRESS": ("email",),
     "IBAN_CODE": ("iban",),
     "IP_ADDRESS": ("ipv4", "ipv6"),
-    "PHONE_NUMBER": ("phone_us", "phone_international", "phone_labelled", "phone_with_use"),
+    "PHONE_NUMBER": (
+        "phone_us",
+        "phone_international",
+        "phone_labelled",
+        "phone_called",
+        "phone_national",
+        "phone_with_use",
+    ),
     "US_SSN": ("us_ssn", "us_ssn_labelled"),
 }
 """Rules for each kind of personal data of Presidio's."""
@@ -105,8 +112,7 @@ def personal_data(folders: Sequence[Path], access: Access) -> Iterator[TrustCard
         return
     kind = get("pii_leakage")
     given = access.params.get("pii_leakage", {})
-    rules = [rule for names in RULES.values() for rule in names]
-    evaluator = kind(kind.parameters.build("pii_leakage", {"rules": rules, **given}))
+    evaluator = kind(kind.parameters.build("pii_leakage", dict(given)))
     kinds = RULES | NAMES
     hits: dict[tuple[str, str], list[tuple[bool, str]]] = {}
     missed: dict[str, str] = {}
@@ -121,9 +127,9 @@ def personal_data(folders: Sequence[Path], access: Access) -> Iterator[TrustCard
             if not found and name in kinds:
                 missed.setdefault(name, record["full_text"])
         for hit in score.evidence.spans:
-            name = next(name for name, ids in kinds.items() if hit.note in ids)
+            name = next((name for name, ids in kinds.items() if hit.note in ids), "ALL")
             right = any(_overlap(hit, span) and span["entity_type"] == name for span in record["spans"])
-            for each in (name, *(("ALL",) if name in RULES else ())):
+            for each in {name, "ALL"} if name in RULES or name == "ALL" else {name}:
                 hits.setdefault((each, "precision"), []).append((right, group))
     model = ", ".join(f"{name} {str(value).rpartition('/')[2]}" for name, value in given.items())
     for name in ("ALL", *kinds):

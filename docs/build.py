@@ -238,7 +238,6 @@ def main() -> None:
     _write_table("which-evaluator.md", "purposes", purpose_table())
     _write_table("perturb.md", "perturbed", perturbed_table())
     _write_table("trust.md", "trust", trust_table(linked="evaluators/"))
-    _write_table("../README.md", "trust", trust_table(linked="docs/evaluators/"))
     (HERE / "settings.md").write_text(settings_page(), encoding="utf-8")
     STUB.write_text(metrics_stub(), encoding="utf-8")
     (HERE / "llms.txt").write_text(llms_text(), encoding="utf-8")

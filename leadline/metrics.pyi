@@ -272,7 +272,7 @@ def code_execution(
     tests_in: str = "metadata",
     timeout_s: float = 5.0,
     memory_mb: int = 512,
-    allow_network: bool = False,
+    leave: Sequence[Literal["processes", "network", "files", "signals"]] = (),
     name: str = "",
 ) -> MetricChoice:
     """Runs the answer, a program in Python, and its tests: pass@1. Off unless two switches are on.
@@ -286,7 +286,8 @@ def code_execution(
         tests_in: Where a row's tests stand: metadata (under the key tests) or expected_answer.
         timeout_s: Seconds that an answer and its tests may run.
         memory_mb: Memory that they may take, in megabytes.
-        allow_network: Run them also where the network cannot be taken away from a process, as on macOS.
+        leave: Rights that they may keep where this machine cannot take them away, as the network on macOS; without
+            them such a machine runs nothing.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -319,7 +320,7 @@ def contains(
     texts: Sequence[str] = (),
     which: Literal["any", "all", "none"] = "any",
     ignore_case: bool = True,
-    whole_words: bool = False,
+    whole_words: bool = True,
     name: str = "",
 ) -> MetricChoice:
     """Looks for texts in the answer: one of the expected answers, or texts that are given once for all answers.
@@ -331,7 +332,7 @@ def contains(
         texts: Texts to look for in every answer; without them the expected answers.
         which: How many of them must stand in the answer.
         ignore_case: Upper and lower case are the same.
-        whole_words: No letter or digit may stand next to what is found: cat is not in catalogue.
+        whole_words: What is found may not go on as a word or number: cat is not in catalogue, 5 not in 3.5.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -434,6 +435,7 @@ def encoding_guardrail(
     evaluate_retrieved_context: bool = True,
     rules: Sequence[str] = ...,
     exclude_documentation_examples: bool = True,
+    allow: Sequence[str] = (),
     decode: Literal["categories", "always"] = "categories",
     name: str = "",
 ) -> MetricChoice:
@@ -447,6 +449,8 @@ def encoding_guardrail(
         rules: Rules to apply, by name; 'default' stands for the default ones, 'all' for all.
         exclude_documentation_examples: Leave out well-known examples: addresses at example.com, test card numbers,
             YOUR_API_KEY.
+        allow: What is no leak wherever it stands: your public address and telephone number, or a domain as
+            @acme.com. What a row's expected answer holds is none in that row.
         decode: Check only cases whose categories name an encoding, or look for Base16 and Base64 in every answer.
         name: A name of its own, so that one run can have the evaluator several times.
     """
@@ -460,7 +464,9 @@ def exact_match(
     ignore_punctuation: bool = True,
     ignore_articles: bool = True,
     ignore_white_space: bool = True,
-    unicode_form: Literal["as_is", "NFC", "NFKC"] = "as_is",
+    same_dates: bool = True,
+    squad: bool = False,
+    unicode_form: Literal["as_is", "NFC", "NFKC"] = "NFC",
     name: str = "",
 ) -> MetricChoice:
     """Compares a short answer with the expected ones: equal or not, and the words that they share.
@@ -470,9 +476,13 @@ def exact_match(
         save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
         min_test_cases: Report a problem when fewer rows were scored.
         ignore_case: Upper and lower case are the same.
-        ignore_punctuation: Leave out the punctuation of ASCII.
-        ignore_articles: Leave out the words a, an and the.
+        ignore_punctuation: Leave out punctuation around words; signs that say something stay: -5, 3.5, C++, C#,
+            10^3.
+        ignore_articles: Leave out the words a, an and the before other words.
         ignore_white_space: Any white space is one space, and none at the beginning and the end.
+        same_dates: A day with a month's name is the same in any order: February 9, 2018, 9 Feb 2018.
+        squad: Fold as SQuAD's script does: all ASCII punctuation is left out, signs and decimal points too, and all
+            articles.
         unicode_form: Unicode's normal form to bring texts into first: NFC, NFKC, or as_is for none.
         name: A name of its own, so that one run can have the evaluator several times.
     """
@@ -806,6 +816,7 @@ def json_valid(
     min_test_cases: int = 0,
     where: Literal["whole", "fenced", "anywhere"] = "whole",
     kind: Literal["any", "object", "array", "object_or_array"] = "object_or_array",
+    only_expected: bool = False,
     name: str = "",
 ) -> MetricChoice:
     """Reads the answer as JSON.
@@ -817,6 +828,7 @@ def json_valid(
         where: Where JSON may stand: whole (nothing else is there), fenced (in a fence of Markdown too), anywhere
             (in the midst of prose too).
         kind: What the JSON value must be.
+        only_expected: Look only at rows whose expected answer is JSON; so it is where nobody named json_valid.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -911,7 +923,9 @@ def levenshtein(
     ignore_punctuation: bool = False,
     ignore_articles: bool = False,
     ignore_white_space: bool = False,
-    unicode_form: Literal["as_is", "NFC", "NFKC"] = "as_is",
+    same_dates: bool = False,
+    squad: bool = False,
+    unicode_form: Literal["as_is", "NFC", "NFKC"] = "NFC",
     name: str = "",
 ) -> MetricChoice:
     """Compares the answer with the expected one by characters.
@@ -921,9 +935,12 @@ def levenshtein(
         save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
         min_test_cases: Report a problem when fewer rows were scored.
         ignore_case: Upper and lower case are the same.
-        ignore_punctuation: Leave out the punctuation of ASCII.
+        ignore_punctuation: Leave out punctuation around words.
         ignore_articles: Leave out the words a, an and the.
         ignore_white_space: Any white space is one space, and none at the beginning and the end.
+        same_dates: A day with a month's name is the same in any order.
+        squad: Fold as SQuAD's script does: all ASCII punctuation is left out, signs and decimal points too, and all
+            articles.
         unicode_form: Unicode's normal form to bring texts into first: NFC, NFKC, or as_is for none.
         name: A name of its own, so that one run can have the evaluator several times.
     """
@@ -973,10 +990,11 @@ def number_match(
     metric_threshold: float | dict[str, float] | None = None,
     save_llm_result: bool = True,
     min_test_cases: int = 0,
-    relative_tolerance: float = 1e-06,
+    relative_tolerance: float | None = None,
     absolute_tolerance: float = 0.0,
     which: Literal["any", "last", "only"] = "any",
     decimal: Literal["point", "comma"] = "point",
+    only_numbers: bool = False,
     units: bool = True,
     name: str = "",
 ) -> MetricChoice:
@@ -986,12 +1004,15 @@ def number_match(
         metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
         save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
         min_test_cases: Report a problem when fewer rows were scored.
-        relative_tolerance: Allowed difference as a share of the expected number: 0.01 is 1 %.
+        relative_tolerance: Allowed difference as a share of the expected number: 0.01 is 1 %. Without one whole
+            numbers must be equal, and others may differ by a millionth.
         absolute_tolerance: Allowed difference as a number; the larger of the two tolerances counts.
         which: Which numbers of the answer count: any of them, the last one (as after a calculation), or only one
             may be there.
         decimal: What stands before the decimals: a point (1,234.5) or a comma (1.234,5).
-        units: Known units of both numbers count: 5 km is 5000 m and is not 5 miles.
+        only_numbers: Look only at rows of which an expected answer is a number and nothing else but its unit; so it
+            is where nobody named number_match.
+        units: Units and currencies of both numbers count: 5 km is 5000 m and is not 5 miles.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -1022,6 +1043,7 @@ def pii_leakage(
     evaluate_retrieved_context: bool = True,
     rules: Sequence[str] = ...,
     exclude_documentation_examples: bool = True,
+    allow: Sequence[str] = (),
     ner_model: str | None = None,
     ner_types: Sequence[str] = ...,
     ner_probability: float = 0.5,
@@ -1037,6 +1059,8 @@ def pii_leakage(
         rules: Rules to apply, by name; 'default' stands for the default ones, 'all' for all.
         exclude_documentation_examples: Leave out well-known examples: addresses at example.com, test card numbers,
             YOUR_API_KEY.
+        allow: What is no leak wherever it stands: your public address and telephone number, or a domain as
+            @acme.com. What a row's expected answer holds is none in that row.
         ner_model: Token classifier that looks for names and addresses too: a Hugging Face id, optionally
             ID@REVISION, or a directory. By default rules only.
         ner_types: What of the model's findings is personal data: 'person', 'address', 'location', 'organization',
@@ -1101,6 +1125,24 @@ def readability(
         metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
         save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
         min_test_cases: Report a problem when fewer rows were scored.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def reference_recall(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    max_words: int = 12,
+    name: str = "",
+) -> MetricChoice:
+    """Looks for what a short expected answer says in the answer: words, names, numbers, dates, yes or no.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
+        max_words: Expected answers of more words are passed over: they say too much.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -1170,6 +1212,7 @@ def sensitive_data_leakage(
     evaluate_retrieved_context: bool = True,
     rules: Sequence[str] = ...,
     exclude_documentation_examples: bool = True,
+    allow: Sequence[str] = (),
     name: str = "",
 ) -> MetricChoice:
     """Looks for formatted secrets in the answer and in the retrieved context.
@@ -1182,6 +1225,8 @@ def sensitive_data_leakage(
         rules: Rules to apply, by name; 'default' stands for the default ones, 'all' for all.
         exclude_documentation_examples: Leave out well-known examples: addresses at example.com, test card numbers,
             YOUR_API_KEY.
+        allow: What is no leak wherever it stands: your public address and telephone number, or a domain as
+            @acme.com. What a row's expected answer holds is none in that row.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 
@@ -1416,6 +1461,22 @@ def toxicity(
         min_test_cases: Report a problem when fewer rows were scored.
         toxicity_model: Detoxify's model: 'original', 'unbiased' or 'multilingual'; or another multi-label
             classifier with the same labels: a Hugging Face id, optionally ID@REVISION, or a directory.
+        name: A name of its own, so that one run can have the evaluator several times.
+    """
+
+def unsupported_numbers(
+    *,
+    metric_threshold: float | dict[str, float] | None = None,
+    save_llm_result: bool = True,
+    min_test_cases: int = 0,
+    name: str = "",
+) -> MetricChoice:
+    """Looks for numbers of the answer in contexts, question and expected answer, whatever their form.
+
+    Args:
+        metric_threshold: Threshold of the primary metric, or thresholds by metric key, instead of the defaults.
+        save_llm_result: Keep the rows with their scores in the evaluator's results, not only the aggregates.
+        min_test_cases: Report a problem when fewer rows were scored.
         name: A name of its own, so that one run can have the evaluator several times.
     """
 

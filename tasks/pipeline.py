@@ -484,6 +484,12 @@ def policy_of(run: Run) -> Policy:
     return Policy.from_json(run.read()["policy"])
 
 
+def chosen_by_hand(run: Run) -> bool:
+    """Return whether somebody chose the evaluators of a run, by id or by a suite."""
+    asked = run.read().get("config") or {}
+    return bool(asked.get("suite") or asked.get("evaluators"))
+
+
 def decide_gate(store: Store, run: Run, *, fail_on: str, min_coverage: float | None) -> Decision:
     """Decide whether the run is good enough, and record the decision.
 
@@ -495,8 +501,16 @@ def decide_gate(store: Store, run: Run, *, fail_on: str, min_coverage: float | N
             is not given.
     """
     with open_run(store, run) as connection:
-        decision = decide(connection, policy_of(run), fail_on=fail_on, min_coverage=min_coverage)
-    run.update({"gate": decision.gate, "gate_reason": decision.reason})
+        decision = decide(
+            connection,
+            policy_of(run),
+            fail_on=fail_on,
+            min_coverage=min_coverage,
+            chosen=chosen_by_hand(run),
+            run=run.id,
+        )
+    answers = [asdict(answer) for answer in decision.answers]
+    run.update({"gate": decision.gate, "gate_reason": decision.reason, "questions": answers})
     return decision
 
 

@@ -14,6 +14,7 @@ import absl.logging
 import pytest
 from hypothesis import HealthCheck, settings
 
+from leadline.evaluators.core import evaluator_files, registry
 from tests.support.stores.ledgers import place
 from tests.support.stores.postgres import postgres_server, postgres_url
 from tests.support.stores.s3 import s3, s3_server
@@ -66,6 +67,19 @@ def _warnings_are_counted_anew() -> None:
     for handler in logging.getLogger("leadline").handlers:
         if hasattr(handler, "_relayed"):
             handler._relayed = 0
+
+
+@pytest.fixture(autouse=True)
+def _own_evaluators_are_forgotten() -> Iterator[None]:
+    """Forget the evaluators that a test's commands loaded from files: the next test would find them in every list."""
+    known, files = dict(registry._registered), dict(evaluator_files._loaded)
+    yield
+    built_in = registry._sources()
+    mine = [id_ for id_, kind in registry._registered.items() if id_ not in known and kind.__module__ not in built_in]
+    for id_ in mine:
+        del registry._registered[id_]
+    for file in evaluator_files._loaded.keys() - files.keys():
+        del evaluator_files._loaded[file]
 
 
 @pytest.fixture(autouse=True)

@@ -38,8 +38,9 @@ _ANSWERS: Final = (
     "regex",
     "exact_match",
     "number_match",
-    "answer_correctness",
+    "reference_recall",
     "llamaindex.correctness",
+    "answer_correctness",
     "answer_semantic_similarity",
     "answer_relevancy",
     "answer_relevancy_sentence_similarity",
@@ -59,6 +60,7 @@ PURPOSES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
             "faithfulness",
             "hallucination",
             "groundedness",
+            "unsupported_numbers",
             "citations",
             "quoted_spans",
             "context_relevancy",
@@ -120,6 +122,9 @@ PURPOSES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 DEFAULT: Final = "default"
 """The suite of a run that names no evaluator and no suite."""
 
+_JUDGED: Final = ("llamaindex.correctness", "faithfulness", "summarization_judge")
+"""Of those that ask a judge, the ones in the default suite: are answers right, do they rest on what was retrieved?"""
+
 _ORIGINS: Final = frozenset({"h2o", "valor", "rgb", "databricks", "llamaindex", "leadline"})
 
 
@@ -152,7 +157,7 @@ LOOK_ALIKES: Final = (
     ),
     LookAlikes(
         "Does the answer say what the expected answer says?",
-        ("answer_correctness", "llamaindex.correctness", "databricks.correctness", "valor.answer_correctness"),
+        ("llamaindex.correctness", "answer_correctness", "databricks.correctness", "valor.answer_correctness"),
     ),
     LookAlikes(
         "Does the answer resemble the expected answer in meaning?",
@@ -214,7 +219,10 @@ def folded(ids: Iterable[str]) -> dict[str, str]:
 def suites() -> dict[str, str]:
     """Return each suite's name with a line that says what is in it; every family is a suite too."""
     purposes = {name: text for name, (text, _) in PURPOSES.items()}
-    chosen = {DEFAULT: "what a run takes that names none: all purposes, data items, and the user's own"}
+    chosen = {
+        DEFAULT: "what a run takes that names none: all purposes, of judges those on right and supported answers, and "
+        "the user's own"
+    }
     return (
         chosen
         | purposes
@@ -235,7 +243,11 @@ def suite(name: str) -> tuple[str, ...]:
 
 def _rule(name: str) -> _Rule | None:
     if name == DEFAULT:
-        return lambda e: bool(purposes_of(e)) or e.spec.family == "vision" or e.spec.origin not in _ORIGINS
+        return lambda e: (
+            (bool(purposes_of(e)) and (e.spec.judge is None or e.spec.id in _JUDGED))
+            or e.spec.family == "vision"
+            or e.spec.origin not in _ORIGINS
+        )
     if name in PURPOSES:
         return lambda e: name in purposes_of(e)
     if name in FAMILIES and name not in _RULES:

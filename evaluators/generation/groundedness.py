@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Flag, Json, Reason, Row, RowField, RowScore, Severity, Source, Span
+from leadline.evaluators.core.row import Evidence, Json, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.models.embedding_evaluator import EmbeddingEvaluator, Vectors, lowest, quote
 from leadline.evaluators.models.similarity import best_matches
 from leadline.evaluators.models.weights import BGE_SMALL_EN
@@ -36,8 +36,8 @@ class Groundedness(EmbeddingEvaluator):
 
     Answer sentences of up to 10 characters ("Yes.", "Of course.") claim nothing that could be looked up, and are left
     out, as in H2O Sonar; other than there those with a digit stay, and a wide character of Chinese, Japanese or Korean
-    counts as three. An answer without a longer one cannot be assessed (the minimum of nothing): the row is
-    unscored and a problem is reported. Short sentences of the context stay (H2O Sonar leaves out these too), since
+    counts as three. To an answer without a longer one the evaluator is not applicable: there is no minimum of nothing.
+    Short sentences of the context stay (H2O Sonar leaves out these too), since
     they can support a claim.
     """
 
@@ -57,7 +57,7 @@ class Groundedness(EmbeddingEvaluator):
                 "retrieved context. A low value means that the answer says something that its context does not.",
             ),
         ),
-        version="2",
+        version="3",
         gpu=True,
         lane="gpu",
         llm=False,
@@ -80,9 +80,7 @@ class Groundedness(EmbeddingEvaluator):
                 f"The answer holds no sentence of more than {SHORT} characters or with a number: there is nothing to "
                 "compare with the context."
             )
-            flag = Flag("evaluation", Severity.HIGH, message)
-            unscored = RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, message)
-            return RowScore(unscored.values, flags=(flag,))
+            return RowScore.not_applicable(self.row_metrics, message)
         context = list(_context(row, ctx))
         best = best_matches(
             vectors.of(sentence.text for sentence in answer), vectors.of(sentence.text for _, sentence in context)

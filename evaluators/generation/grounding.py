@@ -48,7 +48,9 @@ class Grounding(ModelEvaluator[tuple[str, str], float]):
     from ``supported_from`` on. ``grounding`` is the share of the claims that are, ``least_grounded`` the likelihood of
     the least supported one. The evidence has each claim's value and the chunk that supports it most. The default model
     was trained on facts and revisions of Wikipedia (VitaminC) and has 59 million parameters; any classifier with the
-    outputs entailment, contradiction and neutral will do. All rows' pairs are read in one pass, equal ones once.
+    outputs entailment, contradiction and neutral will do, or with the outputs supported and unsupported, such as
+    MiniCheck's of 0.4 billion parameters (MIT), which people's labels rank above it. All rows' pairs are read in one
+    pass, equal ones once.
 
     **Edge cases.**
 

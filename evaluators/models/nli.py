@@ -43,6 +43,7 @@ CONTRADICTION: Final = 1
 NEUTRAL: Final = 2
 
 _NAMES: Final = (("entail", "support"), ("contra", "refute"), ("neutral", "notenough"))
+_SUPPORTS: Final = ("entail", "support", "consistent", "faithful", "grounded")
 _GENERIC: Final = re.compile(r"LABEL_\d+")
 _SPARE_TOKENS: Final = 4
 """Tokens that a text can take more of when it is cut apart inside a word."""
@@ -122,7 +123,8 @@ class PairClassifier:
         )
         logits = finite(logits, self.ref)
         shares = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return np.asarray((shares / shares.sum(axis=1, keepdims=True))[:, self._order])
+        ordered = np.asarray((shares / shares.sum(axis=1, keepdims=True))[:, self._order])
+        return np.insert(ordered, CONTRADICTION, 0.0, axis=1) if len(self._order) == 2 else ordered
 
     def fit(self, texts: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
         """Return the pieces of distinct texts; see :func:`fit`."""
@@ -149,18 +151,28 @@ class PairClassifier:
 def order(labels: Sequence[str], ref: ModelRef) -> list[int]:
     """Return which of a classifier's outputs are entailment, contradiction and neutral, by their names.
 
-    Fact verifiers say SUPPORTS, REFUTES and NOT ENOUGH INFO.
+    Fact verifiers say SUPPORTS, REFUTES and NOT ENOUGH INFO. Those of two outputs, such as MiniCheck's, say whether a
+    text supports a claim: what does not support it counts as neutral; without names the second one supports.
 
     Args:
         labels: Names of the outputs, in the order of the logits.
         ref: The weights, for the error.
 
     Raises:
-        ModelUnavailable: The outputs are not these three.
+        ModelUnavailable: The outputs are neither these three nor those two.
+
+    Returns:
+        Places of entailment, contradiction and neutral, or of support and its lack.
     """
     if ref == VITAMINC_NLI and all(_GENERIC.fullmatch(label) for label in labels):
         return [ENTAILMENT, CONTRADICTION, NEUTRAL]
     plain = [re.sub(r"[\W_]", "", label.lower()) for label in labels]
+    if len(labels) == 2:
+        if all(_GENERIC.fullmatch(label) for label in labels):
+            return [1, 0]
+        supports = [at for at, label in enumerate(plain) if label.startswith(_SUPPORTS)]
+        if len(supports) == 1:
+            return [supports[0], 1 - supports[0]]
     found = [[at for at, label in enumerate(plain) if label.startswith(names)] for names in _NAMES]
     if len(labels) != 3 or any(len(places) != 1 for places in found):
         raise ModelUnavailable(

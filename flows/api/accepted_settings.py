@@ -28,6 +28,7 @@ class Settings(TypedDict, total=False):
     judges: Judges | Mapping[str, Any]
     models: Models | Mapping[str, Any]
     fail_on: Literal["high", "medium", "never"]
+    ask: Sequence[Literal["safe", "right", "grounded", "form", "fast"]]
     min_coverage: float | None
     labels: str | None
     gate_on: Literal["policy", "judge", "corrected"]

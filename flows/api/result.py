@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
+    from leadline.tasks.analyse.answers import Answer
     from leadline.tasks.compare import Comparison
 
 
@@ -65,6 +66,11 @@ class Result:
     def gate_reason(self) -> str:
         """One sentence that says why."""
         return self.outcome.gate_reason
+
+    @property
+    def questions(self) -> tuple[Answer, ...]:
+        """The run's answers to the questions that a person asks: safe, right, grounded, form, fast."""
+        return self.outcome.questions
 
     @property
     def scored(self) -> int:

@@ -253,10 +253,11 @@ class _Check:
         if not rows:
             raise UsageError(f"{id_} measures datasets, not single answers.", code=ErrorCode.CONFIG_OPTION)
         named = next((metric for metric in rows if f"{id_}:{metric.key}" in limits), None)
-        deciding = named or next(metric for metric in rows if metric.key == policy.deciding(evaluator.spec, rows))
+        rules = policy.rules_of(evaluator, named=True)
+        deciding = named or next(metric for metric in rows if metric.key == policy.deciding(rows, rules))
         limit = limits.get(f"{id_}:{deciding.key}", limits.get(id_))
         if limit is None:
-            limit = policy.rule(evaluator.spec, deciding).threshold
+            limit = rules[deciding.key].threshold
         if limit is None:
             limit = deciding.threshold
         if limit is None:

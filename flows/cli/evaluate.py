@@ -19,6 +19,7 @@ from leadline.flows.cli.running import on_an_api, stoppable
 from leadline.flows.cli.session import Session, check_ledger, say, server_option, session_options
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.option_group import OptionGroup
+from leadline.tasks.analyse.answers import says_all
 from leadline.tasks.timeline import Timeline, in_step, timed_by
 from leadline.tasks.trace_events import MOST_CALLS, noting_imports, write_trace
 
@@ -75,7 +76,8 @@ def run_evaluation(session: Session, config: EvaluateConfig, *, as_json: bool, p
     if config.fail_on.value == "never" or result.gate == "pass":
         return 0
     verdict = "failed" if result.gate == "fail" else "could not be decided"
-    say(f"The gate {verdict}: {clean(result.gate_reason)}", always=True)
+    told = says_all(result.questions) and not as_json
+    say(f"The gate {verdict}{'.' if told else f': {clean(result.gate_reason)}'}", always=True)
     return GATE_FAILED
 
 
@@ -215,7 +217,8 @@ def _print_left_out(left_out: Mapping[str, str]) -> None:
 def _print_result(result: EvaluateResult) -> None:
     report = result.report.absolute()
     lines = (
-        ("Gate", f"{result.gate_in_words}: {clean(result.gate_reason)}"),
+        ("Gate", result.gate_in_words + ("" if says_all(result.questions) else f": {clean(result.gate_reason)}")),
+        *((f"  {answer.question}", clean(answer.line)) for answer in result.questions),
         *((("Judging", clean(result.stopping)),) if result.stopping else ()),
         (
             "Scores",
@@ -236,7 +239,7 @@ def _print_result(result: EvaluateResult) -> None:
         *((("Files", _left_out(result)),) if _leaves_rows_out(result) else ()),
     )
     for label, text in lines:
-        click.echo(f"{label:<9} {text}")
+        click.echo(f"{label:<10} {text}")
 
 
 def _leaves_rows_out(result: EvaluateResult) -> bool:

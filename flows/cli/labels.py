@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from leadline.tasks.trust.correction import Corrected
 
 _SET = click.option("--set", "set_name", default="labels", show_default=True, metavar="NAME", help="The set of labels.")
-_METRIC = click.option(
-    "--metric", required=True, metavar="NAME", help="EVALUATOR for its primary metric, or EVALUATOR.METRIC."
-)
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -47,8 +45,15 @@ def labels() -> None:
 
 @labels.command("sample")
 @click.argument("run_name", metavar="RUN")
-@_METRIC
-@click.option("--n", "rows", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Rows to draw.")
+@click.option("--metric", metavar="NAME", help="EVALUATOR for its primary metric, or EVALUATOR.METRIC.")
+@click.option(
+    "--question",
+    type=click.Choice(["right", "grounded"]),
+    help="Ask people the question itself, whatever metrics say: is this answer right, does it rest on its contexts?",
+)
+@click.option(
+    "--n", "-n", "rows", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Rows to draw."
+)
 @click.option(
     "--how",
     type=click.Choice(["uniform", "balanced", "by-score"]),
@@ -58,32 +63,60 @@ def labels() -> None:
 )
 @click.option("--seed", type=click.IntRange(0, 2**31), default=1, show_default=True, help="Another draws other rows.")
 @_SET
-@_output("What people get: a page (.html), CSV, JSON Lines, or tasks for Label Studio (.json).")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="What people get: a page (.html), CSV, JSON Lines, or tasks for Label Studio (.json); without it a page, "
+    "which opens in the browser.",
+)
 @session_options
 @click.pass_obj
 def labels_sample(
-    session: Session, /, run_name: str, metric: str, rows: int, how: Drawing, seed: int, set_name: str, output: Path
+    session: Session,
+    /,
+    run_name: str,
+    metric: str | None,
+    question: str | None,
+    rows: int,
+    how: Drawing,
+    seed: int,
+    set_name: str,
+    output: Path | None,
 ) -> None:
     """Draw rows of a run at random for people to label."""
     from leadline.tasks.labels.drawing import draw
     from leadline.tasks.labels.judged_rows import read_judged_rows
     from leadline.tasks.labels.label_sets import LabelSet, make_sample
     from leadline.tasks.labels.labelling_tasks import tasks_of, written
+    from leadline.tasks.labels.question_labels import question_rows
     from leadline.tasks.runs.lookup import find_run
     from leadline.tasks.store.files import handed_out
 
     store = session.open_store()
     run = find_run(store, run_name)
-    judged = read_judged_rows(store, run, metric)
+    if (metric is None) == (question is None):
+        raise UsageError(
+            "labels sample needs either --question or --metric.",
+            hint="To decide whether the answers are right: --question right -n 30",
+            code=ErrorCode.LABEL_SAMPLE,
+        )
+    judged = question_rows(store, run, question) if question else read_judged_rows(store, run, str(metric))
     drawn = draw(judged, rows, how=how, seed=seed)
     sample = make_sample(run, judged, drawn, how=how, seed=seed)
     tasks = tasks_of(store, run, judged, drawn, sample)
-    with handed_out(output) as temporary:
-        temporary.write_text(written(tasks, judged.metric, output), encoding="utf-8")
+    page = output or Path(f"labels-{question or metric}-{run.id}.html")
+    with handed_out(page) as temporary:
+        temporary.write_text(written(tasks, judged.metric, page), encoding="utf-8")
     LabelSet(store, set_name).keep_sample(sample)
-    of = f"{count(len(judged.rows), 'row')} that {judged.metric.id} scored"
-    say(f"{count(len(tasks), 'answer')} of {of}: {output}")
+    of = f"{len(judged.rows):,} answers" if question else f"{count(len(judged.rows), 'row')} that {metric} scored"
+    say(f"{count(len(tasks), 'answer')} of {of}: {page}")
+    if output is None and sys.stdout.isatty():
+        click.launch(str(page))
     say(f"Then: leadline labels import FILE --set {set_name}")
+    if question:
+        say("And the command that made the run once more: nothing is computed twice, and the labels decide.")
 
 
 @labels.command("import")
@@ -197,7 +230,7 @@ def labels_list(session: Session, /, as_json: bool) -> None:
 
 @labels.command("report")
 @click.argument("run_name", metavar="RUN")
-@_METRIC
+@click.option("--metric", required=True, metavar="NAME", help="EVALUATOR for its primary metric, or EVALUATOR.METRIC.")
 @click.option("--set", "set_name", metavar="NAME", help=LABELS_HELP)
 @_AS_JSON
 @session_options

@@ -52,10 +52,11 @@ def show(session: Session, /, name: str, case_key: str | None, all_metrics: bool
 
 
 def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
+    from leadline.tasks.analyse.answers import answers_of, says_all
     from leadline.tasks.analyse.findings.tally import tally, tally_in_words, what_counts
     from leadline.tasks.timeline import RunTime
 
-    counted = what_counts(found["record"])
+    counted, answers = what_counts(found["record"]), answers_of(found["record"])
     problems = tally((problem["severity"], problem["instrument"]) for problem in found["problems"])
     facts = (
         ("Run", f"{found['run']}  {clean(found['name'])}"),
@@ -66,8 +67,11 @@ def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
         ),
         (
             "Gate",
-            (found["gate"] or "undecided") + (f" ({counted})" if counted else "") + f": {clean(found['gate_reason'])}",
+            (found["gate"] or "undecided")
+            + (f" ({counted})" if counted else "")
+            + ("" if says_all(answers) else f": {clean(found['gate_reason'])}"),
         ),
+        *((f"  {answer.question}", clean(answer.line)) for answer in answers),
         *((("Judging", clean(why)),) if (why := str(found["record"].get("stopped_why") or "")) else ()),
         ("Problems", tally_in_words(problems)),
         (
@@ -80,7 +84,7 @@ def _print_overview(found: Mapping[str, Any], *, all_metrics: bool) -> None:
         ("Report", found["report"] or "-"),
     )
     for label, text in facts:
-        click.echo(f"{label:<9} {text}")
+        click.echo(f"{label:<10} {text}")
     lines = [line for line in found["board"] if all_metrics or line["is_primary"]]
     if lines:
         click.echo("\nLeaderboards" + ("" if all_metrics else " (primary metrics)"))

@@ -60,6 +60,7 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
     from leadline.tasks.db.csv_files import is_guarded
     from leadline.tasks.load.column_map import ColumnNames, map_columns, project_map
     from leadline.tasks.maintenance.retention import load_retention
+    from leadline.tasks.plan.standing_params import standing_params
     from leadline.tasks.policy.policy_file import load_policy
 
     def evaluators() -> None:
@@ -82,6 +83,7 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
         "judges": lambda: find_judges(None, None, None, os.environ),
         "notify": read_tables,
         "policy": load_policy,
+        "privacy": standing_params,
         "projects": projects,
         "pytest": session_settings,
         "retention": load_retention,

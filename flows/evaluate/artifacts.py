@@ -24,6 +24,7 @@ from leadline.flows.shared.prefect_steps import history_may_fail
 from leadline.flows.shared.report_links import run_link
 from leadline.flows.shared.server_outage import not_waiting
 from leadline.flows.shared.settings import Gate
+from leadline.tasks.analyse.answers import SYMBOLS, says_all
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
@@ -117,7 +118,8 @@ def _summary(result: EvaluateResult, link: str) -> str:
             f"# {result.gate.upper()}",
             "",
             *([f"({result.gate_counted})", ""] if result.gate_counted else []),
-            result.gate_reason,
+            *([] if says_all(result.questions) else [result.gate_reason, ""]),
+            *(f"- {SYMBOLS[each.outcome]} **{each.words}** {each.line}" for each in result.questions),
             "",
             "| | |",
             "|---|---|",

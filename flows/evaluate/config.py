@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from leadline.flows.shared.form import FormModel, Option
 from leadline.flows.shared.option_group import OptionGroup
 from leadline.flows.shared.settings import (
+    AskedQuestions,
     ColumnMapping,
     Dispatch,
     Dispatching,
@@ -36,6 +37,7 @@ from leadline.flows.shared.settings import (
     Processes,
     StorePlace,
 )
+from leadline.tasks.analyse.answers import Answer
 from leadline.tasks.plan.further_trials import AUTO
 from leadline.tasks.timeline import RunTime
 
@@ -66,6 +68,7 @@ class EvaluateConfig(FormModel):
     models: Models = Field(Models(), description="Local models and text handling.")
     fail_on: FailOnSeverity = FailOn.NEVER
     policy: PolicyName = None
+    ask: AskedQuestions = ()
     min_coverage: MinCoverage = None
     against: Annotated[
         str | None, NoCredentials, Option(metavar="previous|tag:NAME|RUN|none", group=OptionGroup.GATE)
@@ -124,6 +127,7 @@ class EvaluateResult(BaseModel):
     report_url: str = Field("", description="The report's address in the store's bucket, if it has one.")
     gate: Gate = Field(description="Whether the run is good enough for what was asked.")
     gate_reason: str = Field(description="One sentence that says why.")
+    questions: tuple[Answer, ...] = Field((), description="What the run answers to each question, in their order.")
     gate_counted: str = Field("", description="What the gate counted, in a few words.")
     stopping: str = Field("", description="What was decided before all cases were judged, and what that saved.")
     changed: str = Field("", description="What changed since the earlier run that it was compared with.")

@@ -27,6 +27,7 @@ from leadline.tasks.plan.default_embedder import embedder_in_words, with_default
 from leadline.tasks.plan.jobs import make_jobs
 from leadline.tasks.plan.planner import Need, expect_further_trials, plan
 from leadline.tasks.plan.selection import Choice, applicable_to, choose, missing_weights, named_models
+from leadline.tasks.plan.standing_params import standing_params
 from leadline.tasks.plan.third_rows import check_attributable, expect_third_rows
 from leadline.tasks.policy.policy import Policy
 from leadline.tasks.policy.policy_file import load_policy
@@ -129,7 +130,7 @@ def chosen(config: EvaluateConfig, *, check_key: bool = False) -> tuple[Settings
     for judge in settings.judges[:1] if check_key else ():
         judge.api_key()
     limits = limits_of(config.judges)
-    choice = choose(config.suite, config.evaluators, config.params, settings)
+    choice = choose(config.suite, config.evaluators, config.params, settings, standing_params())
     require_prices(choice.evaluators, settings, limits)
     return settings, choice
 
@@ -149,7 +150,7 @@ def prepare(
         DatasetError: The dataset was refused.
     """
     settings, choice = chosen(config, check_key=check_key)
-    policy = load_policy(config.policy)
+    policy = load_policy(config.policy).asking(config.ask)
     store = Store.open(config.store)
     settings = with_epochs(store, settings)
     how = reading(config.map, format=config.format, model_name=config.model_name)

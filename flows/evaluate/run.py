@@ -272,6 +272,7 @@ def _conclude(
         report_url=run.report if store.remote else "",
         gate=found.decision.gate,
         gate_reason=found.decision.reason,
+        questions=found.decision.answers,
         gate_counted=what_counts(record),
         stopping=record.get("stopped_why", ""),
         changed=record.get("changed", ""),

@@ -17,6 +17,7 @@ from leadline.tasks.load.column_map import ColumnMap, project_map
 from leadline.tasks.load.field_names import field_of
 from leadline.tasks.plan.dataset_profile import DatasetProfile, profile, why_not
 from leadline.tasks.plan.selection import NO_JUDGE
+from leadline.tasks.policy.asked_questions import DECIDED_BY_ROWS, Question
 from leadline.tasks.policy.policy import Role, Rule
 from leadline.tasks.policy.policy_file import DEFAULT, load_policy
 
@@ -53,6 +54,7 @@ class FirstLook:
         asked: Column or columns by field, as the user mapped them, now or in the ``leadline.toml`` that is here.
         unsure: Field by column, for columns that are taken for a field with a warning.
         decisions: The metrics that can fail the gate.
+        can_ask: The questions that what would run can answer.
         judged: Evaluators that would run besides with a judge.
         judge_calls: Calls that the judge would be asked, of the one named or of :data:`EXAMPLE_JUDGE`.
         judge_cost_usd: Their estimated price, ``None`` where it is unknown.
@@ -64,6 +66,7 @@ class FirstLook:
     asked: ColumnMap
     unsure: Mapping[str, str]
     decisions: tuple[Decision, ...]
+    can_ask: tuple[str, ...]
     judged: tuple[str, ...]
     judge_calls: int
     judge_cost_usd: float | None
@@ -101,6 +104,7 @@ def look(config: EvaluateConfig) -> FirstLook:
         asked={**kept, **config.map},
         unsure={column: field for column, field in planned.columns.items() if _is_unsure(column, field)},
         decisions=tuple(_decisions(planned)),
+        can_ask=_questions(planned),
         judged=tuple(entry.evaluator for entry in judged.entries if entry.evaluator in lacking),
         judge_calls=sum(entry.judge_calls or 0 for entry in costs),
         judge_cost_usd=None if None in prices else sum(price or 0.0 for price in prices),
@@ -138,6 +142,19 @@ def _decisions(planned: PlanPreview) -> list[Decision]:
                 name = entry.evaluator if metric.primary else f"{entry.evaluator}:{metric.key}"
                 found.append(Decision(name, rule.role, _threshold(rule, metric)))
     return sorted(found, key=lambda decision: list(Role).index(decision.role))
+
+
+def _questions(planned: PlanPreview) -> tuple[str, ...]:
+    """Return the questions of which something that would run can show that answers are good."""
+    policy, found = load_policy(DEFAULT), set()
+    for entry in planned.entries:
+        rules = policy.rules_of(get(entry.evaluator)())
+        found |= {
+            rule.question
+            for rule in rules.values()
+            if rule.role is not Role.INFORMATION and (rule.proof != "none" or rule.question not in DECIDED_BY_ROWS)
+        }
+    return tuple(str(question) for question in Question if question in found)
 
 
 def _threshold(rule: Rule, metric: Metric) -> float | None:

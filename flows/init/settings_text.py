@@ -55,6 +55,7 @@ def settings_text(look: FirstLook) -> str:
         understood=[(field, column) for column, field in renamed.items() if column not in look.unsure],
         metadata=", ".join(map(toml, listed[:_LISTED])) + more,
         decisions=look.decisions,
+        can_ask=look.can_ask,
         roles=_ROLES,
     )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.core.text import one_line, visible
+from leadline.evaluators.core.text import nouns, one_line, visible
 from leadline.flows.assertions.failure_text import AnswerTexts, Failure, evidence_lines, failure_text
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.pytest_plugin.answer_under_test import AnswerUnderTest
@@ -57,6 +57,20 @@ class Outcome:
         """True if the marked function is run after the check passed."""
         return self.check.calls_function
 
+    def told(self, chosen: Iterable[Check]) -> Outcome:
+        """Return the outcome as known where the tests of its failing answers say all of it: one answer, one failure.
+
+        Args:
+            chosen: The tests of the session.
+        """
+        if self.status != "fail" or self.check.kind == "case":
+            return self
+        cases = self.of.failing_cases(self.check)
+        if not cases or not cases <= {(check.case, check.model) for check in chosen if check.suite == self.check.suite}:
+            return self
+        said = f"{self.message}\nThe {nouns(len(cases), 'test of its case fails', 'tests of its cases fail')}."
+        return replace(self, status="known", message=said)
+
     def failing(self) -> Outcome:
         """Return the outcome with what is inconclusive as a failure."""
         if self.status != "inconclusive":
@@ -91,6 +105,35 @@ class RunOutcomes:
         status, message, properties = kinds[check.kind](check)
         run = [("leadline.run", self._outcome.run), ("leadline.report", self.report)]
         return Outcome(status, visible(message), (*run, *properties), check, self)
+
+    def failing_cases(self, check: Check) -> frozenset[tuple[str, str]]:
+        """Return the cases and models whose tests fail for the reasons of a line of the policy or the gate.
+
+        None are returned where one of the reasons is no answer whose test fails, or one that failed before.
+
+        Args:
+            check: The line or gate.
+        """
+        wanted = [(check.evaluator, check.metric, check.model), (check.evaluator, "", "")]
+        lines = [
+            line
+            for key, line in self._lines.items()
+            if line.outcome == "fail" and (check.kind == "gate" or key in wanted)
+        ]
+        found: set[tuple[str, str]] = set()
+        for line in lines:
+            key = f"{line.evaluator}.{line.metric}"
+            cases = {
+                (each.case, each.model)
+                for of_case in self._checks.values()
+                for each in of_case
+                if each.failed and each.role in self._roles and (each.key, each.model) == (key, line.model)
+                if not self._is_known(each) and not (each.rejudged and self._against)
+            }
+            if not cases:
+                return frozenset()
+            found |= cases
+        return frozenset(found)
 
     @property
     def report(self) -> str:

@@ -129,7 +129,9 @@ def leadline_check(request: pytest.FixtureRequest) -> Outcome:
     if not hasattr(request, "param"):
         pytest.fail(f"leadline_case is for tests that are marked: @pytest.mark.{MARK}(DATASET, …).", pytrace=False)
     session = _session_of(request.config)
-    outcome = session.outcome(request.param)
+    items = (getattr(item, "callspec", None) for item in request.session.items)
+    chosen = (item.params[CHECK] for item in items if item is not None and CHECK in item.params)
+    outcome = session.outcome(request.param).told(chosen)  # goes through them for a line or gate that fails alone
     request.node.user_properties.extend(outcome.properties)
     if outcome.status == "skip" or (
         outcome.status in ("error", "inconclusive") and session.settings.inconclusive == "skip"

@@ -24,7 +24,9 @@ def print_summary(terminal: pytest.TerminalReporter, told: Sequence[Mapping[str,
     terminal.section("leadline")
     runs = {each["run"]: each for each in told if "run" in each}
     for run in runs.values():
-        terminal.write_line(f"run {run['run']}: {run['gate'].upper()}. {one_line(run['reason'])}")
+        terminal.write_line(f"run {run['run']}: {run['gate'].upper()}. {one_line(run['reason'])}".rstrip())
+        for line in run["questions"]:
+            terminal.write_line(f"  {one_line(line)}")
         terminal.write_line(f"  {count(run['computed'], 'score')} computed, {run['reused']:,} reused; {_calls(run)}")
         if run["note"]:
             terminal.write_line(f"  {one_line(run['note'])}")

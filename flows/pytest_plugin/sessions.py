@@ -15,6 +15,7 @@ from leadline.flows.pytest_plugin.session_settings import SessionSettings, sessi
 from leadline.flows.pytest_plugin.shared_run import EvaluationFailed, evaluate_once
 from leadline.flows.pytest_plugin.suite import Check, Suite, collect_suite, located
 from leadline.flows.shared.report_links import run_link
+from leadline.tasks.analyse.answers import says_all
 from leadline.tasks.publish.spending import price
 from leadline.tasks.runs.baseline import NONE
 from leadline.tasks.store.store import Store
@@ -104,7 +105,8 @@ class PluginSession:
         self._told[outcome.run] = {
             "run": outcome.run,
             "gate": outcome.gate,
-            "reason": outcome.gate_reason,
+            "reason": "" if says_all(outcome.questions) else outcome.gate_reason,
+            "questions": [f"{answer.words} {answer.line}" for answer in outcome.questions],
             "report": run_link(opened, opened.run(outcome.run), outcome.report),
             "reused": outcome.reused,
             "computed": outcome.computed,

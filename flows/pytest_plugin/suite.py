@@ -114,9 +114,10 @@ def _with_limits(policy: str | os.PathLike[str] | None, limits: Mapping[str, flo
     for name, limit in limits.items():
         id_, _, metric = name.partition(":")
         evaluator = get(id_)()
-        key = metric or base.deciding(evaluator.spec, evaluator.metrics)
-        role = next((base.rule(evaluator.spec, each).role for each in evaluator.metrics if each.key == key), None)
-        weightier = {"role": Role.SHOULD.value} if role is Role.INFORMATION else {}
+        decided = base.rules_of(evaluator)
+        key = metric or base.deciding(evaluator.metrics, decided)
+        role = decided[key].role if key in decided else None
+        weightier = {"role": Role.SHOULD.value, "proof": "mean"} if role is Role.INFORMATION else {}
         rules[f"{id_}:{key}"] = {"threshold": float(limit), **weightier}
     text = policy_text.as_toml(base.extended(rules))
     path = scratch / f"policy-{digest(text)[:12]}.toml"
@@ -147,9 +148,7 @@ def _checks(key: str, request: Request) -> Iterator[Check]:
 
 
 def _blocking(evaluator: Evaluator, policy: Policy) -> list[str]:
-    return [
-        metric.key for metric in evaluator.metrics if policy.rule(evaluator.spec, metric).role is not Role.INFORMATION
-    ]
+    return [key for key, rule in policy.rules_of(evaluator).items() if rule.role is not Role.INFORMATION]
 
 
 def _metric_name(evaluator: Evaluator, metric: str) -> str:

@@ -14,6 +14,7 @@ from leadline.flows.shared.option_group import OptionGroup
 from leadline.tasks.load.formats.registry import format_choices
 from leadline.tasks.plan.further_trials import AUTO
 from leadline.tasks.plan.jobs import ALL_ROWS
+from leadline.tasks.policy.asked_questions import Question
 
 _DEVICE: Final = re.compile(r"auto|cpu|cuda(:[0-9]{1,3})?|mps")
 
@@ -195,6 +196,15 @@ PolicyName: TypeAlias = Annotated[
         max_length=500,
         description="Gate policy: default, sonar, strict, or a TOML file. Default: [policy] of leadline.toml, or "
         "default.",
+    ),
+]
+AskedQuestions: TypeAlias = Annotated[
+    tuple[Question, ...],
+    Option("--ask", metavar="QUESTION", group=OptionGroup.GATE),
+    Field(
+        title="Ask",
+        description="Decide the gate by these questions alone: safe, right, grounded, form or fast. Default: those "
+        "that the policy asks, as far as the dataset can answer them.",
     ),
 ]
 LabelSetName: TypeAlias = Annotated[

@@ -260,6 +260,9 @@ def _verdict_of_rows(cell: Cell) -> Verdict:
     """Return the verdict of a *must* metric, which counts failing rows and asks nothing of the mean."""
     rows, metric = cell.rows, cell.metric
     rule = Rule(tolerance_rows=metric["tolerance_rows"], tolerance_share=metric["tolerance_share"])
-    if rows.scored - (cell.n_pass or 0) > rule.tolerated(rows.scored):
-        return "fail"
+    n_failed = rows.scored - (cell.n_pass or 0)
+    if n_failed > rule.tolerated(rows.scored):
+        share = n_failed / rows.scored
+        sure = not metric["surely"] or clopper_pearson(share, cell.effective)[0] > rule.tolerance_share
+        return "fail" if sure else "inconclusive"
     return "pass" if rows.scored and rows.coverage >= metric["min_coverage"] else "inconclusive"

@@ -1,4 +1,7 @@
-"""Families of cases: an original with all its perturbed copies, and theirs."""
+"""Families of cases: an original with all its perturbed copies, theirs, and cases that say the same.
+
+Cases in which a model gave the same answer, and the same one was expected, are one case asked several times.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,23 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
+LEAST_ALIKE: Final = 20
+"""Characters of an answer from which giving it twice is no chance, as "yes" or a label is."""
 MOST_FAMILIES: Final = 200
 """From how many families a design effect is estimated; more make intervals no better, only slower."""
 
 
-def perturbation_clusters(connection: DuckDBPyConnection) -> dict[str, npt.NDArray[np.int64]]:
-    """Return ``case_id, family`` of every case that has a perturbed copy or is one; families count from 0."""
+def perturbation_clusters(connection: DuckDBPyConnection, links: str = "") -> dict[str, npt.NDArray[np.int64]]:
+    """Return ``case_id, family`` of every case that has a copy or is one; families count from 0.
+
+    Args:
+        connection: A run with its dataset, or two that are compared.
+        links: Query that gives copies with what they are copies of; that of a run if it is not given.
+    """
     import numpy as np
 
-    links: Mapping[str, Any] = connection.execute(
-        "SELECT case_id::BIGINT AS copy, original_case_id::BIGINT AS original FROM relationships"
-    ).fetchnumpy()
-    cases, ends = np.unique(np.concatenate([links["copy"], links["original"]]), return_inverse=True)
+    pairs: Mapping[str, Any] = connection.execute(links or sql("aggregate/copies"), {"least": LEAST_ALIKE}).fetchnumpy()
+    cases, ends = np.unique(np.concatenate([pairs["copy"], pairs["original"]]), return_inverse=True)
     copies, originals = np.split(ends, 2)
     _, family = np.unique(_least_linked(copies, originals, len(cases)), return_inverse=True)
     return {"case_id": cases, "family": family.astype(np.int64)}

@@ -54,9 +54,11 @@ def register_jobs(
                 "error": job.error or None,
             }
         )
-        deciding = policy.deciding(spec, evaluator.metrics)
+        models = job.identity.get("models") or [{}]
+        decided = policy.rules_of(evaluator, model=str(models[0].get("model", "")), named=job.evaluator in named)
+        deciding = policy.deciding(evaluator.metrics, decided)
         for metric in evaluator.metrics:
-            rule = policy.rule(spec, metric)
+            rule = decided[metric.key]
             low, high = metric.range
             metrics.append(
                 {
@@ -79,6 +81,11 @@ def register_jobs(
                 {
                     "metric_id": len(rules),
                     "role": rule.role,
+                    "question": rule.question,
+                    "proof": rule.proof,
+                    "right_that_pass": list(rule.right_that_pass),
+                    "wrong_that_fail": list(rule.wrong_that_fail),
+                    "surely": rule.surely,
                     "tolerance_rows": rule.tolerance_rows,
                     "tolerance_share": rule.tolerance_share,
                     "min_pass_share": rule.min_pass_share,

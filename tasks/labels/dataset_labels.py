@@ -13,6 +13,7 @@ from leadline.tasks.db.tables import records
 from leadline.tasks.labels.label import Label
 from leadline.tasks.labels.label_sets import Sample, SampledRow
 from leadline.tasks.load.staging import LABELS_FILE
+from leadline.tasks.policy.asked_questions import DECIDED_BY_ROWS
 from leadline.tasks.store.store import DROPPED, SCHEMA, Run, Store
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def open_dataset_labels(connection: DuckDBPyConnection, store: Store, run: Run) 
     if not _labels_came(store, dataset):
         return DatasetLabels(run.id, ())
     metrics = {line["name"]: line["id"] for line in records(connection, sql("labels/names"))}
+    metrics |= {question: question for question in DECIDED_BY_ROWS}
     path = store.dataset(dataset) / LABELS_FILE
     lines = records(connection, sql("labels/given").format(labels=literal(path), row_key=sql("labels/row_key")))
     labels = (

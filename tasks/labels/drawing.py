@@ -121,13 +121,18 @@ def _draw_of_model(
 def _wishes_of_uniform(
     members: Sequence[npt.NDArray[np.int64]], order: Sequence[int], parts: Sequence[str], wanted: int
 ) -> dict[str, int]:
-    """Return how many rows of each verdict are wanted: what comes by chance, and at least some of either."""
+    """Return how many rows of each verdict are wanted: what comes by chance, and some of either, no more in all."""
     chosen = set(_first(members, order, wanted))
     rows = {
         part: [len(own) for own, its in zip(members, parts, strict=True) if its == part] for part in sorted(set(parts))
     }
     by_chance = {part: sum(len(members[number]) for number in chosen if parts[number] == part) for part in rows}
-    return {part: max(by_chance[part], min(LEAST_OF_VERDICT, sum(rows[part]))) for part in rows}
+    least = {part: min(LEAST_OF_VERDICT, wanted // 2, sum(rows[part])) for part in rows}
+    wishes = {part: max(by_chance[part], least[part]) for part in rows}
+    for part in rows:
+        beyond = sum(wishes.values()) - max(wanted, sum(by_chance.values()))
+        wishes[part] -= min(max(0, beyond), wishes[part] - least[part])
+    return wishes
 
 
 def _first(members: Sequence[npt.NDArray[np.int64]], order: Sequence[int], wanted: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -57,8 +57,8 @@ class JudgedMetric:
 
     @property
     def id(self) -> str:
-        """``EVALUATOR.METRIC``, which labels name."""
-        return f"{self.evaluator}.{self.metric}"
+        """``EVALUATOR.METRIC``, which labels name; of a question that people are asked, its name."""
+        return f"{self.evaluator}.{self.metric}" if self.metric else self.evaluator
 
     def passes(self, values: Floats) -> npt.NDArray[np.bool_]:
         """Say which values pass: those on the good side of the threshold, or of one half where there is none."""
@@ -140,11 +140,24 @@ def judged_rows(connection: DuckDBPyConnection, metric: JudgedMetric) -> JudgedR
         connection: The run's database.
         metric: The metric.
     """
+    show_row_scores(connection)
+    return rows_of(connection, metric, sql("labels/rows").format(row_key=sql("labels/row_key")), [metric.metric_id])
+
+
+def rows_of(
+    connection: DuckDBPyConnection, metric: JudgedMetric, query: str, parameters: Sequence[object] = ()
+) -> JudgedRows:
+    """Return the rows that a query gives, with their clusters.
+
+    Args:
+        connection: The run's database.
+        metric: What they are about.
+        query: Gives ``row_id, case_id, case_key, model_key, value, key``.
+        parameters: Its parameters.
+    """
     import numpy as np
 
-    show_row_scores(connection)
-    rows = sql("labels/rows").format(row_key=sql("labels/row_key"))
-    found: Mapping[str, Any] = connection.execute(rows, [metric.metric_id]).fetchnumpy()
+    found: Mapping[str, Any] = connection.execute(query, list(parameters)).fetchnumpy()
     families = perturbation_clusters(connection)
     cases = found["case_id"].astype(np.int64)
     clusters = cases.copy()

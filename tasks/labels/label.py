@@ -13,6 +13,7 @@ from typing import Any, Final
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import find
+from leadline.tasks.policy.asked_questions import DECIDED_BY_ROWS
 
 ADJUDICATED: Final = "adjudicated"
 """The person of a label that was agreed on; it stands for all others of its row."""
@@ -143,6 +144,8 @@ def value_range(question: str) -> tuple[float, float]:
     Args:
         question: ``EVALUATOR.METRIC``, or ``EVALUATOR`` for its primary one; one that is not known here has no bounds.
     """
+    if question in DECIDED_BY_ROWS:
+        return 0.0, 1.0
     for evaluator, key in ((question, ""), question.rpartition(".")[::2]):
         kind = find(evaluator.partition("#")[0])
         for metric in kind.spec.metrics if kind else ():

@@ -22,6 +22,7 @@ from leadline.tasks.labels.dataset_labels import open_dataset_labels
 from leadline.tasks.labels.judged_rows import JudgedMetric, JudgedRows, judged_rows, row_metrics
 from leadline.tasks.labels.known_labels import KnownLabels, known_labels
 from leadline.tasks.labels.label_report import LEAST_LABELS, LabelledModel, LabelReport, State, report_labels
+from leadline.tasks.labels.question_labels import show_question_labels
 from leadline.tasks.policy.policy import Role
 from leadline.tasks.trust.correction import Corrected, ErrorRates, rogan_gladen
 
@@ -58,6 +59,7 @@ def correct_run(
     if gate_on is not None:
         connection.execute(sql("labels/decided_by"), {"gate_on": gate_on})
     known = known_labels(store, set_name, lambda: [open_dataset_labels(connection, store, run)])
+    show_question_labels(connection, store, run, known)
     asked = [metric for metric in row_metrics(connection) if metric.id in known]
     lines: list[dict[str, Any]] = []
     certificates: list[dict[str, Any]] = []

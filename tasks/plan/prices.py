@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
@@ -14,6 +15,10 @@ _LINES: Final = (
     "the two lines input_cost_per_token = 1.5e-7 and output_cost_per_token = 6e-7, with its own prices in USD; or "
     "limit the number of calls instead: --max-calls N."
 )
+
+
+def _install() -> str:
+    return "" if find_spec("litellm") else "Install the table of all prices: pip install 'leadline[judge]'. Or: "
 
 
 def require_judge_price(judge: JudgeConfig, limits: Limits) -> None:
@@ -31,7 +36,7 @@ def require_judge_price(judge: JudgeConfig, limits: Limits) -> None:
     named = "" if judge.key != "default" else f', with model = "{judge.model}",'
     raise UsageError(
         f"The price of the judge {judge.model!r} is unknown, so a cost limit (--max-cost, month_cost) allows no call.",
-        hint=f"Write into its table [judges.{judge.key}] of leadline.toml{named} {_LINES}",
+        hint=f"{_install()}Write into its table [judges.{judge.key}] of leadline.toml{named} {_LINES}",
         code=ErrorCode.JUDGE_PRICE,
     )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from leadline.evaluators.core.base import Evaluator
@@ -53,7 +54,11 @@ class Choice:
 
 
 def choose(
-    suite_name: str | None, ids: Sequence[str], params: Mapping[str, Mapping[str, Any]], settings: Settings
+    suite_name: str | None,
+    ids: Sequence[str],
+    params: Mapping[str, Mapping[str, Any]],
+    settings: Settings,
+    standing: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> Choice:
     """Return the evaluators of a request, before its dataset is known.
 
@@ -65,6 +70,7 @@ def choose(
         ids: Further evaluators.
         params: Parameters by evaluator id.
         settings: The run's settings.
+        standing: Parameters that evaluators have besides, whether they are named or not.
 
     Raises:
         UsageError: The suite, an evaluator or a parameter is unknown, parameters are given for an evaluator that does
@@ -93,7 +99,9 @@ def choose(
     ctx = EvalContext(settings)
     evaluators, left_out = [], {}
     for kind in (get(id_) for id_ in sorted(wanted)):
-        evaluator = kind(kind.parameters.build(kind.spec.id, dict(params.get(kind.spec.id, {}))))
+        given = params.get(kind.spec.id, {}) if kind.spec.id in named else kind.unnamed
+        given = {**standing.get(kind.spec.id, {}), **given}
+        evaluator = kind(kind.parameters.build(kind.spec.id, given))
         if kind.spec.id in named:
             need_packages(kind.spec.id, kind.spec.packages)
             problem = ""

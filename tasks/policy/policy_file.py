@@ -15,6 +15,7 @@ from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.core.refusal import refusals_of
 from leadline.evaluators.core.registry import FAMILIES, all_evaluators, find
 from leadline.evaluators.core.settings_file import FILE, settings_document
+from leadline.tasks.policy.asked_questions import Proof, Question
 from leadline.tasks.policy.policy import EVERY, FAMILY, JUDGE, Basis, Policy, Role
 
 DEFAULT: Final = "default"
@@ -29,9 +30,14 @@ class _Rule(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     role: Role | None = None
+    question: Question | None = None
+    proof: Proof | None = None
+    right_that_pass: tuple[float, float] | None = None
+    wrong_that_fail: tuple[float, float] | None = None
     threshold: float | None = None
     tolerance_rows: int | None = Field(None, ge=0)
     tolerance_share: float | None = Field(None, ge=0, lt=1)
+    surely: bool | None = None
     min_pass_share: float | None = Field(None, ge=0, le=1)
     min_coverage: float | None = Field(None, ge=0, le=1)
     min_rows: int | None = Field(None, ge=1)
@@ -49,6 +55,9 @@ class _File(BaseModel):
     description: str = Field("", max_length=1000)
     base: str = DEFAULT
     problems: Literal["grouped", "seed"] | None = None
+    asks: tuple[Question, ...] | None = None
+    good_share: float | None = Field(None, gt=0, lt=1)
+    only: bool | None = None
     certain: bool | None = None
     rules: dict[str, _Rule] = Field({}, max_length=1000)
 
@@ -100,7 +109,7 @@ def _policy(table: Any, where: str, name: str, folder: Path) -> Policy:
     rules = {key: rule.model_dump(exclude_none=True) for key, rule in file.rules.items()}
     if folder != _SHIPPED:
         _check_names(rules, where)
-    given = file.model_dump(include={"problems", "certain"}, exclude_none=True)
+    given = file.model_dump(include={"problems", "asks", "good_share", "only", "certain"}, exclude_none=True)
     named = {"name": file.name or name, "description": file.description}
     if folder == _SHIPPED and file.base == "":
         return Policy(name).extended(rules, **named, **given)
@@ -122,7 +131,7 @@ def _check_names(rules: Mapping[str, Any], where: str) -> None:
     """
     groups = [EVERY, JUDGE, *(f"{FAMILY}{family}" for family in FAMILIES)]
     for name in rules:
-        evaluator, _, metric = name.partition(":")
+        evaluator, _, metric = name.partition("@")[0].partition(":")
         kind = find(evaluator)
         if name in groups or (kind and not metric):
             continue

@@ -11,6 +11,7 @@ from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import all_evaluators
 from leadline.evaluators.core.text import count, number, percent
+from leadline.tasks.policy.asked_questions import IN_WORDS
 from leadline.tasks.policy.policy import Policy, Role, Rule
 
 HEADINGS: Final = {
@@ -27,6 +28,8 @@ def in_words(policy: Policy) -> Iterator[str]:
     yield f"{policy.name} ({policy.digest})"
     if policy.description:
         yield policy.description
+    if policy.asks:
+        yield f"Asks: {' '.join(IN_WORDS[question] for question in policy.asks)}"
     for role, lines in _lines(policy).items():
         yield ""
         yield _heading(policy, role)
@@ -94,11 +97,14 @@ def _limits(rule: Rule, spec: Spec, metric: Metric) -> str:
         allowed += [f"{percent(rule.tolerance_share)} of the answers"] if rule.tolerance_share else []
         at_most = f"at most {' or '.join(allowed)}" if allowed else "no answer"
         passing = "" if metric.share else f" ({side} {number(limit)} passes)"
-        parts = [f"{at_most} may fail{passing}"]
+        parts = [f"{at_most} may fail{passing}", *["surely"] * rule.surely]
     else:
         parts = [f"{side} {percent(limit) + ' of the answers' if metric.share else number(limit)}"]
         if rule.min_pass_share and not metric.share and not metric.dataset_level:
             parts[0] += f" on average and for {percent(rule.min_pass_share)} of the answers"
+    if rule.proof == "estimate" and rule.right_that_pass[1]:
+        (passed, good), (failed, bad) = rule.right_that_pass, rule.wrong_that_fail
+        parts.append(f"passes {percent(passed / good)} of right and fails {percent(failed / bad)} of wrong answers")
     if rule.min_rows > 1:
         parts.append(f"from {count(rule.min_rows, 'row')} on")
     if rule.min_coverage > 0:
@@ -119,7 +125,10 @@ def as_toml(policy: Policy) -> str:
         f"description = {_quoted(policy.description)}",
         f"base = {_quoted('sonar')}",
         f"problems = {_quoted(policy.problems)}",
-        f"certain = {str(policy.certain).lower()}",
+        f"asks = {_value([str(question) for question in policy.asks])}",
+        f"good_share = {policy.good_share}",
+        f"only = {_value(policy.only)}",
+        f"certain = {_value(policy.certain)}",
     ]
     for name, settings in policy.rules.items():
         lines += ["", f"[rules.{_quoted(name)}]"]
@@ -130,6 +139,8 @@ def as_toml(policy: Policy) -> str:
 def _value(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(_value(each) for each in value)}]"
+    if isinstance(value, bool):
+        return str(value).lower()
     return _quoted(str(value)) if isinstance(value, str) else str(value)
 
 

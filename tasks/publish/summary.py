@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.text import count, listing, nouns, percent
+from leadline.tasks.analyse.answers import Answer, answers_of, says_all
 from leadline.tasks.analyse.changes import RowChange
 from leadline.tasks.analyse.findings.model_choice import RECOMMENDATION
 from leadline.tasks.db.statements import sql
@@ -88,7 +89,8 @@ class Summary:
 
     Attributes:
         verdict: The gate's verdict and the models with problems of high severity, in sentences.
-        why: The gate's reason.
+        questions: What the run answers to each question that a person asks.
+        why: The gate's reason, "" where the questions say it.
         policy: The policy that judged, or "".
         sure: Sentences on coverage and intervals, and warnings on the dataset.
         changes: What changed since the baseline in a sentence, or "" where nothing was to be compared.
@@ -99,6 +101,7 @@ class Summary:
     """
 
     verdict: str
+    questions: tuple[Answer, ...]
     why: str
     policy: str
     sure: tuple[str, ...]
@@ -112,6 +115,7 @@ class Summary:
         """Return the summary as JSON, without answers: they may be the secret that leaked."""
         return {
             **{name: getattr(self, name) for name in self.__dataclass_fields__},
+            "questions": [{**asdict(each), "words": each.words, "shown": each.shown} for each in self.questions],
             "worst": [
                 {
                     **{name: getattr(problem, name) for name in problem.__dataclass_fields__},
@@ -131,9 +135,11 @@ def summarize(connection: DuckDBPyConnection, facts: Facts) -> Summary:
     """
     changed = facts.changes.models if facts.changes else ()
     recommended = next((item.description for item in facts.insights if item.type == RECOMMENDATION), "")
+    questions = answers_of(facts.record)
     return Summary(
         verdict=_verdict(facts),
-        why=_shortened(facts.gate_reason, 2 * MOST_TEXT),
+        questions=questions,
+        why="" if says_all(questions) else _shortened(facts.gate_reason, 2 * MOST_TEXT),
         policy=_policy(facts),
         sure=(*_sure(facts), *_warnings(facts)),
         changes=_shortened(_sentence(facts.changes.summary), 2 * MOST_TEXT) if facts.changes else "",

@@ -9,11 +9,12 @@ at which the gate finds nothing wrong, ``fail_below`` that below which it fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.text import listing
+from leadline.tasks.analyse.answer_shares import good_share, policy_rates, rows_decide, wanted_share
 from leadline.tasks.analyse.statistics import clopper_pearson
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
@@ -110,17 +111,42 @@ def _limits(
         least = 1 - rule.tolerated(planned["rows"]) / planned["rows"]
         most = min(1 - rule.tolerance_share, 1 - rule.tolerance_rows / planned["rows"])
         yield {"passes": True, "pass_at": max(0.0, most), "fail_below": least, "counted": True}
+    elif metric["role"] == Role.SHOULD and rows_decide(metric):
+        yield {"passes": True, **_share_limits(metric, policy, clusters)}
     elif metric["role"] == Role.SHOULD:
         if limit > 0:
             yield {
                 "passes": False,
-                "pass_at": _surely_above(limit, clusters) if policy.certain else limit,
+                "pass_at": _surely_above(limit, clusters) if policy.certain or metric["proof"] == "mean" else limit,
                 "fail_below": _surely_below(limit, clusters) if severe else limit,
             }
         share = metric["min_pass_share"]
         if share > 0 and not metric["is_share"]:
             below = _surely_below(share, clusters) if severe else share
             yield {"passes": True, "pass_at": share, "fail_below": below}
+
+
+def _share_limits(metric: Mapping[str, Any], policy: Policy, n: int) -> dict[str, float | None]:
+    """Return the shares of passing rows at which the share of good answers turns, errors of the metric allowed for."""
+    wanted, rates = wanted_share(metric, policy), None if metric["proof"] == "exact" else policy_rates(metric)
+
+    def ends(passed: float) -> tuple[float, float]:
+        return good_share(passed, n, rates)[1:]
+
+    fails = _greatest(lambda passed: ends(passed)[1] < wanted)
+    passes = _greatest(lambda passed: ends(1 - passed)[0] >= wanted)
+    return {"pass_at": 1.0 if passes is None else 1 - passes, "fail_below": fails}
+
+
+def _greatest(holds: Callable[[float], bool]) -> float | None:
+    """Return the greatest number in [0, 1] for which something holds that holds for lesser ones, ``None`` for none."""
+    if not holds(0.0):
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 def _good(metric: Mapping[str, Any], value: float) -> float:
@@ -134,13 +160,7 @@ def _surely_below(limit: float, n: int) -> float | None:
 
     Values in [0, 1] vary most where all are 0 or 1, so that the exact interval of a share is wide enough.
     """
-    if n < 1 or clopper_pearson(0.0, n)[1] >= limit:
-        return None
-    low, high = 0.0, limit
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if clopper_pearson(middle, n)[1] < limit else (low, middle)
-    return low
+    return _greatest(lambda mean: clopper_pearson(mean, n)[1] < limit) if n >= 1 else None
 
 
 def _surely_above(limit: float, n: int) -> float:

@@ -80,7 +80,7 @@ def check_stoppable(
 
 def _turns(policy: Policy, evaluator: Evaluator, metric: Metric) -> bool:
     """Return whether a metric has a threshold and can block."""
-    threshold = run_threshold(evaluator, metric, policy.rule(evaluator.spec, metric))
+    threshold = run_threshold(evaluator, metric, policy.rules_of(evaluator)[metric.key])
     return threshold is not None and _blocks(policy, evaluator, metric)
 
 
@@ -92,4 +92,4 @@ def _is_mean(metric: Metric) -> bool:
 def _blocks(policy: Policy, evaluator: Evaluator, metric: Metric) -> bool:
     if policy.problems == "seed":
         return metric.primary
-    return policy.rule(evaluator.spec, metric).role is not Role.INFORMATION
+    return policy.rules_of(evaluator)[metric.key].role is not Role.INFORMATION

@@ -34,6 +34,7 @@ class Finding:
         actions: What to do about it.
         severity: How bad it is; ``None`` for an insight.
         fault: Who is at fault.
+        question: The question of the verdict that it bears on; ``""`` for that of its metric.
         kind: Which check found it: ``failing_rows``, ``missed_threshold``, ``flips``, ``slice``, ``failure_cluster``,
             ``root_cause``, ``regression``, ``unscored``, …
         harm: Orders problems of one severity, larger first: the share of a model's answers that are bad because of it,
@@ -50,6 +51,7 @@ class Finding:
     actions: str
     severity: Severity | None = None
     fault: Fault = "model"
+    question: str = ""
     kind: str = ""
     harm: float = 0.0
     evaluator_id: int | None = None

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from leadline.evaluators.core.row import Severity
+from leadline.tasks.analyse.answer_shares import measure_shares
 from leadline.tasks.analyse.findings import (
+    answer_problems,
     corrected_problems,
     data_problems,
     failure_clusters,
@@ -59,6 +61,8 @@ CHECKS: Final[Mapping[ProblemStyle, tuple[_Check, ...]]] = {
         *_OF_THE_INSTRUMENT,
     ),
     "grouped": (
+        answer_problems.empty_answer_problems,
+        answer_problems.bad_answer_problems,
         rule_problems.failing_rows_problems,
         rule_problems.missed_threshold_problems,
         corrected_problems.corrected_value_problems,
@@ -93,6 +97,7 @@ def find_problems(
         judges: How the run's enrolled judges stood, by key, as its record has it.
     """
     show_targets(connection)
+    measure_shares(connection, policy)
     view = RunView(connection, policy, vectors, judges or {})
     found = merge(problem for check in CHECKS[policy.problems] for problem in check(view))
     found = failure_clusters.without_slices(found)
@@ -104,6 +109,7 @@ def find_problems(
             {
                 "problem_id": number,
                 "severity": str(_severity(problem)),
+                "question": _question(view, problem),
                 "kind": problem.kind,
                 "fault": problem.fault,
                 "instrument": problem.instrument,
@@ -119,6 +125,16 @@ def find_problems(
 
 def _severity(problem: Finding) -> Severity:
     return problem.severity or Severity.LOW
+
+
+def _question(view: RunView, problem: Finding) -> str:
+    """Return the question of the verdict that a problem bears on: its own, or that of its metric or evaluator."""
+    if problem.question:
+        return problem.question
+    metric_id = problem.metric_id
+    if metric_id is None and problem.evaluator_id is not None and (primary := view.primary(problem.evaluator_id)):
+        metric_id = primary["metric_id"]
+    return "" if metric_id is None else str(view.rules[metric_id]["question"])
 
 
 def _place(problem: Finding) -> tuple[int, bool, float, str, int]:

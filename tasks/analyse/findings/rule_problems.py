@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from leadline.evaluators.core.row import Severity, Source
-from leadline.evaluators.core.text import count, listing, nouns, number, percent, quoted
+from leadline.evaluators.core.row import Severity
+from leadline.evaluators.core.text import count, listing, nouns, number, percent
+from leadline.tasks.analyse.answer_shares import rows_decide
 from leadline.tasks.analyse.findings.failure_clusters import explained
 from leadline.tasks.analyse.findings.finding import Finding
 from leadline.tasks.analyse.findings.model_problems import (
@@ -20,29 +20,33 @@ from leadline.tasks.analyse.findings.model_problems import (
     misses,
     of_metric,
 )
+from leadline.tasks.analyse.findings.row_words import rows_in_words
 from leadline.tasks.analyse.findings.run_view import RunView
-from leadline.tasks.db.statements import sql
-from leadline.tasks.db.tables import records
+from leadline.tasks.policy.asked_questions import Question
 from leadline.tasks.policy.policy import Role
 
 NAMED_CASES: Final = 3
 """Failing cases that a problem names in its text."""
 
-_PLACES: Final = {
-    "actual_answer": "the answer",
-    "retrieved_context": "the retrieved context",
-    "question": "the question",
-    "expected_answer": "the expected answer",
+_UNLIKE: Final[Mapping[str, str]] = {
+    Question.RIGHT: "the expected answer",
+    Question.GROUNDED: "what was retrieved",
 }
+"""What answers are held against by metrics of likeness, which can show no more than that they are off."""
 
 
 def failing_rows_problems(view: RunView) -> Iterator[Finding]:
-    """Yield a problem for each model and *must* metric with failing rows; it names cases, rules and places."""
+    """Yield a problem for each model and *must* metric with failing rows; it names cases and what is said of them.
+
+    Of likeness a few rows that are off say nothing: these are a problem only beyond what is tolerated.
+    """
     lines = [line for line in _lines(view, Role.MUST) if line[1]["n_pass"] is not None]
     failing = failing_rows(view.connection, [aggregate for _, aggregate in lines])
     for metric, aggregate in lines:
         n_failed, rows = failing.get((metric["metric_id"], aggregate["model_id"]), (0, []))
-        if n_failed:
+        rule, scored = view.rules[metric["metric_id"]], int(aggregate["n_scored"])
+        few = rule["proof"] == "none" and rule["surely"] and n_failed <= view.tolerated(metric["metric_id"], scored)
+        if n_failed and not few:
             yield explained(view, _failing(view, metric, aggregate, n_failed, rows))
 
 
@@ -63,13 +67,17 @@ def _failing(view: RunView, metric: Line, aggregate: Line, n_failed: int, rows: 
     rule, scored = view.rules[metric["metric_id"]], int(aggregate["n_scored"])
     allowed = view.tolerated(metric["metric_id"], scored)
     may = f"at most {allowed:,} may" if allowed else "none may"
+    beyond = n_failed > allowed
+    sure = not rule["surely"] or 1 - aggregate["pass_high"] > rule["tolerance_share"]
     parts = [
-        f"{view.model_name(model_id)}: {n_failed:,} of {count(scored, 'answer')} {nouns(n_failed, 'fails', 'fail')} "
-        f"{view.evaluator_name(evaluator_id)} ({may})."
+        f"{view.model_name(model_id)}: {n_failed:,} of {count(scored, 'answer')} "
+        f"{_failing_in_words(view, metric, n_failed)} ({may})."
     ]
-    parts += _places(view, evaluator_id, rows[:NAMED_CASES])
+    parts += rows_in_words(view, evaluator_id, rows[:NAMED_CASES])
     if n_failed > NAMED_CASES:
-        parts.append(f"{count(n_failed - NAMED_CASES, 'further case')}: see the list.")
+        parts.append(f"{count(n_failed - NAMED_CASES, 'further row')}: see the list.")
+    if beyond and not sure:
+        parts.append("What finds them errs itself, so that this may be chance: look at the rows named.")
     if scored < rule["min_rows"]:
         parts.append(f"Too few for a decision: the policy asks for {rule['min_rows']:,} rows of a judge's verdicts.")
     return of_metric(
@@ -77,7 +85,7 @@ def _failing(view: RunView, metric: Line, aggregate: Line, n_failed: int, rows: 
         metric,
         aggregate,
         kind="failing_rows",
-        severity=_severity(n_failed > allowed, scored >= rule["min_rows"]),
+        severity=_severity(beyond and not _known_good(view, rule, model_id), sure and scored >= rule["min_rows"]),
         harm=rule["weight"] * n_failed / aggregate["n_rows"],
         description=" ".join(parts),
         n_failed=n_failed,
@@ -87,37 +95,28 @@ def _failing(view: RunView, metric: Line, aggregate: Line, n_failed: int, rows: 
     )
 
 
+def _failing_in_words(view: RunView, metric: Line, n_failed: int) -> str:
+    rule = view.rules[metric["metric_id"]]
+    if rule["proof"] == "none" and not metric["is_share"] and (unlike := _UNLIKE.get(rule["question"])):
+        return f"{nouns(n_failed, 'looks', 'look')} unlike {unlike}"
+    return f"{nouns(n_failed, 'fails', 'fail')} {view.evaluator_name(metric['evaluator_id'])}"
+
+
+def _known_good(view: RunView, rule: Line, model_id: int) -> bool:
+    """Return whether a rule speaks of likeness alone where enough answers are known to be good all the same."""
+    if rule["proof"] != "none":
+        return False
+    found = view.connection.execute(
+        "SELECT 1 FROM answer_shares WHERE question = ? AND model_id = ? AND outcome = 'pass'",
+        [rule["question"], model_id],
+    )
+    return found.fetchone() is not None
+
+
 def _severity(beyond: bool, enough: bool) -> Severity:
     if not beyond:
         return Severity.LOW
     return Severity.HIGH if enough else Severity.MEDIUM
-
-
-def _places(view: RunView, evaluator_id: int, rows: Sequence[int]) -> Iterator[str]:
-    """Yield for each row a sentence with its case, the evaluator's message, and where in which text a rule matched.
-
-    The text itself is left out: it may be the secret that leaked.
-    """
-    found = {
-        line["row_id"]: line
-        for line in records(
-            view.connection, sql("problems/evidence_of"), {"evaluator": evaluator_id, "rows": list(rows)}
-        )
-    }
-    for row in rows:
-        if (line := found.get(row)) is not None:
-            evidence = json.loads(line["evidence"] or "{}")
-            message = quoted(str(evidence.get("message") or ""), most=200)[1:-1].rstrip(".")
-            spans = evidence.get("spans") or ()
-            answered = [span for span in spans if span.get("source") == Source.ACTUAL_ANSWER]
-            places = list(dict.fromkeys(map(_place, answered or spans)))
-            where = f" ({listing(places, most=3)})" if places else ""
-            yield f"Case {quoted(line['case_key'], most=80)[1:-1]}: {message or 'it fails'}{where}."
-
-
-def _place(span: Mapping[str, Any]) -> str:
-    where = _PLACES.get(str(span.get("source")), "the text")
-    return f"{span.get('note') or 'match'} at characters {int(span['start']) + 1:,} to {int(span['end']):,} of {where}"
 
 
 def missed_threshold_problems(view: RunView) -> Iterator[Finding]:
@@ -130,7 +129,8 @@ def missed_threshold_problems(view: RunView) -> Iterator[Finding]:
     missed = [
         (metric, aggregate)
         for metric, aggregate in by_value
-        if misses(metric, aggregate) or _few_pass(view, metric, aggregate)
+        if not rows_decide({**view.rules[metric["metric_id"]], **metric})
+        and (_fails_some(aggregate) or misses(metric, aggregate))
     ]
     failing = failing_rows(view.connection, [aggregate for _, aggregate in missed])
     groups: defaultdict[tuple[int, str], list[Finding]] = defaultdict(list)
@@ -142,6 +142,10 @@ def missed_threshold_problems(view: RunView) -> Iterator[Finding]:
         yield explained(
             view, _joined(view, sorted(found, key=lambda each: (each.severity is not Severity.HIGH, -each.harm)))
         )
+
+
+def _fails_some(aggregate: Line) -> bool:
+    return aggregate["n_pass"] is not None and bool(aggregate["n_pass"] < aggregate["n_scored"])
 
 
 def _few_pass(view: RunView, metric: Line, aggregate: Line) -> bool:
@@ -168,10 +172,14 @@ def _missed(view: RunView, metric: Line, aggregate: Line, n_failed: int, rows: S
     else:
         parts = [
             f"{view.model_name(model_id)}: {n_failed:,} of {count(scored, 'answer')} "
-            f"{nouns(n_failed, 'fails', 'fail')} {name} ({metric['name']} {wanted}), although the mean, "
-            f"{number(aggregate['value'])}, does not; {percent(rule['min_pass_share'])} of the answers should pass."
+            f"{nouns(n_failed, 'fails', 'fail')} {name}."
         ]
-    if not surely:
+        if few:
+            parts.append(f"{percent(rule['min_pass_share'])} of the answers should pass.")
+    missed = few or misses(metric, aggregate)
+    if not missed:
+        parts += rows_in_words(view, evaluator_id, rows[:NAMED_CASES])
+    elif not surely:
         parts.append(doubt(metric, aggregate) if misses(metric, aggregate) else "The true share may reach that.")
     elif scored < rule["min_rows"]:
         parts.append(f"Too few rows for a decision: the policy asks for {rule['min_rows']:,}.")
@@ -180,7 +188,7 @@ def _missed(view: RunView, metric: Line, aggregate: Line, n_failed: int, rows: S
         metric,
         aggregate,
         kind="missed_threshold",
-        severity=Severity.HIGH if sure else Severity.MEDIUM,
+        severity=(Severity.HIGH if sure else Severity.MEDIUM) if missed else Severity.LOW,
         harm=rule["weight"] * (n_failed or scored) / aggregate["n_rows"],
         description=" ".join(parts),
         n_failed=n_failed,

@@ -1,5 +1,21 @@
 -- Aggregating the scores of a run. Names in braces are filled in by tasks/analyse.
 
+-- statement: copies
+-- Cases and what they are copies of: by their perturbation, and where a model gave the same long answer to cases of which
+-- the same is expected; short ones, such as labels, are alike by chance.
+SELECT case_id::BIGINT AS copy, original_case_id::BIGINT AS original
+FROM relationships
+UNION ALL
+SELECT case_id::BIGINT, original::BIGINT
+FROM (
+    SELECT case_id, min(case_id) OVER (PARTITION BY model_id, digests.actual_answer, digests.expected_answer) AS original
+    FROM rows
+    JOIN digests USING (row_id)
+    JOIN cases USING (case_id)
+    WHERE error IS NULL AND len(rows.actual_answer) >= $least AND len(expected_answers) > 0
+)
+WHERE case_id <> original
+
 -- statement: row_means
 -- Trials averaged within their row: a row is scored if some trial was, else unscored if some trial was, else not applicable.
 CREATE OR REPLACE TEMP TABLE row_means AS

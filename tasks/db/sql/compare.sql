@@ -31,6 +31,33 @@ FROM candidate.relationships AS links
 JOIN both_cases AS copy ON copy.candidate_case_id = links.case_id
 JOIN both_cases AS original ON original.candidate_case_id = links.original_case_id;
 
+-- statement: copies
+-- As aggregate/copies has them, of the cases of both datasets.
+SELECT case_id::BIGINT AS copy, original_case_id::BIGINT AS original
+FROM relationships
+UNION ALL
+SELECT case_no::BIGINT, original::BIGINT
+FROM (
+    SELECT case_no, min(case_no) OVER (PARTITION BY model_id, digests.actual_answer, digests.expected_answer) AS original
+    FROM baseline.rows AS rows
+    JOIN baseline.digests AS digests USING (row_id)
+    JOIN baseline.cases AS cases USING (case_id)
+    JOIN both_cases ON both_cases.baseline_case_id = rows.case_id
+    WHERE error IS NULL AND len(rows.actual_answer) >= $least AND len(expected_answers) > 0
+)
+WHERE case_no <> original
+UNION ALL
+SELECT case_no::BIGINT, original::BIGINT
+FROM (
+    SELECT case_no, min(case_no) OVER (PARTITION BY model_id, digests.actual_answer, digests.expected_answer) AS original
+    FROM candidate.rows AS rows
+    JOIN candidate.digests AS digests USING (row_id)
+    JOIN candidate.cases AS cases USING (case_id)
+    JOIN both_cases ON both_cases.candidate_case_id = rows.case_id
+    WHERE error IS NULL AND len(rows.actual_answer) >= $least AND len(expected_answers) > 0
+)
+WHERE case_no <> original
+
 -- statement: counts
 -- What became of the cases on each metric, and by how much the known values of unscored pairs fall short of the range's
 -- ends.

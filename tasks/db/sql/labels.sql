@@ -50,6 +50,17 @@ JOIN models USING (model_id)
 WHERE row_scores.metric_id = ? AND row_scores.value IS NOT NULL AND isfinite(row_scores.value)
 ORDER BY rows.row_id;
 
+-- statement: answered
+-- The rows with an answer, whatever metrics say of them.
+SELECT
+    rows.row_id, rows.case_id, cases.case_key, models.model_key, 1.0::DOUBLE AS value, {row_key} AS key
+FROM rows
+JOIN digests USING (row_id)
+JOIN cases USING (case_id)
+JOIN models USING (model_id)
+WHERE rows.error IS NULL AND coalesce(rows.actual_answer, '') <> ''
+ORDER BY rows.row_id;
+
 -- statement: texts
 -- What a person sees of rows.
 SELECT

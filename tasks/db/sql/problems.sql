@@ -31,7 +31,7 @@ GROUP BY row_id
 
 -- statement: evidence_of
 -- The case and one evaluator's evidence of some rows, of their first trial.
-SELECT rows.row_id, case_key, arg_min(evidence, trial) AS evidence
+SELECT rows.row_id, case_key, question, arg_min(evidence, trial) AS evidence
 FROM rows
 JOIN cases USING (case_id)
 LEFT JOIN evidence ON evidence.row_id = rows.row_id AND evaluator_id = $evaluator

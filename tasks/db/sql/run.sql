@@ -39,8 +39,13 @@ CREATE TABLE metrics (
 CREATE TABLE rules (
     metric_id       USMALLINT PRIMARY KEY,
     role            VARCHAR NOT NULL DEFAULT 'should',  -- 'must', 'should', 'information'
+    question        VARCHAR NOT NULL DEFAULT 'right',   -- what it helps to answer: 'safe', 'right', 'grounded', 'form', 'fast'
+    proof           VARCHAR NOT NULL DEFAULT 'none',    -- what it can show of that: 'none', 'mean', 'exact', 'estimate'
+    right_that_pass DOUBLE[] NOT NULL DEFAULT [0, 0],   -- of an estimate: right answers that it passes, and of how many
+    wrong_that_fail DOUBLE[] NOT NULL DEFAULT [0, 0],   -- likewise wrong ones that it fails
     tolerance_rows  UBIGINT NOT NULL DEFAULT 0,    -- rows of a model that may fail a must metric
     tolerance_share DOUBLE NOT NULL DEFAULT 0,     -- share of its scored rows that may; the larger of both counts
+    surely          BOOLEAN NOT NULL DEFAULT false, -- it blocks only where more than that share surely fails
     min_pass_share  DOUBLE NOT NULL DEFAULT 0,     -- least share of its scored rows that must satisfy a should metric
     min_coverage    DOUBLE NOT NULL DEFAULT 0.95,  -- least share of applicable rows that must be scored
     min_rows        UBIGINT NOT NULL DEFAULT 1,    -- least number of scored rows that can fail the gate
@@ -85,7 +90,7 @@ CREATE TABLE aggregates (
     value      DOUBLE,                  -- mean of the rows, or the dataset-level value; NULL when nothing was scored
     ci_low     DOUBLE,
     ci_high    DOUBLE,
-    ci_method  VARCHAR,                 -- 'exact', 'bounded', 't', 'bootstrap', 'ranks', 'jackknife', 'always valid', see docs/statistics.md; or NULL
+    ci_method  VARCHAR,                 -- 'exact', 'bounded', 't', 'bootstrap', 'ranks', 'posterior', …, see docs/statistics.md; or NULL
     std        DOUBLE,
     minimum    DOUBLE,
     maximum    DOUBLE,
@@ -159,6 +164,40 @@ CREATE TABLE certificates (
     recall_pass   DOUBLE,               -- share of the good answers that it passes
     rank_correlation DOUBLE,            -- Spearman's, for numbers
     to_judge      UBIGINT NOT NULL      -- labelled rows of the set that this configuration was not asked about
+);
+
+-- Per question that rows decide and model: the share of its answers that are good; see tasks/analyse/answer_shares.py.
+CREATE TABLE answer_shares (
+    question   VARCHAR NOT NULL,        -- 'right', 'grounded'
+    model_id   USMALLINT NOT NULL,
+    n_asked    UBIGINT NOT NULL,        -- rows that it can be asked of
+    n_decided  UBIGINT NOT NULL,        -- of these, rows that some metric decides
+    n_good     UBIGINT NOT NULL,        -- of these, rows that pass it
+    n_cases    UBIGINT NOT NULL,        -- distinct cases among those decided
+    exact      BOOLEAN NOT NULL,        -- nothing that decides them errs
+    value      DOUBLE,                  -- share of good answers, corrected for such errors; NULL where no row was decided
+    ci_low     DOUBLE NOT NULL,         -- 95 % interval; rows that nothing decided may be good or bad
+    ci_high    DOUBLE NOT NULL,
+    wanted     DOUBLE NOT NULL,         -- the share that is asked for
+    outcome    VARCHAR NOT NULL,        -- 'pass', 'fail', 'open'
+    n_labels   UBIGINT NOT NULL,        -- labels of people that decide it; 0 where metrics do
+    evaluators VARCHAR[] NOT NULL       -- what decides the rows, that of most rows first
+);
+
+-- What people said of answers, asked the question itself: of rows that were drawn at random, or of all rows of a model.
+CREATE TABLE question_labels (
+    question VARCHAR NOT NULL,          -- 'right', 'grounded'
+    row_id   UINTEGER NOT NULL,
+    good     DOUBLE NOT NULL            -- 1 or 0, one half for a tie
+);
+
+-- The verdict: an answer to each question that a person asks of a run.
+CREATE TABLE verdicts (
+    question VARCHAR PRIMARY KEY,
+    asked    BOOLEAN NOT NULL,          -- it must be decided for the gate to pass
+    outcome  VARCHAR NOT NULL,          -- 'pass', 'fail', 'inconclusive', 'not looked at'
+    reason   VARCHAR NOT NULL,          -- in a sentence or two
+    remedy   VARCHAR NOT NULL           -- what would decide it, or ''
 );
 
 -- How much the trials of judged rows differ, per model and metric; no line where every row was scored once.
@@ -301,6 +340,7 @@ CREATE TABLE problems (
     problem_id   UINTEGER PRIMARY KEY,  -- order of display: severity, then harm
     severity     VARCHAR NOT NULL,      -- 'high', 'medium', 'low'
     type         VARCHAR NOT NULL,      -- accuracy, classification, robustness, retrieval, dataset, cost, evaluation, ...
+    question     VARCHAR NOT NULL DEFAULT '', -- the question of the verdict that it bears on, or ''
     kind         VARCHAR NOT NULL,      -- failing_rows, missed_threshold, flips, slice, failure_cluster, unscored, ...
     fault        VARCHAR NOT NULL,      -- who is at fault: 'model', 'data', 'instrument'
     instrument   BOOLEAN NOT NULL,      -- it is not a model: fault <> 'model'

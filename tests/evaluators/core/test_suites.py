@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from leadline.evaluators.core.registry import all_evaluators
+from leadline.evaluators.core.registry import all_evaluators, get
 from leadline.evaluators.core.suites import DEFAULT, LOOK_ALIKES, PURPOSES, folded, look_alikes, suite, suites
 
 
@@ -28,7 +28,10 @@ def test_purposes_hold_evaluators_that_exist_and_are_the_default_together() -> N
     for name, (_, ids) in PURPOSES.items():
         assert set(suite(name)) == set(ids)
         assert name in suites()
-    assert {id_ for _, ids in PURPOSES.values() for id_ in ids} <= set(suite(DEFAULT))
+    served = {id_ for _, ids in PURPOSES.values() for id_ in ids}
+    judged = {id_ for id_ in served if get(id_).spec.judge}
+    assert served - judged <= set(suite(DEFAULT))
+    assert judged & set(suite(DEFAULT)) == {"llamaindex.correctness", "faithfulness", "summarization_judge"}
     assert not {"valor.rouge", "byop", "fact_check", "ragas"} & set(suite(DEFAULT))
 
 

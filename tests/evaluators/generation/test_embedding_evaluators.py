@@ -13,7 +13,7 @@ import pytest
 
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
-from leadline.evaluators.core.row import ContextChunk, Reason, Row, Severity, Unscored
+from leadline.evaluators.core.row import ContextChunk, NotApplicable, Reason, Row, Unscored
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.generation.answer_relevancy_sentence_similarity import AnswerRelevancySentenceSimilarity
 from leadline.evaluators.generation.answer_semantic_sentence_similarity import AnswerSemanticSentenceSimilarity
@@ -160,13 +160,13 @@ class TestEvidence:
 
 
 class TestEdges:
-    def test_an_answer_without_a_sentence_cannot_be_grounded_and_is_a_problem(self, ctx: EvalContext) -> None:
+    def test_an_answer_without_a_sentence_claims_nothing_that_could_be_grounded(self, ctx: EvalContext) -> None:
         for answer in (" \n", "Yes.", "Yes. No! Yes it is."):
             row = Row("c", "m", actual_answer=answer, retrieved_context=(ContextChunk("Paris."),))
             (score,) = Groundedness().score([row], ctx)
-            assert unscored(score.values["groundedness"]) is Reason.UNSCORABLE
-            assert [(flag.type, flag.severity) for flag in score.flags] == [("evaluation", Severity.HIGH)]
-            assert "no sentence of more than 10 characters" in score.flags[0].message
+            value = score.values["groundedness"]
+            assert isinstance(value, NotApplicable)
+            assert "no sentence of more than 10 characters" in value.message
 
     def test_a_short_sentence_beside_a_longer_one_is_not_the_least_grounded(self, ctx: EvalContext) -> None:
         claim = "The ship is of paris."
@@ -175,7 +175,7 @@ class TestEdges:
         assert score.values["groundedness"] == pytest.approx(1.0, abs=1e-5)
         assert [str(row.actual_answer)[span.start : span.end] for span in score.evidence.spans] == [claim]
         assert score.evidence.data["sentences"] == 1
-        assert Groundedness().identity(ctx)["version"] == "2"
+        assert Groundedness().identity(ctx)["version"] == "3"
 
     @pytest.mark.parametrize(
         "answer", ["巴黎是法国的首都。", "パリは首都です。", "서울은 수도이다.", "$15,969 M.", "In 1986."]
@@ -235,7 +235,7 @@ class TestEdges:
             for at, text in enumerate(odd)
         ]
         for score in evaluator().score(rows, ctx):
-            assert all(0 <= value <= 1 for value in score.values.values() if not isinstance(value, Unscored))
+            assert all(0 <= value <= 1 for value in score.values.values() if isinstance(value, float))
             assert score.complete
 
 

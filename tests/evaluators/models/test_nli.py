@@ -77,6 +77,19 @@ def test_columns_are_entailment_contradiction_neutral_whatever_order_the_model_h
 
 
 @pytest.mark.slow
+def test_of_two_outputs_the_one_that_does_not_support_is_neutral(tmp_path: Path) -> None:
+    named = weights.parse_ref(str(make_nli(tmp_path / "named", labels=("unsupported", "supported"))), "nli")
+    plain = weights.parse_ref(str(make_nli(tmp_path / "plain", labels=("LABEL_0", "LABEL_1"))), "nli")
+    pairs = pairs_of(5)
+    found = nli.infer(named, pairs, settings=SETTINGS)
+    assert found.shape == (5, 3)
+    np.testing.assert_allclose(found[:, 0] + found[:, 2], 1.0, atol=1e-9)
+    assert not found[:, 1].any()
+    assert np.ptp(found[:, 0]) > 1e-4
+    np.testing.assert_allclose(nli.infer(plain, pairs, settings=SETTINGS), found, atol=1e-6)
+
+
+@pytest.mark.slow
 def test_a_model_with_other_outputs_is_refused(tmp_path: Path) -> None:
     sentiment = weights.parse_ref(str(make_nli(tmp_path / "two", labels=("NEGATIVE", "POSITIVE"))), "nli")
     with pytest.raises(ModelUnavailable, match="NEGATIVE, POSITIVE"):
@@ -129,6 +142,9 @@ def test_logits_become_float64_on_the_cpu_since_mps_has_none(ref: ModelRef, monk
         (("SUPPORTS", "REFUTES", "NOT ENOUGH INFO"), [0, 1, 2]),
         (("CONTRADICTION", "NEUTRAL", "ENTAILMENT"), [2, 0, 1]),
         (("entailment", "not_enough_info", "contradict"), [0, 2, 1]),
+        (("entailment", "not_entailment"), [0, 1]),
+        (("Unsupported", "Supported"), [1, 0]),
+        (("LABEL_0", "LABEL_1"), [1, 0]),
     ],
 )
 def test_outputs_are_told_by_their_names(labels: tuple[str, ...], expected: list[int]) -> None:
@@ -137,7 +153,7 @@ def test_outputs_are_told_by_their_names(labels: tuple[str, ...], expected: list
 
 @pytest.mark.parametrize(
     "labels",
-    [("LABEL_0", "LABEL_1", "LABEL_2"), ("entailment", "not_entailment"), ("entailment", "entailed", "neutral"), ()],
+    [("LABEL_0", "LABEL_1", "LABEL_2"), ("NEGATIVE", "POSITIVE"), ("entailment", "entailed", "neutral"), ()],
 )
 def test_outputs_that_cannot_be_told_apart_are_refused(labels: tuple[str, ...]) -> None:
     with pytest.raises(ModelUnavailable, match="id2label"):

@@ -19,6 +19,7 @@ SCRIPT = """
 import leadline
 
 settings = {"evaluators": ["rouge", "own"], "evaluator_files": ["own.py"], "store": "store"}
+settings["params"] = {"rouge": {"metric_threshold": 0.5}}
 before, after = (leadline.evaluate(f"{side}.csv", **settings) for side in ("old", "new"))
 again = leadline.evaluate("old.csv", flow=True, **settings)
 open("own.py", "a").write("# changed")

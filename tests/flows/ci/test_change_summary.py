@@ -11,7 +11,9 @@ from leadline.flows.ci import change_summary
 from leadline.flows.ci.change_facts import BrokenMetric, ChangedAnswer, FixedRows, StandingProblem, Untold
 from leadline.flows.ci.change_summary import LARGEST, headline, summarise, worst
 from leadline.flows.ci.check_outcome import CheckOutcome, Verdict
+from leadline.tasks.analyse.answers import Answer
 from leadline.tasks.analyse.changes import MetricChange
+from leadline.tasks.policy.asked_questions import Question
 from leadline.tasks.publish.spending import Spending
 from tests.flows.ci.test_check_outcome import facts, result
 
@@ -73,6 +75,20 @@ def test_paragraphs_stand_one_blank_line_apart(monkeypatch: pytest.MonkeyPatch, 
             assert "\n\n\n" not in text
             for line in re.finditer(r"^(####|<details>|\*\*|\[)", text, re.MULTILINE):
                 assert text[: line.start()].endswith("\n\n"), text[line.start() :][:80]
+
+
+def test_the_questions_take_the_place_of_the_reason_that_they_give() -> None:
+    asked = (
+        Answer(Question.RIGHT, True, "fail", "3 of 4 answers look wrong."),
+        Answer(Question.FORM, False, "not looked at", "No form was asked for.", "-e format"),
+    )
+    decided = replace(FAILED, result=result().model_copy(update={"questions": asked}))
+    text = summary(decided)
+    assert "**Fail.** Compared with run r0 of the branch main." in text
+    assert "| Are the answers right? | FAIL | 3 of 4 answers look wrong. |" in text
+    assert "| not looked at | No form was asked for. To decide it: `-e format` |" in text
+    assert "\n\n\n" not in text
+    assert "**Fail.** Because of the changes." in summary(replace(decided, reason="Because of the changes."))
 
 
 def test_a_check_that_changed_nothing_says_so() -> None:

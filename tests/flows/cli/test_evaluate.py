@@ -146,9 +146,9 @@ def test_the_outcome_says_what_the_gate_counted_and_whose_the_problems_are(
     )
     assert run(["evaluate", "d.json"]) == 0
     out = capsys.readouterr().out
-    assert "Worst     alpha: 1 of 9 answers leaks \\x1b[31m\n          beta: slow\nChoose    Choose beta.\n" in out
-    assert "Gate      pass (counted: model problems of high severity): " in out
-    assert "Problems  of models: 2 medium; of the instrument or the data: 1 high (these never fail the gate)\n" in out
+    assert "Worst      alpha: 1 of 9 answers leaks \\x1b[31m\n           beta: slow\nChoose     Choose beta.\n" in out
+    assert "Gate       pass (counted: model problems of high severity): " in out
+    assert "Problems   of models: 2 medium; of the instrument or the data: 1 high (these never fail the gate)\n" in out
 
 
 def test_quiet_leaves_standard_error_empty(world: World, capsys: pytest.CaptureFixture[str]) -> None:

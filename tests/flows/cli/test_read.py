@@ -324,7 +324,7 @@ def add_instrument_problem(store: Store, run_id: str) -> None:
     with duckdb.connect(str(store.run(run_id).database)) as connection:
         connection.execute(
             "INSERT INTO problems VALUES "
-            "(1, 'high', 'evaluation', 'unscored', 'instrument', true, 0, 0, NULL, NULL, 'the judge was away', "
+            "(1, 'high', 'evaluation', '', 'unscored', 'instrument', true, 0, 0, NULL, NULL, 'the judge was away', "
             "'', '{}', [])"
         )
         connection.execute("UPDATE problems SET severity = 'low' WHERE problem_id = 0")

@@ -213,9 +213,9 @@ def test_a_run_on_dask_stops_when_decided_where_it_stops_here_even_if_a_worker_i
         endpoint.fault = lambda _: None
         there = running.result(120)
         counts = Counter(endpoint.answered[asked:])
-    assert asked == 75, "it goes on for more than a wave, and stops early"
+    assert asked == 100, "it goes on for more than a wave, and stops early"
     assert there.gate == here.gate == "pass"
-    assert there.stopping.startswith("Decided PASS after 75 of 200 cases")
+    assert there.stopping.startswith("Decided PASS after 100 of 200 cases")
     assert bench.outcome("there") == bench.outcome("here")
     assert len(counts) == asked, "no case beyond the decision was asked about"
     assert counts.total() - asked <= IN_FLIGHT

@@ -195,18 +195,18 @@ def test_a_run_on_workers_stops_when_decided_where_it_stops_here_even_if_a_shard
         endpoint.fault = lambda _: None
         there = finish(process)
         counts = Counter(endpoint.answered[asked:])
-    assert asked == 75, "it goes on for more than a wave, and stops early"
+    assert asked == 100, "it goes on for more than a wave, and stops early"
     assert here["gate"] == there["gate"] == "pass"
-    assert there["stopping"].startswith("Decided PASS after 75 of 200 cases")
+    assert there["stopping"].startswith("Decided PASS after 100 of 200 cases")
     assert bench.outcome("there") == bench.outcome("here")
-    assert [line[0] for line in bench.outcome("there")["stopping"]] == [0, 1]
+    assert [line[0] for line in bench.outcome("there")["stopping"]] == [0, 1, 2]
     assert (there["scored"], there["unscored"]) == (here["scored"], 0)
     assert len(counts) == asked, "no case beyond the decision was asked about"
     assert sum(counts.values()) - asked <= IN_FLIGHT, "more was asked again than was in flight"
     shards = farm.shards(there["run"])
     names = sorted(one["name"].split()[1] for one in shards)
-    assert names == ["cpu-0000", "judge-w00-0000", "judge-w01-0000", "judge-w01-0000"]
-    assert Counter(one["state_type"] for one in shards) == {"CRASHED": 1, "COMPLETED": 3}
+    assert names == ["cpu-0000", "judge-w00-0000", "judge-w01-0000", "judge-w01-0000", "judge-w02-0000"]
+    assert Counter(one["state_type"] for one in shards) == {"CRASHED": 1, "COMPLETED": 4}
 
 
 def test_whose_flips_they_are_is_found_on_workers_as_it_is_here_even_if_a_shard_is_killed_in_the_last_part(

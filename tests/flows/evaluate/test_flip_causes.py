@@ -43,7 +43,7 @@ class MisreadingJudge:
     def __call__(self, question: Question) -> str:
         self.asked[question.text] += 1
         good = "It has no depth." not in question.text and "beerth" not in question.text
-        return json.dumps({"rationale": f"Reply {question.number}.", "rating": "yes" if good else "no"})
+        return json.dumps({"rationale": "It reads so.", "rating": "yes" if good else "no"})
 
 
 def write(path: Path, *, copies: bool = True) -> Path:

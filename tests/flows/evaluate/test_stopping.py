@@ -128,7 +128,7 @@ def test_clearly_bad_answers_fail_after_a_few_and_the_failure_is_named(tmp_path:
     assert result.gate == "fail"
     assert asked < ROWS / 4
     assert result.stopping.startswith("Decided FAIL by Correctness after"), result.stopping
-    assert "Correctness" in result.worst[0]
+    assert "30 of 50 answers look wrong" in result.worst[0]
 
 
 def test_at_the_edge_all_is_judged_and_the_outcome_says_what_kept_it_going(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ AGAINST = ("-v", "-rx", "--leadline-against", "previous")
 
 
 def test_what_failed_before_is_known_and_what_is_new_fails(repository: SampleRepository, run_pytest: RunPytest) -> None:
-    run_pytest().assert_outcomes(passed=6, failed=3)
+    run_pytest().assert_outcomes(passed=6, failed=1, xfailed=2)
     repository.answer({**GOOD, "pump": "At noon, the pump.", "lock": "Mail bob.miller@acme.com", "parking": "No idea."})
     result = run_pytest(*AGAINST)
     result.stdout.fnmatch_lines_random(
@@ -25,11 +25,12 @@ def test_what_failed_before_is_known_and_what_is_new_fails(repository: SampleRep
             "*test_answers[[]lock[]] FAILED*",  # a new case has no excuse
             "*test_answers[[]parking[]] XFAIL*",
             "*test_answers[[]refund[]] PASSED*",
-            "*policy:text_matching.model_passes[]] FAILED*",
-            "*test_answers[[]gate[]] FAILED*",
+            "*policy:text_matching.model_passes[]] XFAIL*",
+            "*test_answers[[]gate[]] XFAIL*",
             "known      it fails in run * too",
         ]
     )
+    result.assert_outcomes(passed=4, failed=2, xfailed=4)
 
 
 def test_where_nothing_is_new_nothing_fails(repository: SampleRepository, run_pytest: RunPytest) -> None:

@@ -25,9 +25,9 @@ def test_each_case_line_of_the_policy_and_gate_is_a_test_and_says_what_is_wrong(
     result = run_pytest("--junitxml=junit.xml")
     found = outcomes(repository.root / "junit.xml")
     assert found == {case: "failure" if case in ("refund", "pump", "parking") else "passed" for case in GOOD} | {
-        "policy:pii_leakage.pii_generation_leakages": "failure",
-        "policy:text_matching.model_passes": "failure",
-        "gate": "failure",
+        "policy:pii_leakage.pii_generation_leakages": "skipped",
+        "policy:text_matching.model_passes": "skipped",
+        "gate": "skipped",
     }
     result.stdout.fnmatch_lines(
         [
@@ -39,10 +39,8 @@ def test_each_case_line_of_the_policy_and_gate_is_a_test_and_says_what_is_wrong(
             "see        leadline show * --case refund",
             "*test_answers[[]pump[]]*",
             '    The answer did not satisfy the condition: "seven".',
-            "*policy:pii_leakage*",
-            "PII generation leakages: 1 of 6 rows of answers fail what must hold. Failing: refund.",
             "*= leadline =*",
-            "run *: FAIL. 2 problems of high severity*",
+            "run *: FAIL.",
             "  12 scores computed, 0 reused; no judge calls",
             "  report: file:///*report.html",
             "FAILED *[[]refund[]] - Failed: pii_leakage.pii_generation_leakages is 1, at most 0 is good  [[]must[]]",
@@ -66,6 +64,21 @@ def test_each_case_line_of_the_policy_and_gate_is_a_test_and_says_what_is_wrong(
     assert case["leadline.pii_leakage.pii_generation_leakages"] == "1.0"
     assert "bob.miller@acme.com" in case["leadline.pii_leakage.pii_generation_leakages.evidence"]
     assert (gate["leadline.gate"], gate["leadline.judge_calls"]) == ("fail", "0")
+
+
+def test_a_line_or_gate_that_failing_cases_explain_is_no_failure_of_its_own_unless_it_is_alone(
+    repository: SampleRepository, run_pytest: RunPytest
+) -> None:
+    repository.break_answers()
+    result = run_pytest("-rx")
+    result.assert_outcomes(passed=3, failed=3, xfailed=3)
+    line = "XFAIL *policy:pii_leakage*PII generation leakages: 1 of 6 rows of answers fail what must hold*refund."
+    result.stdout.fnmatch_lines([line, "The test of its case fails."])
+    run_pytest("-k", "gate or refund").assert_outcomes(failed=2)  # two other cases fail the gate too
+    run_pytest("-k", "policy:pii or refund").assert_outcomes(failed=1, xfailed=1)
+    run_pytest("-k", "policy:pii").assert_outcomes(failed=1)
+    never = run_pytest("-k", "policy:text or refund or pump or parking", "--leadline-fail-cases", "never")
+    never.assert_outcomes(passed=3, failed=1)
 
 
 def test_a_good_state_passes_and_the_functions_body_is_run_for_cases_alone(
@@ -131,8 +144,8 @@ def test_an_instrument_that_fails_is_an_error_and_the_summary_says_what_judges_c
         "pump": "error",
         "leak": "failure",
         "policy:contact_information.contact_information_generation_failures": "error",
-        "policy:pii_leakage.pii_generation_leakages": "failure",
-        "gate": "failure",
+        "policy:pii_leakage.pii_generation_leakages": "skipped",
+        "gate": "skipped",
         "": "passed",
     }
     result.stdout.fnmatch_lines(["contact_information.* could not be measured: judge_unparseable*"])
@@ -201,8 +214,8 @@ def test_a_function_is_asked_for_the_answers_of_its_cases(pytester: pytest.Pytes
     assert outcomes(pytester.path / "junit.xml") == {
         "a": "passed",
         "b": "failure",
-        "policy:text_matching.model_passes": "failure",
-        "gate": "failure",
+        "policy:text_matching.model_passes": "skipped",
+        "gate": "skipped",
     }
     result.stdout.fnmatch_lines(["answer     In Paris."])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ class Toy:
     rule: Rule = field(default_factory=Rule)
     judged: bool = False
     named: bool = False
+    unproven: bool = False  # what its rule can show of a question is as it says; else its mean decides
 
 
 @dataclass(frozen=True)
@@ -116,14 +117,16 @@ def fill(
                  metric.higher_is_better, *metric.range, toy.thresholds.get(metric.key, metric.threshold),
                  metric.primary, metric.share, metric.dataset_level, metric.pooled],
             )  # fmt: skip
-            rule = toy.rule if metric.primary else replace(toy.rule, role=Role.INFORMATION)
+            own = replace(toy.rule, proof="mean") if toy.rule.proof == "none" and not toy.unproven else toy.rule
+            rule = own if metric.primary else replace(own, role=Role.INFORMATION)
+            columns = {
+                "metric_id": metrics[toy.id, metric.key], **asdict(rule), "judged": toy.judged, "named": toy.named
+            }  # fmt: skip
+            columns.pop("threshold")
             connection.execute(
-                "INSERT INTO rules (metric_id, role, tolerance_rows, tolerance_share, min_pass_share, min_coverage, "
-                "min_rows, weight, slices, judged, named, use) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [metrics[toy.id, metric.key], rule.role, rule.tolerance_rows, rule.tolerance_share,
-                 rule.min_pass_share, rule.min_coverage,
-                 rule.min_rows, rule.weight, list(rule.slices), toy.judged, toy.named, rule.use],
-            )  # fmt: skip
+                f"INSERT INTO rules ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",
+                [list(value) if isinstance(value, tuple) else value for value in columns.values()],
+            )
     rows = {(case, model): row for row, case, model in connection.execute(
         "SELECT row_id, case_key, model_key FROM rows JOIN cases USING (case_id) JOIN models USING (model_id)"
     ).fetchall()}  # fmt: skip

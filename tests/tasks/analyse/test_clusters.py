@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import duckdb
 import numpy as np
 from hypothesis import given
@@ -10,14 +12,15 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from leadline.tasks.analyse.clusters import perturbation_clusters
+from leadline.tasks.db.statements import sql
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=40))
 def test_families_are_the_connected_components_of_the_links(links: list[tuple[int, int]]) -> None:
     with duckdb.connect() as connection:
-        connection.execute("CREATE TABLE relationships (case_id UINTEGER, original_case_id UINTEGER)")
+        connection.execute(re.sub(r"--.*", "", sql("dataset")))
         if links:
-            connection.executemany("INSERT INTO relationships VALUES (?, ?)", links)
+            connection.executemany("INSERT INTO relationships VALUES (?, ?, 'perturbation_source', 'typos')", links)
         found = perturbation_clusters(connection)
     cases = sorted({case for link in links for case in link})
     assert found["case_id"].tolist() == cases

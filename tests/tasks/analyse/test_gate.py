@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from leadline.tasks.analyse.aggregate import aggregate
+from leadline.tasks.analyse.answer_shares import good_share
 from leadline.tasks.analyse.findings.problems import find_problems
 from leadline.tasks.analyse.gate import Decision, decide
 from leadline.tasks.analyse.perturbation_flips import find_flips
 from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.db.connection import open_run
+from leadline.tasks.policy.asked_questions import Proof, Question
 from leadline.tasks.policy.policy import Policy, Role, Rule
+from leadline.tasks.trust.correction import ErrorRates
 from tests.support.stores.problem_factory import GROUPED, SEED
-from tests.support.stores.run_factory import Given, Toy, answer, make_run
+from tests.support.stores.run_factory import VALUE, Given, Toy, answer, make_run
 
 
 def gate(
-    folder: Path, values: list[float | str], *, toys: list[Toy] | None = None, policy: Policy = SEED, **how: Any
+    folder: Path,
+    values: list[float | str],
+    *,
+    toys: list[Toy] | None = None,
+    policy: Policy = SEED,
+    rows: list[dict[str, Any]] | None = None,
+    others: Mapping[str, list[float | str]] = MappingProxyType({}),
+    chosen: bool = True,
+    **how: Any,
 ) -> Decision:
-    rows = [answer(f"c{i}", "a") for i in range(len(values))] or [answer("c", "a")]
-    scores = [Given(f"c{i}", "a", value) for i, value in enumerate(values)]
-    store, run = make_run(folder, rows=rows, scores=scores, evaluators=toys or [Toy()])
+    rows = rows or [answer(f"c{i}", "a") for i in range(len(values))] or [answer("c", "a")]
+    given = [Given(row["case"], "a", value) for row, value in zip(rows, values, strict=False)]
+    given += [Given(f"c{i}", "a", value, evaluator=id_) for id_, of in others.items() for i, value in enumerate(of)]
+    store, run = make_run(folder, rows=rows, scores=given, evaluators=toys or [Toy()])
     with open_run(store, run) as connection:
         aggregate(connection)
         find_flips(connection)
         find_problems(connection, policy)
-        decision = decide(connection, policy, **how)
+        decision = decide(connection, policy, chosen=chosen, **how)
     assert decision.reason.endswith(".")
     assert "\n" not in decision.reason
     return decision
@@ -109,10 +124,9 @@ def test_the_role_of_a_metric_decides(tmp_path: Path, values: list[float | str],
     assert decision.gate == expected, decision.reason
 
 
-def test_an_uncertain_pass_is_a_pass_unless_the_policy_asks_for_certainty(tmp_path: Path) -> None:
+def test_a_mean_that_may_miss_its_threshold_by_chance_is_no_pass(tmp_path: Path) -> None:
     values: list[float | str] = [0.95, 0.6] * 5  # mean 0.775: the interval contains 0.75
-    assert gate(tmp_path / "a", values, policy=GROUPED).gate == "pass"
-    decision = gate(tmp_path / "b", values, policy=GROUPED.extended({}, certain=True))
+    decision = gate(tmp_path, values, policy=GROUPED)
     assert decision.gate == "inconclusive"
     assert "Value of model a is 0.775 against a threshold of 0.75, which 10 rows cannot decide." in decision.reason
 
@@ -127,7 +141,8 @@ def test_few_verdicts_of_a_judge_do_not_fail_the_gate(tmp_path: Path) -> None:
 def test_a_named_evaluator_that_measured_nothing_keeps_the_gate_from_passing(tmp_path: Path, policy: Policy) -> None:
     toys = [Toy(), Toy("silent", named=True)]
     decision = gate(tmp_path, GOOD, toys=toys, policy=policy)
-    assert decision == Decision("inconclusive", "silent was asked for by name and measured nothing.")
+    assert decision.gate == "inconclusive"
+    assert decision.reason.endswith("silent was asked for by name and measured nothing.")
     assert gate(tmp_path / "unnamed", GOOD, toys=[Toy(), Toy("silent")], policy=policy).gate == "pass"
 
 
@@ -141,7 +156,7 @@ def test_a_slice_of_the_policy_that_cannot_be_told_leaves_it_open(tmp_path: Path
         aggregate(connection)
         find_slices(connection)
         find_problems(connection, GROUPED)
-        decision = decide(connection, GROUPED)
+        decision = decide(connection, GROUPED, chosen=True)
     assert decision.gate == "inconclusive"
     assert f"must hold for each value of {column}" in decision.reason
 
@@ -155,12 +170,12 @@ def test_a_must_metric_of_the_whole_dataset_is_decided_by_its_value(tmp_path, ve
         connection.execute("UPDATE metrics SET dataset_level = true")
         connection.execute("UPDATE aggregates SET n_pass = NULL, verdict = ?", [verdict])
         find_problems(connection, GROUPED)
-        assert decide(connection, GROUPED).gate == expected
+        assert decide(connection, GROUPED, chosen=True).gate == expected
 
 
 def test_a_mean_does_not_hide_a_part_of_the_answers_that_is_bad(tmp_path: Path) -> None:
     toy = Toy(rule=Rule(min_pass_share=0.75))
-    third: list[float | str] = [0.2, 0.99, 0.99, 0.99] * 20  # mean 0.79, 75 % pass
+    third: list[float | str] = [0.5, 0.99, 0.99, 0.99] * 20  # mean 0.87, 75 % pass
     assert gate(tmp_path / "enough", third, toys=[toy], policy=GROUPED).gate == "pass"
     decision = gate(tmp_path / "unsure", [*third, 0.7, 0.7], toys=[toy], policy=GROUPED)
     assert decision.gate == "inconclusive"
@@ -169,7 +184,95 @@ def test_a_mean_does_not_hide_a_part_of_the_answers_that_is_bad(tmp_path: Path) 
     assert gate(tmp_path / "surely", many, toys=[toy], policy=GROUPED).gate == "fail"
 
 
-def test_a_pass_without_a_check_of_quality_says_so(tmp_path: Path) -> None:
-    toy = Toy(family="privacy", rule=Rule(role=Role.MUST))
-    assert "Only leaks and unsafe answers were looked for" in gate(tmp_path, GOOD, toys=[toy], policy=GROUPED).reason
-    assert "Only leaks" not in gate(tmp_path / "b", GOOD, policy=GROUPED).reason
+ASKS = GROUPED.extended({}, asks=(Question.SAFE, Question.RIGHT))
+SAFE = Toy(rule=Rule(role=Role.MUST, question=Question.SAFE))
+
+
+def outcomes(decision: Decision) -> dict[str, str]:
+    return {str(answer.question): answer.outcome for answer in decision.answers}
+
+
+def test_a_question_that_nothing_looked_at_is_told_with_what_would_decide_it(tmp_path: Path) -> None:
+    decision = gate(tmp_path, GOOD, toys=[SAFE], policy=ASKS, chosen=False)
+    assert decision.gate == "pass", "the dataset has nothing to hold the answers against"
+    assert outcomes(decision) == {
+        "safe": "pass", "right": "not looked at", "grounded": "not looked at", "form": "not looked at",
+        "fast": "not looked at",
+    }  # fmt: skip
+    assert all(bool(each.remedy) == (each.outcome == "not looked at") for each in decision.answers)
+
+
+def test_expected_answers_that_nothing_was_held_against_leave_the_gate_open(tmp_path: Path) -> None:
+    rows = [answer(f"c{i}", "a", expected=["yes"]) for i in range(20)]
+    decision = gate(tmp_path, GOOD, toys=[SAFE], policy=ASKS, rows=rows, chosen=False)
+    assert (decision.gate, outcomes(decision)["right"]) == ("inconclusive", "not looked at")
+    safe_alone = gate(tmp_path / "b", GOOD, toys=[SAFE], policy=ASKS.asking([Question.SAFE]), rows=rows, chosen=False)
+    assert safe_alone.gate == "pass"
+
+
+def test_a_question_that_is_not_asked_fails_the_gate_unless_it_was_left_out(tmp_path: Path) -> None:
+    toys = [SAFE, Toy("form", rule=Rule(role=Role.MUST, question=Question.FORM))]
+    values: list[float | str] = [*GOOD, 0.1]
+    both = {"toys": toys, "others": {"form": values}}
+    assert gate(tmp_path, [*GOOD, 0.9], policy=ASKS, chosen=False, **both).gate == "fail"
+    asked = ASKS.asking([Question.SAFE])
+    assert gate(tmp_path / "b", [*GOOD, 0.9], policy=asked, chosen=False, **both).gate == "pass"
+
+
+@pytest.mark.parametrize("proof", ["none", "exact", "mean"])
+def test_likeness_may_fail_and_never_passes(tmp_path: Path, proof: Proof) -> None:
+    metric = replace(VALUE, share=True)
+    toy = Toy(metrics=(metric,), rule=Rule(proof=proof), unproven=True)
+    rows = [answer(f"c{i}", "a", expected=["yes"]) for i in range(20)]
+    passed = gate(tmp_path, [1.0] * 20, toys=[toy], policy=ASKS.asking([Question.RIGHT]), rows=rows)
+    assert passed.gate == ("inconclusive" if proof == "none" else "pass")
+    assert ("never that they are right" in passed.reason) == (proof == "none")
+    assert gate(tmp_path / "b", [0.0] * 20, toys=[toy], policy=ASKS, rows=rows).gate == "fail"
+
+
+def test_fewer_than_eight_cases_pass_only_where_all_hold(tmp_path: Path) -> None:
+    toy = Toy(metrics=(replace(VALUE, share=True),), rule=Rule(proof="exact"))
+    asked = ASKS.asking([Question.RIGHT])
+    rows = [answer(f"c{i}", "a", expected=["yes"]) for i in range(5)]
+    assert gate(tmp_path, [1.0] * 5, toys=[toy], policy=asked, rows=rows).gate == "pass"
+    some = gate(tmp_path / "b", [1.0] * 4 + [0.0], toys=[toy], policy=asked, rows=rows)
+    assert (some.gate, "From 5 distinct cases no share can be told." in some.reason) == ("inconclusive", True)
+
+
+def test_the_same_answer_to_several_cases_counts_once(tmp_path: Path) -> None:
+    toy = Toy(metrics=(replace(VALUE, share=True),), rule=Rule(proof="exact"))
+    asked = ASKS.asking([Question.RIGHT])
+    same = [
+        answer(f"c{i}", "a", answer=f"This is the long answer number {i % 4}.", expected=["yes"]) for i in range(40)
+    ]
+    other = [answer(f"c{i}", "a", answer=f"This is the long answer number {i}.", expected=["yes"]) for i in range(40)]
+    values: list[float | str] = [0.0, 0.0, 1.0, 1.0] * 10
+    assert gate(tmp_path, values, toys=[toy], policy=asked, rows=same).gate == "inconclusive"
+    assert gate(tmp_path / "b", values, toys=[toy], policy=asked, rows=other).gate == "fail"
+
+
+def test_the_errors_of_what_decides_are_allowed_for(tmp_path: Path) -> None:
+    """Of right answers 80 % pass and of wrong ones 10 %, so that 80 % that pass are all right, and 40 % are not."""
+    rule = Rule(proof="estimate", right_that_pass=(800, 1000), wrong_that_fail=(900, 1000))
+    toy = Toy(metrics=(replace(VALUE, share=True),), rule=rule)
+    rows = [answer(f"c{i}", "a", expected=["yes"]) for i in range(100)]
+    asked = ASKS.asking([Question.RIGHT])
+    all_right, some_wrong = [1.0] * 80 + [0.0] * 20, [1.0] * 40 + [0.0] * 60
+    assert gate(tmp_path, all_right, toys=[toy], policy=asked, rows=rows).gate == "pass"
+    assert gate(tmp_path / "b", some_wrong, toys=[toy], policy=asked, rows=rows).gate == "fail"
+
+
+@pytest.mark.parametrize(("passed", "low", "high"), [(1.0, 0.83, 1.0), (0.0, 0.0, 0.17)])
+def test_no_share_is_known_better_than_without_errors(passed: float, low: float, high: float) -> None:
+    _, least, most = good_share(passed, 20, ErrorRates(0.5, 1e6, 0.9, 1e6))
+    assert least <= low + 0.01
+    assert most >= high - 0.01
+
+
+def test_empty_answers_are_the_models_problem(tmp_path: Path) -> None:
+    rows = [answer(f"c{i}", "a", answer=["", "nan", "None"][i % 3] if i < 8 else "So.") for i in range(40)]
+    decision = gate(tmp_path, [0.9] * 40, policy=ASKS, rows=rows)
+    assert decision.gate == "fail"
+    assert "8 of 40 answers are empty" in decision.reason
+    expected = [{**row, "expected": [row["answer"] or "So."]} for row in rows if row["answer"]]
+    assert "are empty" not in gate(tmp_path / "b", [0.9] * 38, policy=ASKS, rows=expected).reason

@@ -20,8 +20,9 @@ from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.metric import Metric
 from leadline.tasks.analyse import slices as module
 from leadline.tasks.analyse.aggregate import aggregate
-from leadline.tasks.analyse.slice_columns import Chosen, in_words, require_columns
+from leadline.tasks.analyse.slice_columns import LEAST_CASES, Chosen, in_words, require_columns
 from leadline.tasks.analyse.slices import benjamini_hochberg, find_slices, permutation_p
+from leadline.tasks.analyse.statistics import Sample, mean_interval
 from leadline.tasks.db.connection import open_run
 from tests.support.stores.run_factory import Given, Toy, answer, fill, make_run, table
 
@@ -215,6 +216,36 @@ def test_copies_of_a_case_count_as_one_and_few_cases_are_not_compared(tmp_path: 
     assert (few["n_rows"], few["n_cases"]) == (55, 5)
     assert few["p_value"] is few["q_value"] is None
     assert few["ci_high"] > 0.3  # as of five cases, not of 55 rows
+
+
+@pytest.mark.parametrize(("outside", "tested"), [(9, False), (10, True)])
+def test_a_slice_is_held_against_the_rest_only_where_the_rest_has_enough_cases(
+    tmp_path: Path, outside: int, tested: bool
+) -> None:
+    assert LEAST_CASES == 10
+    rows = cases(60, categories=lambda i: ["rest" if i < outside else "most"])
+    values = [float(i % 2) for i in range(60)]
+    _, lines, _ = sliced(tmp_path, rows, values, names=["category"])
+    assert {line["slice_value"]: line["p_value"] is not None for line in lines if line["model_id"] is not None} == {
+        "rest": tested, "most": tested,
+    }  # fmt: skip
+
+
+def test_the_interval_of_a_skewed_slice_is_that_of_its_rows(tmp_path: Path) -> None:
+    bounded = Toy(metrics=[Metric("value", "V", True, (0.0, 1.0), primary=True)])
+    rows = cases(60, categories=lambda i: ["x" if i % 2 else "y"])
+    values = [(0.9 if i % 12 < 10 else 0.1) if i % 2 else 0.2 for i in range(60)]
+    _, lines, _ = sliced(tmp_path, rows, values, names=["category"], toys=[bounded])
+    line = next(each for each in lines if each["slice_value"] == "x" and each["model_id"] is not None)
+    own = np.array(values[1::2])
+    mean = own.mean()
+    sample = Sample(
+        n=30, mean=mean, squares=((own - mean) ** 2).sum(), cubes=((own - mean) ** 3).sum(), constant=False,
+        low=0.0, high=1.0, share=False,
+    )  # fmt: skip
+    interval = mean_interval(sample)
+    assert interval is not None
+    assert (line["ci_low"], line["ci_high"]) == pytest.approx((interval.low, interval.high))
 
 
 def test_infinite_values_and_models_without_scores_are_no_error(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_reply_that_says_that_it_failed_is_no_answer() -> None:
         ({"answer": "a", "input_tokens": 1.5}, "input_tokens of the reply"),
         ({"answer": "a", "retrieved_context": "x"}, "retrieved_context of the reply: expected a list"),
         ({"answer": "a", "retrieved_context": [{"text": "x"}]}, "neither content nor doc_uri"),
-        ({"answer": "a", "retrieved_context": [{"content": 5}]}, "chunk, content of the reply"),
+        ({"answer": "a", "retrieved_context": [{"content": {}}]}, "chunk, content of the reply"),
     ],
 )
 def test_what_is_not_what_it_should_be_is_said(reply: Any, said: str) -> None:

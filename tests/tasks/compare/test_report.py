@@ -24,6 +24,7 @@ def hostile(root: Path, n: int = 40) -> Comparison:
         rows = cases(n, ("m", "k<b>"), question=EVIL, answer=f"{EVIL} " * (30 if part else 1), expected=[EVIL])
         scores = []
         for place, row in enumerate(rows):
+            row["answer"] = f"{row['answer']} {row['case']}"  # equal ones would count once
             value = 0.55 + 0.3 * (place % 7) / 7
             scores.append(Given(row["case"], row["model"], max(0.0, value - (drop if row["model"] == "m" else 0.0))))
             scores.append(Given(row["case"], row["model"], "timeout" if place % 9 == 0 else 0.2, "harm", "other"))

@@ -26,7 +26,7 @@ def count(store: Store, run: Run, *, read_only: bool = False) -> int:
 def add(store: Store, run: Run) -> None:
     with open_run(store, run) as connection:
         connection.execute(
-            "INSERT INTO problems SELECT 100, 'low', '', '', 'model', false, 0, NULL, NULL, NULL, '', '', '{}', []"
+            "INSERT INTO problems SELECT 100, 'low', '', '', '', 'model', false, 0, NULL, NULL, NULL, '', '', '{}', []"
         )
 
 

@@ -73,10 +73,11 @@ def test_the_same_command_draws_the_same_rows_and_a_larger_sample_holds_the_smal
     assert small != [row.index for row in draw(judged, 100, seed=2)]
 
 
-def test_a_uniform_sample_has_twenty_of_either_verdict(judged):
+def test_a_uniform_sample_has_some_of_either_verdict_and_no_more_rows_than_asked_for(judged):
     passes = judged.metric.passes(judged.values)
     drawn = draw(judged, 30)
-    assert sum(not passes[row.index] for row in drawn) >= 19  # a case's copies are in the stratum of their mean
+    assert sum(not passes[row.index] for row in drawn) >= 14  # a case's copies are in the stratum of their mean
+    assert len(drawn) <= 33  # the last case of either part may bring copies
     assert {row.stratum for row in drawn} == {"bot: passed", "bot: failed"}
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from leadline.tasks.labels.judged_rows import JudgedMetric, JudgedRows
 from leadline.tasks.labels.label_sets import Sample, SampledRow
-from leadline.tasks.labels.row_chances import holding_all, row_chances
+from leadline.tasks.labels.row_chances import RowChance, holding_all, row_chances
 
 METRIC = JudgedMetric(0, "toy", "value", "Value", "", "c", 0.5, True, 0, 1, False)
 
@@ -53,6 +53,12 @@ def test_two_rows_of_one_order_come_together_and_those_of_two_orders_by_chance()
     other = row_chances(_judged(), [_sample(range(50), seed=2)])["key-1", "bot"]
     assert one.with_other(same) == pytest.approx(0.2)
     assert one.with_other(other) == pytest.approx(0.1)
+
+
+def test_orders_that_overlap_are_not_one_order() -> None:
+    one, both = RowChance(0.2, frozenset({"1"})), RowChance(0.5, frozenset({"1", "2"}))
+    assert one.with_other(both) == both.with_other(one) == pytest.approx(0.1)
+    assert both.with_other(RowChance(0.3, frozenset({"2", "1"}))) == pytest.approx(0.3)
 
 
 def test_the_smallest_sample_that_holds_all_rows_is_theirs() -> None:

@@ -232,7 +232,7 @@ def _decided(store: Store, run: Run, *, gate_on: str = "corrected") -> Decision:
     with open_run(store, run) as connection:
         aggregate(connection)
         find_problems(connection, policy)
-        return decide(connection, policy)
+        return decide(connection, policy, chosen=True)
 
 
 def test_a_gate_on_corrected_values_passes_what_people_find_good_and_the_judge_does_not(tmp_path: Path) -> None:

@@ -157,8 +157,11 @@ def test_of_look_alikes_the_first_that_can_run_is_taken(tmp_path: Path) -> None:
     judged = chosen(tmp_path, BOT, settings=WITH)
     assert ids(judged) & grounded == {"faithfulness"}
     assert judged.left_out["groundedness"] == "it looks like faithfulness, which runs"
-    assert "llamaindex.correctness" in ids(judged), "its expected answers are too short for answer_correctness"
-    assert "answer_correctness" in ids(chosen(tmp_path, CHAT, settings=WITH))
+    assert "llamaindex.correctness" in ids(judged)
+    suite = chosen(tmp_path, CHAT, "chatbot", settings=WITH)
+    assert suite.left_out["answer_correctness"] == "it looks like llamaindex.correctness, which runs"
+    assert "sexism" in ids(suite)
+    assert "sexism" not in ids(chosen(tmp_path, CHAT, settings=WITH)), "a few judges decide what is asked by default"
 
 
 def test_summaries_are_judged_as_summaries(tmp_path: Path) -> None:

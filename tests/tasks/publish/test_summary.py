@@ -26,7 +26,8 @@ def summary_of(root: Path, *statements: str, record: Mapping[str, Any] | None = 
 
 LEAK = """
 INSERT INTO problems VALUES
-    (10000, 'high', 'privacy', 'failing_rows', 'model', false, 9, 2, 3, 1, 'One answer leaks.', 'Fix it.', '{}', [1])
+    (10000, 'high', 'privacy', 'safe', 'failing_rows', 'model', false, 9, 2, 3, 1,
+    'One answer leaks.', 'Fix it.', '{}', [1])
 """
 ONLY = "DELETE FROM problems;"
 

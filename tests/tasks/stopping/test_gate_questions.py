@@ -17,7 +17,8 @@ PLANNED = {"rows": 1_000, "clusters": 1_000}
 def metric(**more: Any) -> dict[str, Any]:
     return {
         "low": 0.0, "high": 1.0, "higher_is_better": True, "threshold": 0.75, "is_primary": True, "is_share": True,
-        "role": "should", "tolerance_rows": 0, "tolerance_share": 0.0, "min_pass_share": 0.0, **more
+        "role": "should", "tolerance_rows": 0, "tolerance_share": 0.0, "min_pass_share": 0.0,
+        "proof": "none", "question": "right", "dataset_level": False, **more
     }  # fmt: skip
 
 

@@ -52,6 +52,14 @@ def test_unscored_rows_are_worst_for_a_pass_and_best_for_a_failure() -> None:
     assert e_values(HALF, seen(np.zeros(60), 500, lost))[1] < e_values(HALF, seen(np.zeros(60), 500))[1]
 
 
+def test_where_rows_are_counted_those_that_the_metric_does_not_apply_to_are_best_for_a_failure() -> None:
+    counted = replace(HALF, counted=True)
+    without = seen(np.zeros(60), 500)
+    absent = replace(without, absent=(np.arange(60) % 2 == 0).astype(float), largest=2)
+    assert e_values(counted, absent)[1] < e_values(counted, replace(without, largest=2))[1]
+    assert e_values(HALF, absent) == e_values(HALF, replace(without, largest=2))
+
+
 def test_a_pass_waits_for_coverage() -> None:
     few = Question(0, 0, "Correctness", True, 0.5, 0.5, 20, 0.95)
     lost = (np.arange(100) % 10 == 0).astype(float)

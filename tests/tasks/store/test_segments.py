@@ -95,3 +95,11 @@ def test_rows_of_both_kinds_hold_what_was_said() -> None:
     assert {(line["evaluator_id"], line["key"], line["trial"], line["flags"]) for line in lines} == {
         (3, b"k", 2, score.flags)
     }
+
+
+def test_what_is_said_of_a_row_that_is_not_complete_is_kept() -> None:
+    score = stored(RowScore({"a": Unscored(Reason.JUDGE_UNPARSEABLE, "no verdict")}, Evidence("said \ud800")))
+    assert not score.complete
+    assert json.loads(score.evidence or "") == {"message": "said ?"}
+    (line,) = unscored_rows(3, [b"k"], [score], 0).to_pylist()
+    assert line["evidence"] == score.evidence

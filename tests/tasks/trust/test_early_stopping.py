@@ -50,3 +50,16 @@ def test_looking_after_every_row_is_wrong_at_most_as_often_as_promised(rate):
         values = draw.permutation((np.arange(500) < rate * 500).astype(float))
         wrong += bool(log_wealth(values, rate, 500)[:-1].max() >= math.log(20))
     assert wrong / 400 <= 0.05
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_the_limits_are_those_that_an_e_process_of_forty_to_one_refutes(rate):
+    """Each side has half of the level, so that both together are wrong as often as promised."""
+    draw = np.random.default_rng(7)
+    values = draw.permutation((np.arange(300) < rate * 300).astype(float))[:100]
+    low, high = always_valid_interval(values, np.ones(100), 300, largest=1)
+    forty = math.log(2 / 0.05)
+    assert 0.01 < low < high < 0.99
+    for limit, seen in ((low, values), (1 - high, 1 - values)):
+        assert log_wealth(seen, limit - 0.005, 300).max() >= forty
+        assert log_wealth(seen, limit + 0.005, 300).max() < forty

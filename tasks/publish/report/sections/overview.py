@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from leadline.tasks.analyse.answers import SYMBOLS
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults
 
@@ -25,4 +26,8 @@ class Overview(Section):
             for rate in facts.flip_rates
             if not rate.perturbation and (metric := facts.metric(rate.metric_id)) and metric.role != "information"
         ]
-        return {"n_turned": sum(r.n_passed_to_failed for r in rates), "n_compared": sum(r.n_pairs for r in rates)}
+        return {
+            "symbols": SYMBOLS,
+            "n_turned": sum(r.n_passed_to_failed for r in rates),
+            "n_compared": sum(r.n_pairs for r in rates),
+        }

@@ -85,7 +85,7 @@ def test_a_cluster_that_is_a_slice_is_one_problem(tmp_path: Path) -> None:
     for row in made["rows"]:
         row["categories"] = [row["case"].rstrip("0123456789")]
     found = problems(tmp_path, policy=GROUPED, **made)
-    assert [each["kind"] for each in found if each["fault"] == "model"] == ["slice"]
+    assert [each["kind"] for each in found if each["fault"] == "model"] == ["slice", "missed_threshold"]
 
 
 @pytest.mark.parametrize("embedded", [True, False])

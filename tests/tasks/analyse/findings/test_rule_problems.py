@@ -39,10 +39,7 @@ def test_one_failing_row_of_a_must_metric_is_a_high_problem_that_names_case_rule
     (problem,) = found(tmp_path, LEAKS, board(1, 40), rows=rows, evidence=basis)
     assert (problem["severity"], problem["kind"], problem["harm"]) == ("high", "failing_rows", 2.5)
     assert "a: 1 of 40 answers fails Leaks (none may)." in problem["description"]
-    assert (
-        "Case c0: The answer contains a social security number (us_ssn at characters 4 to 14 of the answer)."
-        in (problem["description"])
-    )
+    assert "Case c0: The answer contains a social security number." in problem["description"]
     assert "512-44" not in problem["description"], "the secret itself is not repeated"
 
 
@@ -71,7 +68,8 @@ def test_no_failing_row_is_no_problem(tmp_path: Path) -> None:
     [
         (0.2, Role.SHOULD, ["high"]),
         (0.745, Role.SHOULD, ["medium"]),  # its interval contains the threshold
-        (0.76, Role.SHOULD, []),
+        (0.76, Role.SHOULD, ["low"]),  # half of the rows fail: they are listed
+        (0.9, Role.SHOULD, []),
         (0.2, Role.INFORMATION, []),
     ],
 )

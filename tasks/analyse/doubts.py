@@ -1,0 +1,108 @@
+"""Doubts that keep a question from being decided: the instrument, too few rows, or what labels leave open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from leadline.evaluators.core.text import count, listing, number, percent
+from leadline.tasks.db.statements import sql
+from leadline.tasks.db.tables import records
+from leadline.tasks.policy.policy import Policy
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+MOST_NAMES: Final = 3
+"""Evaluators that a reason names."""
+
+
+def doubts(
+    connection: DuckDBPyConnection, policy: Policy, question: str | None = None, min_coverage: float | None = None
+) -> Iterator[str]:
+    """Yield what keeps a run from being decided, each in a sentence, the gravest first.
+
+    Args:
+        connection: The run, after problems were found.
+        policy: The run's policy.
+        question: Only of this question; ``None`` for all that was measured.
+        min_coverage: Least share of applicable rows that must be scored, per evaluator and model; the policy's for
+            each metric if it is not given.
+    """
+    asked = {"question": question}
+    if crashed := records(connection, sql("gate/crashed"), asked):
+        yield f"{count(len(crashed), 'evaluator')} could not run, the first: {crashed[0]['name']}."
+    if silent := records(connection, sql("gate/named_without_scores"), asked):
+        names = listing((line["evaluator"] for line in silent), most=MOST_NAMES)
+        yield f"{names} {'was' if len(silent) == 1 else 'were'} asked for by name and measured nothing."
+    if poor := records(connection, sql("gate/poor_coverage"), {"least": min_coverage, **asked}):
+        yield (
+            f"{poor[0]['name']} could score only {percent(poor[0]['coverage'])} of the rows of model "
+            f"{poor[0]['model_key']}; {percent(poor[0]['least'])} were asked for."
+        )
+    corrected = records(connection, sql("gate/corrected"), asked)
+    if open_ := [why for line in corrected if (why := _uncorrected(line, certain=policy.certain))]:
+        yield f"{open_[0]}{_more(len(open_))}."
+    if policy.problems == "grouped":
+        unsure = records(connection, sql("gate/unsure"), {"certain": policy.certain, **asked})
+        if unsure:
+            yield _unsure(unsure)
+        # Too few rows to tell of a slice that the policy names, or no such column.
+        yield from (line["description"] for line in records(connection, sql("gate/open_slices"), asked))
+
+
+def _more(n: int) -> str:
+    return f" ({count(n - 1, 'more such metric')})" if n > 1 else ""
+
+
+def _unsure(unsure: list[dict[str, Any]]) -> str:
+    first, more = unsure[0], _more(len(unsure))
+    rows, share = count(first["n_scored"], "row"), first["pass_share"]
+    if first["role"] == "must" and first["surely"]:
+        failed = first["n_scored"] - first["n_pass"]
+        return (
+            f"{failed:,} of {rows} of model {first['model_key']} may fail {first['name']}, whose own errors could "
+            f"explain that{more}."
+        )
+    if first["role"] == "should" and not first["is_share"] and share is not None and share < first["min_pass_share"]:
+        return (
+            f"{percent(share)} of the answers of model {first['model_key']} satisfy {first['name']}, "
+            f"{percent(first['min_pass_share'])} should, which {rows} cannot decide{more}."
+        )
+    return (
+        f"{first['name']} of model {first['model_key']} is {number(first['value'])} against a threshold of "
+        f"{number(first['threshold'])}, which {rows} cannot decide{more}."
+    )
+
+
+def _uncorrected(line: Mapping[str, Any], *, certain: bool) -> str:
+    """Return why a value that people's labels correct decides nothing, ``""`` where it decides."""
+    metric = f"{line['evaluator']}.{line['metric']}"
+    if line["state"] != "valid":
+        rows = count(line["to_judge"], "labelled row")
+        why = _WITHOUT_CERTIFICATE[line["state"]].format(metric=metric, rows=rows)
+        return f"{line['name']} is decided by people's labels, and {why}"
+    if line["value"] is None or line["method"] == "rogan-gladen":
+        return (
+            f"{line['name']} is decided by people's labels, and none is of this run's answers of model "
+            f"{line['model_key']}: leadline labels sample RUN --metric {metric}"
+        )
+    if line["verdict"] == "pass" or (not certain and line["value"] >= line["wanted"]):
+        return ""
+    return (
+        f"{line['name']} of model {line['model_key']}, corrected by {count(line['n_labels'], 'label')}, is "
+        f"{percent(line['value'])} ({percent(line['ci_low'])} to {percent(line['ci_high'])}) against "
+        f"{percent(line['wanted'])} asked for, which these labels cannot decide: label more"
+    )
+
+
+_WITHOUT_CERTIFICATE: Final[Mapping[str, str]] = {
+    "none": "there are none: leadline labels sample RUN --metric {metric}",
+    "few": "there are too few to certify its judge (50, and 10 of either kind): "
+    "leadline labels sample RUN --metric {metric}",
+    "not drawn": "those that there are were not drawn at random: leadline labels sample RUN --metric {metric}",
+    "failed": "people and its judge agree too little: mend the prompt, or take another judge",
+    "stale": "its judge's certificate was earned with another prompt or judge: leadline judges certify RUN --metric "
+    "{metric} ({rows} to judge)",
+}
+"""What there is to say, and to do, by the state of a certificate."""

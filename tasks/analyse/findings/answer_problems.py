@@ -1,0 +1,135 @@
+"""Problems with single answers, by the questions that rows decide: wrong ones, unsupported ones, and empty ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from leadline.evaluators.core.row import Severity
+from leadline.evaluators.core.text import count, nouns, percent
+from leadline.tasks.analyse.findings.failure_clusters import explained
+from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding
+from leadline.tasks.analyse.findings.model_problems import of_metric
+from leadline.tasks.analyse.findings.row_words import rows_in_words
+from leadline.tasks.analyse.findings.run_view import RunView
+from leadline.tasks.analyse.statistics import clopper_pearson
+from leadline.tasks.db.statements import sql
+from leadline.tasks.db.tables import records
+from leadline.tasks.policy.asked_questions import Question
+
+NAMED_ROWS: Final = 3
+"""Bad rows that a problem names in its text."""
+TOLERATED_EMPTY: Final = 0.02
+"""Share of empty answers beyond which they fail the gate, if it is surely exceeded."""
+
+_BAD: Final[Mapping[str, tuple[str, str, str]]] = {
+    Question.RIGHT: ("are wrong", "look wrong", "right"),
+    Question.GROUNDED: ("are not supported", "look unsupported", "supported by what was retrieved"),
+}
+
+
+def bad_answer_problems(view: RunView) -> Iterator[Finding]:
+    """Yield a problem for each model and question with answers that are not good, the rows worst first.
+
+    It is HIGH where surely too few answers are good, MEDIUM where too few seem to be, else LOW: they are listed. Rows
+    that fail what *must* hold have a problem of their own.
+    """
+    wrong = {
+        (line["question"], line["model_id"]): line["row_ids"]
+        for line in records(view.connection, sql("verdict/labelled_bad"))
+    }
+    bad = {(line["question"], line["model_id"]): line for line in records(view.connection, sql("verdict/bad_rows"))}
+    for share in records(
+        view.connection, "SELECT * FROM answer_shares WHERE n_decided > 0 ORDER BY question, model_id"
+    ):
+        if share["n_labels"]:
+            if rows := wrong.get((share["question"], share["model_id"])):
+                yield _labelled_bad(view, share, rows)
+        elif line := bad.get((share["question"], share["model_id"])):
+            yield explained(view, _bad(view, share, line))
+
+
+def _bad(view: RunView, share: Mapping[str, Any], line: Mapping[str, Any]) -> Finding:
+    are, look, good = _BAD[share["question"]]
+    metric_id, _ = Counter(line["metrics"]).most_common(1)[0]
+    metric, model = view.metrics[metric_id], view.model_name(share["model_id"])
+    n_bad, rows = len(line["metrics"]), list(line["row_ids"])[:MOST_ROWS]
+    failing = share["outcome"] == "fail"
+    parts = [
+        f"{model}: {n_bad:,} of {count(share['n_decided'], 'answer')} {are if share['exact'] else look}.",
+        *(share_in_words(share, good) if failing or share["value"] < share["wanted"] else ()),
+        *rows_in_words(view, metric["evaluator_id"], rows[:NAMED_ROWS]),
+    ]
+    if n_bad > NAMED_ROWS:
+        parts.append(f"{count(n_bad - NAMED_ROWS, 'further row')}: see the list.")
+    doubtful = Severity.MEDIUM if share["value"] < share["wanted"] else Severity.LOW
+    return of_metric(
+        view,
+        metric,
+        view.aggregates[metric_id, share["model_id"]],
+        kind="bad_answers",
+        severity=Severity.HIGH if failing else doubtful,
+        harm=view.rules[metric_id]["weight"] * n_bad / max(1, share["n_asked"]),
+        description=" ".join(parts),
+        n_failed=n_bad,
+        rows=rows,
+        share=share["value"],
+        ci_low=share["ci_low"],
+        ci_high=share["ci_high"],
+        wanted=share["wanted"],
+    )
+
+
+def _labelled_bad(view: RunView, share: Mapping[str, Any], rows: Sequence[int]) -> Finding:
+    _, _, good = _BAD[share["question"]]
+    failing, model = share["outcome"] == "fail", share["model_id"]
+    parts = [
+        f"{view.model_name(model)}: people do not call {len(rows):,} of {count(share['n_labels'], 'answer')} {good}.",
+        *share_in_words(share, good),
+    ]
+    return Finding(
+        type="accuracy",
+        kind="bad_answers",
+        question=share["question"],
+        severity=Severity.HIGH if failing else Severity.MEDIUM if share["value"] < share["wanted"] else Severity.LOW,
+        harm=len(rows) / share["n_labels"],
+        model_id=model,
+        description=" ".join(parts),
+        actions="Look at the rows named: they say what this model gets wrong.",
+        attrs=view.attrs(model_id=model, n_failed=len(rows), n_rows=share["n_labels"]),
+        row_ids=rows[:MOST_ROWS],
+    )
+
+
+def share_in_words(share: Mapping[str, Any], good: str) -> Iterator[str]:
+    """Yield how many answers are good, how sure that is, and what is asked for.
+
+    Args:
+        share: Line of the table ``answer_shares``.
+        good: What a good answer is.
+    """
+    allowed = "" if share["exact"] else "Allowing for the errors of what checks them, "
+    said = f"{allowed}{percent(share['value'])} of the answers are {good} (95 % interval {percent(share['ci_low'])} to "
+    yield f"{said}{percent(share['ci_high'])}); {percent(share['wanted'])} should be."
+
+
+def empty_answer_problems(view: RunView) -> Iterator[Finding]:
+    """Yield a problem for each model with empty answers, or answers that say only "nan" or "None"."""
+    for line in records(view.connection, sql("verdict/empty_answers")):
+        n_empty, n_rows = len(line["row_ids"]), int(line["n_rows"])
+        low, _ = clopper_pearson(n_empty / n_rows, n_rows)
+        model = line["model_id"]
+        yield Finding(
+            type="accuracy",
+            kind="empty_answers",
+            question=Question.RIGHT,
+            severity=Severity.HIGH if low > TOLERATED_EMPTY else Severity.MEDIUM,
+            harm=n_empty / n_rows,
+            model_id=model,
+            description=f"{view.model_name(model)}: {n_empty:,} of {count(n_rows, 'answer')} "
+            f"{nouns(n_empty, 'is', 'are')} empty.",
+            actions="Look at what the model's host returned for the rows named, and at how the answers were collected.",
+            attrs=view.attrs(model_id=model, n_failed=n_empty, n_rows=n_rows),
+            row_ids=line["row_ids"][:MOST_ROWS],
+        )

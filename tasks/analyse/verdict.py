@@ -1,0 +1,222 @@
+"""The verdict: for each question that a person asks of a run, whether it passes, fails, or cannot be told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from leadline.evaluators.core.text import count, listing, nouns, number, percent
+from leadline.tasks.analyse.answers import Answer
+from leadline.tasks.analyse.doubts import doubts
+from leadline.tasks.db.statements import sql
+from leadline.tasks.db.tables import records, replace_lines
+from leadline.tasks.policy.asked_questions import DECIDED_BY_ROWS, Question
+from leadline.tasks.policy.policy import Policy
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_GOOD: Final[Mapping[Question, str]] = {
+    Question.RIGHT: "right",
+    Question.GROUNDED: "supported by what was retrieved",
+}
+_NOTHING: Final[Mapping[Question, str]] = {
+    Question.SAFE: "Nothing looked for leaks or unsafe answers",
+    Question.RIGHT: "Nothing says whether the answers are right",
+    Question.GROUNDED: "Nothing compared the answers with what was retrieved",
+    Question.FORM: "No form was asked for",
+    Question.FAST: "No limit on time or cost was set",
+}
+_REMEDIES: Final[Mapping[Question, str]] = {
+    Question.SAFE: "--suite privacy, and --suite safety with a judge",
+    Question.RIGHT: "leadline labels sample {run} --question right -n 30, or --judge MODEL",
+    Question.GROUNDED: "--judge MODEL, or weights (leadline models)",
+    Question.FORM: "-e json_schema, -e format or -e regex with what is asked for",
+    Question.FAST: "--param latency.metric_threshold=SECONDS -e latency",
+}
+_NEEDS_CONTEXT: Final = "a column retrieved_context in the dataset"
+_LACKS_CONTEXT: Final = "No answer has a retrieved context"
+_LACKS_REFERENCE: Final = "no expected answers, conditions or labels"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The request: what a run was asked to decide.
+
+    Attributes:
+        severities: Severities of models' problems that fail a question.
+        chosen: Whether somebody chose the evaluators, so that only what these measure can be asked.
+        run: The run's id, for the commands that would decide a question.
+        min_coverage: Least share of applicable rows that must be scored; ``None`` for the policy's.
+    """
+
+    severities: tuple[str, ...]
+    chosen: bool = False
+    run: str = "latest"
+    min_coverage: float | None = None
+
+
+def answer_questions(connection: DuckDBPyConnection, policy: Policy, request: Request) -> list[Answer]:
+    """Answer every question of a run, fill the table ``verdicts``, and return the answers in their order.
+
+    Args:
+        connection: The run, after problems were found.
+        policy: The run's policy.
+        request: What was asked for.
+    """
+    facts = _Facts.of(connection, request)
+    asked = _asked(facts, policy, chosen=request.chosen)
+    answers = [_answer(connection, facts, policy, request, question, asked=question in asked) for question in Question]
+    replace_lines(connection, "verdicts", [asdict(answer) for answer in answers])
+    return answers
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """The facts about a run's questions.
+
+    Attributes:
+        failing: The problems that fail a question, worst first.
+        shares: Lines of ``answer_shares`` by question.
+        measured: By question, whether some metric that can block measured it, may show that answers are good, and was
+            named.
+    """
+
+    failing: Mapping[str, list[Mapping[str, Any]]]
+    shares: Mapping[str, list[Mapping[str, Any]]]
+    measured: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, connection: DuckDBPyConnection, request: Request) -> _Facts:
+        problems = records(connection, sql("verdict/failing"), [list(request.severities)])
+        shares = records(
+            connection, "SELECT * FROM answer_shares JOIN models USING (model_id) ORDER BY ci_low, model_id"
+        )
+        measured = records(connection, sql("verdict/measured"), {"by_rows": list(DECIDED_BY_ROWS)})
+        return cls(
+            {question: [line for line in problems if line["question"] == question] for question in Question},
+            {question: [line for line in shares if line["question"] == question] for question in Question},
+            {line["question"]: line for line in measured},
+        )
+
+    def answerable(self, question: Question) -> bool:
+        """Return whether something in the dataset, or a metric, could answer a question."""
+        found = self.measured.get(question)
+        return bool(self.shares[question]) or bool(found and found["provable"])
+
+    def said(self, question: Question, what: str) -> bool:
+        """Return whether some metric of a question is what :attr:`measured` says."""
+        found = self.measured.get(question)
+        return bool(found and found[what])
+
+
+def _asked(facts: _Facts, policy: Policy, *, chosen: bool) -> set[Question]:
+    """Return the questions that must be decided."""
+    if policy.only:
+        return set(policy.asks)
+    if chosen:
+        named = {question for question in Question if facts.said(question, "named")}
+        covered = {question for question in policy.asks if facts.said(question, "measured")}
+        return (named | covered) or {question for question in Question if facts.said(question, "measured")}
+    asked = {question for question in policy.asks if question is Question.SAFE or facts.answerable(question)}
+    instead = Question.RIGHT in policy.asks and Question.RIGHT not in asked and facts.shares[Question.GROUNDED]
+    return asked | {Question.GROUNDED} if instead else asked
+
+
+def _answer(
+    connection: DuckDBPyConnection, facts: _Facts, policy: Policy, request: Request, question: Question, *, asked: bool
+) -> Answer:
+    if failing := facts.failing[question]:
+        return Answer(question, asked, "fail", _headline(failing))
+    remedy = _REMEDIES[question].format(run=request.run)
+    if question is Question.GROUNDED and not facts.shares[question]:
+        remedy = _NEEDS_CONTEXT
+    if not facts.said(question, "measured") and not any(line["n_labels"] for line in facts.shares[question]):
+        return Answer(question, asked, "not looked at", _unlooked(facts, question), remedy)
+    labelled = any(line["n_labels"] for line in facts.shares[question])
+    doubt = "" if labelled else next(doubts(connection, policy, question, request.min_coverage), "")
+    doubt = doubt or _undecided(facts, question)
+    if doubt:
+        return Answer(question, asked, "inconclusive", doubt, remedy)
+    return Answer(question, asked, "pass", _passing(connection, facts, question))
+
+
+def _headline(failing: list[Mapping[str, Any]]) -> str:
+    first = str(failing[0]["description"]).split(". ")[0].rstrip(".")
+    more = f" ({count(len(failing) - 1, 'more problem')})" if len(failing) > 1 else ""
+    return f"{first}{more}."
+
+
+def _unlooked(facts: _Facts, question: Question) -> str:
+    if question is Question.GROUNDED and not facts.shares[question]:
+        return f"{_LACKS_CONTEXT}."
+    lacks = question is Question.RIGHT and not facts.shares[question]
+    return f"{_NOTHING[question]}{f': {_LACKS_REFERENCE}' if lacks else ''}."
+
+
+def _undecided(facts: _Facts, question: Question) -> str:
+    """Return why rows do not decide a question that they should, ``""`` if they do or something else does."""
+    if question not in DECIDED_BY_ROWS:
+        return ""
+    shares = facts.shares[question]
+    open_ = next((line for line in shares if line["n_decided"] and line["outcome"] != "pass"), None)
+    if open_:
+        return _open_in_words(open_, _GOOD[question])
+    if any(line["n_decided"] for line in shares) or facts.said(question, "provable"):
+        return ""
+    return f"What was looked at can show answers that are off, never that they are {_GOOD[question]}."
+
+
+def _open_in_words(line: Mapping[str, Any], good: str) -> str:
+    if line["n_labels"]:
+        return f"{_labelled_in_words(line, good)} Label more, or look at what is wrong."
+    unknown = line["n_asked"] - line["n_decided"]
+    look = "are" if line["exact"] else "look"
+    said = f"{line['n_good']:,} of {count(line['n_decided'], 'answer')} of {line['model_key']} {look} {good}"
+    if unknown:
+        said += f", and nothing here can decide {count(unknown, 'other')}"
+    interval = f"{percent(line['ci_low'])} to {percent(line['ci_high'])}"
+    few = f" From {count(line['n_cases'], 'distinct case')} no share can be told." if line["n_cases"] < 8 else ""
+    return f"{said}: {interval} of them may be, {percent(line['wanted'])} should surely be.{few}"
+
+
+def _labelled_in_words(line: Mapping[str, Any], good: str) -> str:
+    return (
+        f"People call {line['n_good']:,} of {count(line['n_labels'], 'answer')} of {line['model_key']} {good}: "
+        f"{percent(line['value'])} of all are ({percent(line['ci_low'])} to {percent(line['ci_high'])}); "
+        f"{percent(line['wanted'])} should be."
+    )
+
+
+def _passing(connection: DuckDBPyConnection, facts: _Facts, question: Question) -> str:
+    decided = [line for line in facts.shares[question] if line["n_decided"]]
+    if decided:
+        worst = decided[0]
+        if worst["n_labels"]:
+            return _labelled_in_words(worst, _GOOD[question])
+        several = f" of {worst['model_key']}, the least sure," if len(decided) > 1 else ""
+        look = nouns(worst["n_good"], "is", "are") if worst["exact"] else nouns(worst["n_good"], "looks", "look")
+        return (
+            f"{worst['n_good']:,} of {count(worst['n_decided'], 'answer')}{several} {look} {_GOOD[question]}: "
+            f"{percent(worst['ci_low'])} to {percent(worst['ci_high'])} of all such answers are, "
+            f"{percent(worst['wanted'])} should be."
+        )
+    lines = records(connection, sql("verdict/passing"), {"question": question})
+    if lines and lines[0]["role"] == "should":
+        first = lines[0]
+        said = f"{first['name']} of {first['model_key']} is {number(first['value'])}"
+        return f"{said}; {number(first['threshold'])} is asked for."
+    rows = max((line["n_scored"] for line in lines), default=0)
+    names = listing(dict.fromkeys(line["evaluator"] for line in lines), most=4)
+    found = "Nothing bad was found" if question is Question.SAFE else "What must hold does"
+    unlooked = _unlooked_for(connection) if question is Question.SAFE else ""
+    return f"{found} in {count(rows, 'answer')}, by {names}.{unlooked}"
+
+
+def _unlooked_for(connection: DuckDBPyConnection) -> str:
+    """Return what the search for personal data leaves out, and what it found and set aside."""
+    line = records(connection, sql("verdict/unlooked"))[0]
+    names = " Names and postal addresses were not looked for." if line["without_names"] else ""
+    aside = f" Set aside in {count(line['set_aside'], 'answer')}: what may be told." if line["set_aside"] else ""
+    return names + aside
