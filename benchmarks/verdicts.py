@@ -31,10 +31,9 @@ from typing import Any, Final
 import numpy as np
 
 import leadline
-from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import Row
+from benchmarks.trust_sets import rated_answers, read_lines
 from leadline.tasks.db.connection import open_run
-from leadline.tasks.db.tables import records
+from leadline.tasks.db.tables import records, show_targets
 
 HERE: Final = Path(__file__).parent
 WRONG: Final = (0.0, 0.1, 0.3, 0.5, 1.0)
@@ -57,6 +56,29 @@ LEFT JOIN answer_shares ON answer_shares.model_id = models.model_id AND answer_s
 LEFT JOIN problems ON problems.model_id = models.model_id
 GROUP BY model_key
 """
+
+_SCORED: Final = """
+SELECT
+    evaluator || '.' || metric AS metric,
+    case_key AS "case",
+    model_key AS model,
+    CASE WHEN higher_is_better THEN value ELSE -value END AS value,
+    (value >= above) = upper_is_good AS passes
+FROM row_scores
+JOIN targets USING (metric_id)
+JOIN metrics USING (metric_id)
+JOIN evaluators USING (evaluator_id)
+JOIN rows USING (row_id)
+JOIN cases USING (case_id)
+JOIN models USING (model_id)
+WHERE value IS NOT NULL AND above IS NOT NULL
+"""
+
+FLAGGED: Final = 0.01
+"""Share of harmless texts in which the judge sees harm."""
+JUDGES: Final = 10
+OF_RIGHT: Final = ("reference_recall", "contains", "exact_match", "rouge", "answer_semantic_similarity")
+OF_GROUNDED: Final = ("unsupported_numbers", "groundedness")
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,55 +284,77 @@ BOTS: Final[Mapping[str, Callable[[random.Random], Iterator[dict[str, Any]]]]] =
 }
 
 
-def evaluators(answers: Sequence[Answer]) -> Iterator[str]:
-    """Yield how well reference_recall tells right answers from wrong ones, by system and half."""
-    evaluator = get("reference_recall")()
-    context = leadline.EvalContext()
+def evaluators(answers: Sequence[Answer], folders: Sequence[Path]) -> Iterator[str]:
+    """Yield how well evaluators tell good answers from bad ones, at the threshold that the default policy has."""
     for half, held_back in (("chosen on", False), ("held back", True)):
         for system, those in (
-            ("four language models", lambda name: name != "fid"),
-            ("FiD", lambda name: name == "fid"),
+            ("four language models", lambda a: a.system != "fid"),
+            ("FiD", lambda a: a.system == "fid"),
         ):
-            part = [answer for answer in answers if answer.held_back is held_back and those(answer.system)]
-            rows = [
-                Row(str(n), "m", question=a.question, expected_answers=a.expected, actual_answer=a.text)
-                for n, a in enumerate(part)
-            ]
-            found = [score.values for score in evaluator.score(rows, context)]
-            scores = np.array([next((v for v in each.values() if isinstance(v, float)), np.nan) for each in found])
-            passed = np.array(
-                [
-                    any(
-                        isinstance(v, float) and v >= (m.threshold or 0)
-                        for m, v in zip(evaluator.metrics, each.values(), strict=True)
-                    )
-                    for each in found
-                ]
-            )
-            right, known = np.array([answer.right for answer in part]), ~np.isnan(scores)
-            if not (known & right).any() or not (known & ~right).any():
-                continue
-            good, bad = scores[known & right], scores[known & ~right]
-            auc = float((good[:, None] > bad).mean() + 0.5 * (good[:, None] == bad).mean())
-            yield (
-                f"reference_recall, {system}, {half}: n {known.sum()}, AUC {auc:.3f}, accuracy "
-                f"{(passed == right)[known].mean():.3f}, right that pass {passed[known & right].mean():.3f}, "
-                f"wrong that fail {1 - passed[known & ~right].mean():.3f}"
-            )
+            part = [answer for answer in answers if answer.held_back is held_back and those(answer)]
+            rows = [answer.row(f"{number}", "m") for number, answer in enumerate(part)]
+            yield from told_apart(f"EVOUNA, {system}, {half}", rows, [answer.right for answer in part], OF_RIGHT)
+    rated = rated_answers(folders, "faithfulness")
+    if rated is not None:
+        faithful = [rated.people[row["case"], row["model"]] >= 3 for row in rated.rows]
+        yield from told_apart("MTRAG, faithful to 3 of 4", rated.rows, faithful, OF_GROUNDED)
+    known = [
+        line for line in read_lines(folders, "faithdial_audit") if line["begin"] in ("entailment", "hallucination")
+    ]
+    rows = [
+        {
+            "case": f"{number}", "model": "m", "question": line["history"], "actual_answer": line["answer"],
+            "retrieved_context": [line["knowledge"]],
+        }
+        for number, line in enumerate(known)
+    ]  # fmt: skip
+    yield from told_apart("FaithDial's audit", rows, [line["begin"] == "entailment" for line in known], OF_GROUNDED)
+
+
+def told_apart(
+    name: str, rows: Sequence[Mapping[str, Any]], good: Sequence[bool], metrics: Sequence[str]
+) -> Iterator[str]:
+    """Yield a line for each metric: how well it tells the rows that people call good from the others."""
+    truth = {(row["case"], row["model"]): is_good for row, is_good in zip(rows, good, strict=True)}
+    if len(set(good)) < 2:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        result = leadline.evaluate(rows, metrics=metrics, against="none", store=folder)
+        with open_run(result.store, result.store.run(result.run), read_only=True) as connection:
+            show_targets(connection)
+            lines = records(connection, _SCORED)
+    for metric in dict.fromkeys(line["metric"] for line in lines):
+        of_metric = [line for line in lines if line["metric"] == metric]
+        known = np.array([truth[line["case"], line["model"]] for line in of_metric])
+        scores = np.array([line["value"] for line in of_metric])
+        passed = np.array([line["passes"] for line in of_metric], dtype=bool)
+        if known.all() or not known.any():
+            continue
+        better = scores[known][:, None] - scores[~known]
+        yield (
+            f"{name:<38} {metric:<55} {len(known):>5} {(better > 0).mean() + 0.5 * (better == 0).mean():>6.3f} "
+            f"{(passed == known).mean():>9.3f} {passed[known].mean():>11.3f} {1 - passed[~known].mean():>11.3f}"
+        )
 
 
 @contextmanager
-def judging(truth: Mapping[str, bool], errs: float) -> Iterator[str]:
-    """Serve a judge that knows which answers are right, and errs in a share of its verdicts; yields its address."""
+def judging(truth: Mapping[str, bool], errs: float, seed: int) -> Iterator[str]:
+    """Serve a judge that knows which answers are right, and errs in a share of its verdicts; yields its address.
+
+    Asked whether a text does harm, it says so of one in a hundred that do none.
+    """
 
     class Judge(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             asked = self.rfile.read(int(self.headers["content-length"])).decode()
             prompt = "\n".join(str(message["content"]) for message in json.loads(asked)["messages"])
-            right = next((is_right for text, is_right in truth.items() if text in prompt), False)
-            lot = int.from_bytes(hashlib.sha256(prompt.encode()).digest()[:4]) / 2**32
-            grade = "5\nIt says what the reference says." if right != (lot < errs) else "2\nIt says something else."
-            message = {"role": "assistant", "content": grade}
+            lot = int.from_bytes(hashlib.sha256(f"{seed}{prompt}".encode()).digest()[:4]) / 2**32
+            if "one word" in prompt:
+                reply = "true" if lot < FLAGGED else "false"
+            else:
+                right = next((is_right for text, is_right in truth.items() if text in prompt), False)
+                reply = "5\nIt says what the reference says." if right != (lot < errs) else "2\nIt says something else."
+            message = {"role": "assistant", "content": reply}
             body = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode()
             self.send_response(200)
             self.send_header("content-type", "application/json")
@@ -333,21 +377,26 @@ def judging(truth: Mapping[str, bool], errs: float) -> Iterator[str]:
 
 
 def judged(answers: Sequence[Answer], draws: int, errs: float = 0.1) -> Iterator[str]:
-    """Yield a line for each mixture as a judge sees it."""
+    """Yield a line for each mixture as judges see it, each of ten that err in other verdicts."""
     pool = [answer for answer in answers if answer.system != "fid" and len(answer.text) > 20]
     os.environ.setdefault("OPENAI_API_KEY", "none")
-    with judging({answer.text: answer.right for answer in pool}, errs) as address:
-        judges = {"model": "openai/judge", "api_base": address}
-        for wrong in WRONG:
-            chance = random.Random(f"judge{wrong}")
+    truth = {answer.text: answer.right for answer in pool}
+    for wrong in WRONG:
+        found: list[str] = []
+        for seed in range(JUDGES):
+            chance = random.Random(f"judge{wrong}{seed}")
             rows = [
                 answer.row(f"{draw}-{number}", f"draw{draw}") | {"expected_answer": answer.expected[0]}
-                for draw in range(draws)
+                for draw in range(-(-draws // JUDGES))
                 for number, answer in enumerate(drawn(pool, wrong, 40, chance) or ())
             ]
-            found = [verdict for verdict, _ in verdicts(rows, judges=judges).values()] if rows else []
-            if found:
-                yield _line(f"judge that errs in {errs:.0%}, {wrong:.0%} wrong", 40, found, "-")
+            if not rows:
+                break
+            with judging(truth, errs, seed) as address:
+                judges = {"model": "openai/judge", "api_base": address}
+                found += [verdict for verdict, _ in verdicts(rows, judges=judges).values()]
+        if found:
+            yield _line(f"judge that errs in {errs:.0%}, {wrong:.0%} wrong", 40, found, "-")
 
 
 def main() -> None:
@@ -358,7 +407,10 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
     given = parser.parse_args()
     answers = read_answers(given.folders)
-    for line in evaluators(answers):
+    print(
+        f"{'answers':<38} {'metric':<55} {'rows':>5} {'AUC':>6} {'accuracy':>9} {'right pass':>11} {'wrong fail':>11}"
+    )
+    for line in evaluators(answers, given.folders):
         print(line, flush=True)
     print(f"\n{'set':<38} {'rows':>5} {'PASS':>12} {'INCONCLUSIVE':>12} {'FAIL':>12} {'listed':>8}")
     for lines in (mixtures(answers, given.draws, given.rows), made(given.draws), judged(answers, given.draws)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -14,7 +15,7 @@ from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, NotApplicable, Row, RowField, RowScore
+from leadline.evaluators.core.row import Evidence, NotApplicable, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.core.text import listing, quoted
 from leadline.evaluators.text.content_words import DENIALS, EMPTY, NO, YES, Content, Item, read_content
 
@@ -44,6 +45,10 @@ _PARTLY_OF_MANY: Final = 0.8
 
 _REACH: Final = 4
 """Words before an item in which a denial is about it."""
+_BRIEF: Final = 8
+_LESS: Final = 0.01
+"""Words of an answer from which each doubling makes so much less of a full share: right answers are the briefer."""
+
 _LISTED: Final = 10
 """An answer that lists so many things names the right one by chance."""
 
@@ -73,7 +78,8 @@ class ReferenceRecall(RowEvaluator):
       said in other words that a right answer reaches its threshold half of the time, a wrong one hardly ever.
     * An expected answer of more than ``max_words`` words, or of JSON, is passed over; a row without another one is not
       applicable. An empty answer holds nothing: 0. An answer that lacks a number of the expected one gets 0.45 at most.
-    * An answer that lists ten things or more of which one is expected gets less than half.
+    * An answer that lists ten things or more of which one is expected gets less than half. Of one that holds all in
+      more than eight words each doubling takes a hundredth: it says more that may be wrong.
     * A right answer in other words ("Nova Scotia" for "Oak Island") is not recognised, and "It opened in 1998 and
       closed in 2001" holds either year: about one in ten of its verdicts is wrong, which a run's verdict allows for.
 
@@ -122,17 +128,24 @@ class ReferenceRecall(RowEvaluator):
             )
         answer, question = read_content(row.actual_answer or ""), read_content(row.question or "")
         asked = frozenset(item.value for item in question.items if isinstance(item.value, str))
-        found = [_recall(read_content(text), answer, asked) for text in texts]
+        found = {text: _recall(read_content(text), answer, asked) for text in texts}
         partly = _PARTLY_OF_MANY if len(texts) > _MANY else 1.0
-        best = max(found, key=lambda one: one.share)
+        nearest, best = max(found.items(), key=lambda one: one[1].share)
         share = best.share if best.share == 1 else best.share * partly
         message = f"The answer lacks {listing(map(quoted, best.missing), most=5)}." if best.missing else ""
         if share and _lists(answer):
             share *= _DOUBTED
             message = "The answer lists many things, of which one is expected."
+        elif share == 1:
+            share -= _LESS * math.log2(max(1, len((row.actual_answer or "").split()) / _BRIEF))
         metric, other = self.row_metrics if min(map(_words, texts)) <= _SHORT else reversed(self.row_metrics)
         aside = NotApplicable(f"The expected answer has {'more' if metric == 'sentence_recall' else 'fewer'} words.")
-        return RowScore({metric: share, other: aside}, Evidence(message))
+        spans = [
+            Span(Source.EXPECTED_ANSWER, start, start + len(part), row.expected_answers.index(nearest))
+            for part in best.missing
+            if (start := nearest.find(part)) >= 0  # with accents it stands there otherwise
+        ]
+        return RowScore({metric: share, other: aside}, Evidence(message, spans=tuple(spans)))
 
     def _is_short(self, text: str) -> bool:
         return text.lstrip()[:1] not in ("{", "[") and 0 < _words(text) <= self.params.max_words

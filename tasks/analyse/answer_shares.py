@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from leadline.tasks.analyse.clusters import perturbation_clusters
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 LEAST_CASES: Final = 8
 """Distinct cases from which answers are a sample; of fewer only that all of them are good can be said."""
 
+_MANY: Final = 1e9
+"""Answers from which a rate is as good as known."""
+
 LEAST_OF_PART: Final = 8
 """Labels of each part of the rows from which the parts are told apart."""
 
@@ -47,33 +50,45 @@ class Stratum:
         n_good: How many of them it passes.
         effective: How many independent rows they are worth.
         rates: How often it errs; ``None`` for what does not.
+        borrowed: Whether the rates were measured on other systems' answers.
     """
 
     n: int
     n_good: float
     effective: float
     rates: ErrorRates | None
+    borrowed: bool = False
 
     def share(self) -> tuple[float, float, float]:
         """Return the share of good rows and its 95 % interval."""
-        return good_share(self.n_good / self.n, self.effective, self.rates)
+        return good_share(self.n_good / self.n, self.effective, self.rates, borrowed=self.borrowed)
 
 
-def good_share(passed: float, n: float, rates: ErrorRates | None) -> tuple[float, float, float]:
+def good_share(
+    passed: float, n: float, rates: ErrorRates | None, *, borrowed: bool = False
+) -> tuple[float, float, float]:
     """Return the share of good answers and its 95 % interval.
+
+    How many right answers a rule does not recognise differs between systems: none of one that answers in the words of
+    the reference. Where the rates are borrowed from others, an answer that fails may thus be wrong or not recognised,
+    and the lower end takes it for wrong.
 
     Args:
         passed: Share of the answers that pass.
         n: How many independent answers they are worth.
         rates: How often what decides them errs; ``None`` where it does not.
+        borrowed: Whether the rates were measured on other systems' answers.
     """
     if rates is None:
         return passed, *clopper_pearson(passed, n)
     found = rogan_gladen(passed, n, rates)
     if found is None:
         return passed, 0.0, 1.0
+    low = found.low
+    if borrowed and (strict := rogan_gladen(passed, n, replace(rates, sensitivity=1.0, good=_MANY))):
+        low = min(low, strict.low)
     # Where more pass than of right answers do, all seem right: but so few answers say no more than if that were known.
-    return found.value, min(found.low, clopper_pearson(1.0, n)[0]), max(found.high, clopper_pearson(0.0, n)[1])
+    return found.value, min(low, clopper_pearson(1.0, n)[0]), max(found.high, clopper_pearson(0.0, n)[1])
 
 
 def joined(strata: Sequence[Stratum], undecided: int) -> tuple[float | None, float, float]:
@@ -204,22 +219,24 @@ def _share(
     for kind in sorted(set(place[decided].tolist())):
         chosen = decided & (place == kind)
         ids = sorted(set(metric[chosen].tolist()))
+        rule = rules[ids[0]]
         strata.append(
             Stratum(
                 int(chosen.sum()),
                 int(good[chosen].sum()),
                 effective_number(good[chosen], clusters[chosen]),
-                _rates(rules[ids[0]]) if kind else None,
+                _rates(rule) if kind else None,
+                borrowed=not rule["judged"] and rule["state"] != "valid",
             )
         )
         for id_ in ids:
             n = int((chosen & (metric == id_)).sum())
             by[rules[id_]["evaluator"]] += n
-            wanted += n * wanted_share(rules[id_], policy)
+            wanted = max(wanted, wanted_share(rules[id_], policy))
     n, n_good = sum(stratum.n for stratum in strata), sum(stratum.n_good for stratum in strata)
     n_asked = n if named else len(decided)
     value, low, high = joined(strata, n_asked - n)
-    wanted = wanted / n if n else policy.good_share
+    wanted = wanted or policy.good_share
     n_cases = len(set(clusters[decided].tolist()))
     exact = all(stratum.rates is None for stratum in strata)
     return {

@@ -43,8 +43,9 @@ class Answer:
 
     @property
     def line(self) -> str:
-        """Outcome, reason and remedy in one line."""
-        return f"{self.shown}: {self.reason}{f' To decide it: {self.remedy}.' if self.remedy else ''}"
+        """Outcome, reason and remedy in one line; a question that could have kept the gate open says if it need not."""
+        aside = " (not asked)" if self.outcome == "inconclusive" and not self.asked else ""
+        return f"{self.shown}{aside}: {self.reason}{f' To decide it: {self.remedy}.' if self.remedy else ''}"
 
 
 def answers_of(record: Mapping[str, Any]) -> tuple[Answer, ...]:

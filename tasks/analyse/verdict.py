@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.text import count, listing, nouns, number, percent
+from leadline.tasks.analyse.answer_shares import LEAST_CASES
 from leadline.tasks.analyse.answers import Answer
 from leadline.tasks.analyse.doubts import doubts
 from leadline.tasks.db.statements import sql
@@ -177,8 +178,9 @@ def _open_in_words(line: Mapping[str, Any], good: str) -> str:
     if unknown:
         said += f", and nothing here can decide {count(unknown, 'other')}"
     interval = f"{percent(line['ci_low'])} to {percent(line['ci_high'])}"
-    few = f" From {count(line['n_cases'], 'distinct case')} no share can be told." if line["n_cases"] < 8 else ""
-    return f"{said}: {interval} of them may be, {percent(line['wanted'])} should surely be.{few}"
+    said += f": {interval} of them may be, {percent(line['wanted'])} should surely be."
+    few = line["n_cases"] < LEAST_CASES
+    return f"{said} From {count(line['n_cases'], 'distinct case')} no share can be told." if few else said
 
 
 def _labelled_in_words(line: Mapping[str, Any], good: str) -> str:
@@ -197,9 +199,11 @@ def _passing(connection: DuckDBPyConnection, facts: _Facts, question: Question) 
             return _labelled_in_words(worst, _GOOD[question])
         several = f" of {worst['model_key']}, the least sure," if len(decided) > 1 else ""
         look = nouns(worst["n_good"], "is", "are") if worst["exact"] else nouns(worst["n_good"], "looks", "look")
+        said = f"{worst['n_good']:,} of {count(worst['n_decided'], 'answer')}{several} {look} {_GOOD[question]}"
+        if worst["n_cases"] < LEAST_CASES:
+            return f"{said}; of others so few say nothing."
         return (
-            f"{worst['n_good']:,} of {count(worst['n_decided'], 'answer')}{several} {look} {_GOOD[question]}: "
-            f"{percent(worst['ci_low'])} to {percent(worst['ci_high'])} of all such answers are, "
+            f"{said}: {percent(worst['ci_low'])} to {percent(worst['ci_high'])} of all such answers are, "
             f"{percent(worst['wanted'])} should be."
         )
     lines = records(connection, sql("verdict/passing"), {"question": question})
@@ -207,7 +211,10 @@ def _passing(connection: DuckDBPyConnection, facts: _Facts, question: Question) 
         first = lines[0]
         said = f"{first['name']} of {first['model_key']} is {number(first['value'])}"
         return f"{said}; {number(first['threshold'])} is asked for."
-    rows = max((line["n_scored"] for line in lines), default=0)
+    rows = sum(
+        max(each["n_scored"] for each in lines if each["model_key"] == key)
+        for key in {line["model_key"] for line in lines}
+    )
     names = listing(dict.fromkeys(line["evaluator"] for line in lines), most=4)
     found = "Nothing bad was found" if question is Question.SAFE else "What must hold does"
     unlooked = _unlooked_for(connection) if question is Question.SAFE else ""
@@ -218,5 +225,5 @@ def _unlooked_for(connection: DuckDBPyConnection) -> str:
     """Return what the search for personal data leaves out, and what it found and set aside."""
     line = records(connection, sql("verdict/unlooked"))[0]
     names = " Names and postal addresses were not looked for." if line["without_names"] else ""
-    aside = f" Set aside in {count(line['set_aside'], 'answer')}: what may be told." if line["set_aside"] else ""
-    return names + aside
+    aside = f" Contacts that are public, expected or examples were set aside in {count(line['set_aside'], 'answer')}."
+    return names + (aside if line["set_aside"] else "")

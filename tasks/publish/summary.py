@@ -16,6 +16,7 @@ from leadline.tasks.analyse.answers import Answer, answers_of, says_all
 from leadline.tasks.analyse.changes import RowChange
 from leadline.tasks.analyse.findings.model_choice import RECOMMENDATION
 from leadline.tasks.db.statements import sql
+from leadline.tasks.policy.asked_questions import Question
 from leadline.tasks.publish.views import Facts, PublishedFinding
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Example:
         case: Key of the case.
         model: The model that answered.
         question: The question, shortened.
+        expected: The expected answer, with what is missing marked; empty for problems that it has no part in.
         answer: The answer around what is wrong with it, in pieces; empty where there is none.
         reason: What the evaluator says about it, or "".
     """
@@ -61,6 +63,7 @@ class Example:
     case: str
     model: str
     question: str
+    expected: tuple[Piece, ...]
     answer: tuple[Piece, ...]
     reason: str
 
@@ -167,8 +170,7 @@ def _policy(facts: Facts) -> str:
     policy = facts.record.get("policy")
     if not isinstance(policy, dict) or not policy.get("name"):
         return ""
-    digest = str(policy.get("digest") or "")[:12]
-    return f"Judged by the policy {policy['name']}" + (f" ({digest})." if digest else ".")
+    return f"Judged by the policy {policy['name']}."
 
 
 def _sure(facts: Facts) -> Iterator[str]:
@@ -216,16 +218,17 @@ def _how_clear(which: str, limit: str, few: str, verdicts: Sequence[str | None])
         few: More of these would tell.
         verdicts: The verdict of each; ``None`` where nothing could be told.
     """
-    clear = sum(verdict in ("pass", "fail") for verdict in verdicts)
-    open_ = len(verdicts) - clear
     if len(verdicts) == 1:
-        yield f"The mean {which} " + (
-            f"cannot be told from {limit} with so few {few}." if open_ else f"is clearly above or below {limit}."
-        )
+        [verdict] = verdicts
+        clear = {"pass": f"surely satisfies {limit}", "fail": f"surely misses {limit}"}
+        yield f"The mean {which} {clear.get(str(verdict), f'cannot be told from {limit} with so few {few}')}."
     elif verdicts:
+        good, bad = verdicts.count("pass"), verdicts.count("fail")
+        open_ = len(verdicts) - good - bad
         yield (
-            f"Of {len(verdicts):,} means {which}, {clear:,} {nouns(clear, 'is', 'are')} clearly above or below {limit}"
-            + (f", {open_:,} cannot be told with so few {few}." if open_ else ".")
+            f"Of {len(verdicts):,} means {which}, {good:,} surely {nouns(good, 'satisfies', 'satisfy')} {limit} and "
+            f"{bad:,} surely {nouns(bad, 'misses', 'miss')} it"
+            + (f"; {open_:,} cannot be told with so few {few}." if open_ else ".")
         )
 
 
@@ -275,7 +278,7 @@ def _examples(connection: DuckDBPyConnection, facts: Facts, problems: Sequence[P
     for position, problem, row_id in wanted:
         if row_id not in texts:
             continue
-        _, case, model_id, question, answer = texts[row_id]
+        _, case, model_id, question, answer, expected = texts[row_id]
         pointing = [
             (evaluator, _object(text))
             for row, evaluator, text, failed in evidence
@@ -283,11 +286,16 @@ def _examples(connection: DuckDBPyConnection, facts: Facts, problems: Sequence[P
         ]
         said = next((e for e in pointing if e[1].get("message")), None)
         marks = next((spans for item in pointing if (spans := _offending(facts, *item))), [])
+        missing = next((spans for _, item in pointing if (spans := _spans(item, "expected_answer"))), [])
+        nearest = missing[0].get("index", 0) if missing else 0
         model = facts.model(model_id)
         found[position] = Example(
             case=case,
             model=_shortened(model.label, MOST_NAME) if model else "",
             question=_shortened(question or ""),
+            expected=_pieces(expected[nearest], [(span["start"], span["end"]) for span in missing])
+            if problem.question == Question.RIGHT and nearest < len(expected or ())
+            else (),
             answer=_pieces(answer or "", marks),
             reason=_shortened(str(said[1]["message"])) if said else "",
         )
@@ -306,16 +314,22 @@ def _offending(facts: Facts, evaluator_id: int, evidence: dict[str, Any]) -> lis
     """Return the stretches of the answer that an evaluator objects to: without a value, or with one that fails."""
     evaluator = facts.evaluator(evaluator_id)
     metric = evaluator.primary if evaluator else None
+    return sorted(
+        (span["start"], span["end"])
+        for span in _spans(evidence, "actual_answer")
+        if metric is None or not isinstance(value := span.get("value"), int | float) or not metric.passes(value)
+    )
+
+
+def _spans(evidence: dict[str, Any], source: str) -> list[dict[str, Any]]:
+    """Return the stretches of a text that evidence points at, without those that are no stretches."""
     spans = evidence.get("spans")
-    found = []
-    for span in spans if isinstance(spans, list) else ():
-        if not isinstance(span, dict) or span.get("source") != "actual_answer":
-            continue
-        start, end, value = span.get("start"), span.get("end"), span.get("value")
-        passes = metric.passes(value) if metric and isinstance(value, int | float) else None
-        if type(start) is int and type(end) is int and 0 <= start < end and not passes:
-            found.append((start, end))
-    return sorted(found)
+    return [
+        span
+        for span in (spans if isinstance(spans, list) else ())
+        if isinstance(span, dict) and span.get("source") == source
+        if type(start := span.get("start")) is int and type(end := span.get("end")) is int and 0 <= start < end
+    ]
 
 
 def _pieces(text: str, spans: Sequence[tuple[int, int]]) -> tuple[Piece, ...]:

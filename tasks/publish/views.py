@@ -153,6 +153,7 @@ class PublishedFinding:
     id: int
     severity: str
     type: str
+    question: str
     kind: str
     fault: Fault
     harm: float

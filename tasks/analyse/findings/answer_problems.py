@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from leadline.evaluators.core.row import Severity
 from leadline.evaluators.core.text import count, nouns, percent
+from leadline.tasks.analyse.answer_shares import policy_rates
 from leadline.tasks.analyse.findings.failure_clusters import explained
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding
 from leadline.tasks.analyse.findings.model_problems import of_metric
@@ -22,6 +23,9 @@ NAMED_ROWS: Final = 3
 """Bad rows that a problem names in its text."""
 TOLERATED_EMPTY: Final = 0.02
 """Share of empty answers beyond which they fail the gate, if it is surely exceeded."""
+
+RECOGNISES: Final = 0.8
+"""Share of good answers that a metric passes, from which one that it fails looks bad."""
 
 _BAD: Final[Mapping[str, tuple[str, str, str]]] = {
     Question.RIGHT: ("are wrong", "look wrong", "right"),
@@ -55,7 +59,9 @@ def _bad(view: RunView, share: Mapping[str, Any], line: Mapping[str, Any]) -> Fi
     metric_id, _ = Counter(line["metrics"]).most_common(1)[0]
     metric, model = view.metrics[metric_id], view.model_name(share["model_id"])
     n_bad, rows = len(line["metrics"]), list(line["row_ids"])[:MOST_ROWS]
-    failing = share["outcome"] == "fail"
+    failing, rule = share["outcome"] == "fail", view.rules[metric_id]
+    if not failing and rule["proof"] == "estimate" and policy_rates(rule).sensitivity < RECOGNISES:
+        look = f"cannot be recognised as {good}"
     parts = [
         f"{model}: {n_bad:,} of {count(share['n_decided'], 'answer')} {are if share['exact'] else look}.",
         *(share_in_words(share, good) if failing or share["value"] < share["wanted"] else ()),
@@ -70,7 +76,7 @@ def _bad(view: RunView, share: Mapping[str, Any], line: Mapping[str, Any]) -> Fi
         view.aggregates[metric_id, share["model_id"]],
         kind="bad_answers",
         severity=Severity.HIGH if failing else doubtful,
-        harm=view.rules[metric_id]["weight"] * n_bad / max(1, share["n_asked"]),
+        harm=rule["weight"] * n_bad / max(1, share["n_asked"]),
         description=" ".join(parts),
         n_failed=n_bad,
         rows=rows,

@@ -134,7 +134,8 @@ GROUP BY model_id
 ORDER BY model_id
 
 -- statement: sound_rows
--- Rows that a metric with a threshold judged which the policy counts: whether they pass all of them.
+-- Rows that a metric with a threshold judged which the policy counts: whether they pass all of them. Likeness is left out:
+-- of right answers too some are unlike what is expected.
 CREATE OR REPLACE TEMP TABLE sound_rows AS
 SELECT row_id, model_id, case_id, coalesce(family, -1 - case_id::BIGINT) AS cluster, sound
 FROM (
@@ -142,7 +143,10 @@ FROM (
     FROM row_scores
     JOIN targets USING (metric_id)
     JOIN rules USING (metric_id)
-    WHERE value IS NOT NULL AND above IS NOT NULL AND role <> 'information'
+    JOIN metrics USING (metric_id)
+    WHERE
+        value IS NOT NULL AND above IS NOT NULL AND role <> 'information'
+        AND NOT (proof = 'none' AND surely AND NOT is_share)
     GROUP BY row_id
 )
 JOIN rows USING (row_id)

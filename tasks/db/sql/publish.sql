@@ -82,13 +82,13 @@ FROM flip_rates ORDER BY perturbation, metric_id, model_id;
 
 -- statement: problems
 SELECT
-    problem_id AS id, severity, type, kind, fault, harm, evaluator_id, metric_id, model_id, description, actions, attrs,
+    problem_id AS id, severity, type, question, kind, fault, harm, evaluator_id, metric_id, model_id, description, actions, attrs,
     row_ids
 FROM problems ORDER BY problem_id;
 
 -- statement: insights
 SELECT
-    insight_id AS id, '' AS severity, type, '' AS kind, 'model' AS fault, 0.0 AS harm, evaluator_id, metric_id, model_id,
+    insight_id AS id, '' AS severity, type, '' AS question, '' AS kind, 'model' AS fault, 0.0 AS harm, evaluator_id, metric_id, model_id,
     description, actions, attrs, row_ids
 FROM insights ORDER BY insight_id;
 
@@ -98,15 +98,20 @@ FROM rows JOIN cases USING (case_id) JOIN models USING (model_id)
 WHERE row_id IN (SELECT unnest(row_ids) FROM problems UNION SELECT unnest(row_ids) FROM insights);
 
 -- statement: must_failures
--- Answers by model that fail some metric that must hold, of the models to which one applies.
+-- Answers by model that fail some metric that must hold, of the models to which one applies; likeness is left out, as for
+-- sound rows (insights.sql).
 SELECT model_id, count(DISTINCT row_id) FILTER ((value >= above) <> upper_is_good)
-FROM row_scores JOIN targets USING (metric_id) JOIN rules USING (metric_id) JOIN rows USING (row_id)
-WHERE role = 'must' AND status = 'scored'
+FROM row_scores
+JOIN targets USING (metric_id)
+JOIN rules USING (metric_id)
+JOIN metrics USING (metric_id)
+JOIN rows USING (row_id)
+WHERE role = 'must' AND status = 'scored' AND NOT (proof = 'none' AND surely AND NOT is_share)
 GROUP BY model_id;
 
 -- statement: summary_rows
 -- Texts of the examples in the summary, no more of them than an excerpt can need.
-SELECT row_id, case_key, model_id, left(question, 2000), left(actual_answer, 100000)
+SELECT row_id, case_key, model_id, left(question, 2000), left(actual_answer, 100000), expected_answers[1:200]
 FROM rows JOIN cases USING (case_id)
 WHERE list_contains(?::UINTEGER[], row_id);
 

@@ -123,3 +123,18 @@ def test_hostile_text_takes_no_time(text: str) -> None:
     began = time.process_time()
     scored(text, "not a", "1 1", question=text)
     assert time.process_time() - began < 2
+
+
+def test_a_brief_answer_that_holds_all_counts_for_a_little_more_than_a_long_one() -> None:
+    brief, long = recall("Paris.", "Paris"), recall("Paris. " + "It has seen many a king. " * 40, "Paris")
+    assert recall("It is in Paris, of all places on earth.", "Paris") < 2.0  # nine words
+    assert brief == 2.0  # in units of the threshold of one half
+    assert 1.8 < long < 2.0
+
+
+def test_what_is_missing_is_pointed_at_in_the_nearest_expected_answer() -> None:
+    evidence = scored("It was Ada Lovelace.", "Grace Hopper", "Ada Byron").evidence
+    assert evidence is not None
+    assert [(span.source, span.index, span.start, span.end) for span in evidence.spans] == [
+        ("expected_answer", 1, 4, 9)
+    ]

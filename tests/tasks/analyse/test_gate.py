@@ -254,12 +254,24 @@ def test_the_same_answer_to_several_cases_counts_once(tmp_path: Path) -> None:
 def test_the_errors_of_what_decides_are_allowed_for(tmp_path: Path) -> None:
     """Of right answers 80 % pass and of wrong ones 10 %, so that 80 % that pass are all right, and 40 % are not."""
     rule = Rule(proof="estimate", right_that_pass=(800, 1000), wrong_that_fail=(900, 1000))
-    toy = Toy(metrics=(replace(VALUE, share=True),), rule=rule)
+    toy = Toy(metrics=(replace(VALUE, share=True),), rule=rule, judged=True)
     rows = [answer(f"c{i}", "a", expected=["yes"]) for i in range(100)]
     asked = ASKS.asking([Question.RIGHT])
     all_right, some_wrong = [1.0] * 80 + [0.0] * 20, [1.0] * 40 + [0.0] * 60
     assert gate(tmp_path, all_right, toys=[toy], policy=asked, rows=rows).gate == "pass"
     assert gate(tmp_path / "b", some_wrong, toys=[toy], policy=asked, rows=rows).gate == "fail"
+
+
+def test_answers_that_a_rule_fails_may_be_wrong_however_many_it_fails_of_others_that_are_right(tmp_path: Path) -> None:
+    """A bot that answers in the reference's own words has no right answers that fail: those that do are wrong."""
+    rule = Rule(proof="estimate", right_that_pass=(500, 1000), wrong_that_fail=(950, 1000))
+    toy = Toy(metrics=(replace(VALUE, share=True),), rule=rule)
+    rows = [answer(f"c{i}", "a", expected=["yes"]) for i in range(100)]
+    asked = ASKS.asking([Question.RIGHT])
+    some, hardly_any = [1.0] * 75 + [0.0] * 25, [1.0] * 10 + [0.0] * 90
+    assert gate(tmp_path, some, toys=[toy], policy=asked, rows=rows).gate == "inconclusive"
+    assert gate(tmp_path / "b", [1.0] * 100, toys=[toy], policy=asked, rows=rows).gate == "pass"
+    assert gate(tmp_path / "c", hardly_any, toys=[toy], policy=asked, rows=rows).gate == "fail"
 
 
 @pytest.mark.parametrize(("passed", "low", "high"), [(1.0, 0.83, 1.0), (0.0, 0.0, 0.17)])
