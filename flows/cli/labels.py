@@ -110,7 +110,7 @@ def labels_sample(
     with handed_out(page) as temporary:
         temporary.write_text(written(tasks, judged.metric, page), encoding="utf-8")
     LabelSet(store, set_name).keep_sample(sample)
-    of = f"{len(judged.rows):,} answers" if question else f"{count(len(judged.rows), 'row')} that {metric} scored"
+    of = f"{len(judged.rows):,}" if question else f"{count(len(judged.rows), 'row')} that {metric} scored"
     say(f"{count(len(tasks), 'answer')} of {of}: {page}")
     if output is None and sys.stdout.isatty():
         click.launch(str(page))

@@ -35,8 +35,8 @@ LEAST_CASES: Final = 8
 _MANY: Final = 1e9
 """Answers from which a rate is as good as known."""
 
-LEAST_OF_PART: Final = 8
-"""Labels of each part of the rows from which the parts are told apart."""
+LEAST_OF_PART: Final = 3
+"""Labels of each part of the rows from which the parts are told apart: each part's interval is exact, however few."""
 
 ShareOutcome: TypeAlias = Literal["pass", "fail", "open"]
 

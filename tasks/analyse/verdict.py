@@ -163,18 +163,19 @@ def _undecided(facts: _Facts, question: Question) -> str:
     shares = facts.shares[question]
     open_ = next((line for line in shares if line["n_decided"] and line["outcome"] != "pass"), None)
     if open_:
-        return _open_in_words(open_, _GOOD[question])
+        return _open_in_words(open_, _GOOD[question], several=len(shares) > 1)
     if any(line["n_decided"] for line in shares) or facts.said(question, "provable"):
         return ""
     return f"What was looked at can show answers that are off, never that they are {_GOOD[question]}."
 
 
-def _open_in_words(line: Mapping[str, Any], good: str) -> str:
+def _open_in_words(line: Mapping[str, Any], good: str, *, several: bool) -> str:
     if line["n_labels"]:
         return f"{_labelled_in_words(line, good)} Label more, or look at what is wrong."
     unknown = line["n_asked"] - line["n_decided"]
     look = "are" if line["exact"] else "look"
-    said = f"{line['n_good']:,} of {count(line['n_decided'], 'answer')} of {line['model_key']} {look} {good}"
+    of_model = f" of {line['model_key']}" if several else ""
+    said = f"{line['n_good']:,} of {count(line['n_decided'], 'answer')}{of_model} {look} {good}"
     if unknown:
         said += f", and nothing here can decide {count(unknown, 'other')}"
     interval = f"{percent(line['ci_low'])} to {percent(line['ci_high'])}"
