@@ -288,7 +288,7 @@ def evaluators(answers: Sequence[Answer], folders: Sequence[Path]) -> Iterator[s
     """Yield how well evaluators tell good answers from bad ones, at the threshold that the default policy has."""
     for half, held_back in (("chosen on", False), ("held back", True)):
         for system, those in (
-            ("four language models", lambda a: a.system != "fid"),
+            ("LLMs", lambda a: a.system != "fid"),
             ("FiD", lambda a: a.system == "fid"),
         ):
             part = [answer for answer in answers if answer.held_back is held_back and those(answer)]
