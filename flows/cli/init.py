@@ -94,7 +94,7 @@ def _print(seen: FirstLook) -> None:
                  f"{count(planned.cases, 'case')}, {models}"),
         ("Columns", columns or "those of its format"),
         ("Metadata", kept),
-        ("Runs", f"{count(free, 'evaluator')} for nothing: {listing(seen.running, most=30)}"),
+        ("Runs", f"{count(free, 'evaluator')} for free: {listing(seen.running, most=30)}"),
     ]  # fmt: skip
     if asking:
         lines.append(("Judge", f"{len(asking)} of them {nouns(len(asking), 'asks', 'ask')} the judge: {calls}"))

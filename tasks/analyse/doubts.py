@@ -62,7 +62,7 @@ def _unsure(unsure: list[dict[str, Any]]) -> str:
         failed = first["n_scored"] - first["n_pass"]
         return (
             f"{failed:,} of {rows} of model {first['model_key']} may fail {first['name']}, whose own errors could "
-            f"explain that{more}."
+            f"explain that{more}: look at the rows that its problem names."
         )
     if first["role"] == "should" and not first["is_share"] and share is not None and share < first["min_pass_share"]:
         return (

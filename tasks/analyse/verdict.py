@@ -139,7 +139,7 @@ def _answer(
     doubt = "" if labelled else next(doubts(connection, policy, question, request.min_coverage), "")
     doubt = doubt or _undecided(facts, question)
     if doubt:
-        return Answer(question, asked, "inconclusive", doubt, remedy)
+        return Answer(question, asked, "inconclusive", doubt, remedy if question in DECIDED_BY_ROWS else "")
     return Answer(question, asked, "pass", _passing(connection, facts, question))
 
 

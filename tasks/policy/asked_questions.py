@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
-Proof: TypeAlias = Literal["none", "mean", "exact", "estimate"]
+Proof: TypeAlias = Literal["none", "likeness", "mean", "exact", "estimate"]
 """What a metric can show of its question.
 
-``none``: that answers are bad, never that they are good, as likeness does. ``mean``: its mean decides. ``exact``: each
+``none``: that answers are bad, never that they are good. ``likeness``: no more than that surely too many are off; of
+right answers too some are. ``mean``: its mean decides. ``exact``: each
 row that passes is good, and each that fails is bad. ``estimate``: rows too, with errors that the verdict allows for.
 """
 

@@ -240,7 +240,7 @@ def _asked_for(rule: Rule, metric: Metric, *, limited: bool, alone: bool, judged
     decides = limited or (alone and metric.share and metric.threshold is not None)
     if decides and (rule.role is Role.INFORMATION or rule.surely):
         rule = replace(rule, role=Role.SHOULD)
-    if rule.role is Role.SHOULD and rule.proof == "none":
+    if rule.role is Role.SHOULD and rule.proof in ("none", "likeness"):
         return replace(rule, proof=("estimate" if judged else "exact") if by_rows else "mean")
     return rule
 

@@ -45,7 +45,7 @@ def failing_rows_problems(view: RunView) -> Iterator[Finding]:
     for metric, aggregate in lines:
         n_failed, rows = failing.get((metric["metric_id"], aggregate["model_id"]), (0, []))
         rule, scored = view.rules[metric["metric_id"]], int(aggregate["n_scored"])
-        few = rule["proof"] == "none" and rule["surely"] and n_failed <= view.tolerated(metric["metric_id"], scored)
+        few = rule["proof"] == "likeness" and n_failed <= view.tolerated(metric["metric_id"], scored)
         if n_failed and not few:
             yield explained(view, _failing(view, metric, aggregate, n_failed, rows))
 
@@ -67,8 +67,8 @@ def _failing(view: RunView, metric: Line, aggregate: Line, n_failed: int, rows: 
     rule, scored = view.rules[metric["metric_id"]], int(aggregate["n_scored"])
     allowed = view.tolerated(metric["metric_id"], scored)
     may = f"at most {allowed:,} may" if allowed else "none may"
-    beyond = n_failed > allowed
     sure = not rule["surely"] or 1 - aggregate["pass_high"] > rule["tolerance_share"]
+    beyond = n_failed > allowed and (sure or rule["proof"] != "likeness")
     parts = [
         f"{view.model_name(model_id)}: {n_failed:,} of {count(scored, 'answer')} "
         f"{_failing_in_words(view, metric, n_failed)} ({may})."
@@ -97,14 +97,14 @@ def _failing(view: RunView, metric: Line, aggregate: Line, n_failed: int, rows: 
 
 def _failing_in_words(view: RunView, metric: Line, n_failed: int) -> str:
     rule = view.rules[metric["metric_id"]]
-    if rule["proof"] == "none" and not metric["is_share"] and (unlike := _UNLIKE.get(rule["question"])):
+    if rule["proof"] == "likeness" and (unlike := _UNLIKE.get(rule["question"])):
         return f"{nouns(n_failed, 'looks', 'look')} unlike {unlike}"
     return f"{nouns(n_failed, 'fails', 'fail')} {view.evaluator_name(metric['evaluator_id'])}"
 
 
 def _known_good(view: RunView, rule: Line, model_id: int) -> bool:
     """Return whether a rule speaks of likeness alone where enough answers are known to be good all the same."""
-    if rule["proof"] != "none":
+    if rule["proof"] != "likeness":
         return False
     found = view.connection.execute(
         "SELECT 1 FROM answer_shares WHERE question = ? AND model_id = ? AND outcome = 'pass'",

@@ -28,7 +28,7 @@ JOIN rules USING (metric_id)
 JOIN rows USING (row_id)
 JOIN cases USING (case_id)
 JOIN models USING (model_id)
-WHERE role <> 'information' AND NOT dataset_level AND NOT pooled AND threshold IS NOT NULL
+WHERE role <> 'information' AND proof <> 'likeness' AND NOT dataset_level AND NOT pooled AND threshold IS NOT NULL
     AND row_scores.status <> 'not_applicable'
 ORDER BY row_id, role, evaluator_id, is_primary DESC, metric_id;
 

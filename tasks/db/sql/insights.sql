@@ -143,10 +143,7 @@ FROM (
     FROM row_scores
     JOIN targets USING (metric_id)
     JOIN rules USING (metric_id)
-    JOIN metrics USING (metric_id)
-    WHERE
-        value IS NOT NULL AND above IS NOT NULL AND role <> 'information'
-        AND NOT (proof = 'none' AND surely AND NOT is_share)
+    WHERE value IS NOT NULL AND above IS NOT NULL AND role <> 'information' AND proof <> 'likeness'
     GROUP BY row_id
 )
 JOIN rows USING (row_id)
@@ -263,7 +260,7 @@ WITH failed AS (
         JOIN rows USING (row_id)
         JOIN targets USING (metric_id)
         JOIN rules USING (metric_id)
-        WHERE value IS NOT NULL AND above IS NOT NULL AND role <> 'information'
+        WHERE value IS NOT NULL AND above IS NOT NULL AND role <> 'information' AND proof <> 'likeness'
         GROUP BY case_id, metric_id
         HAVING count(*) > 1 AND bool_and((value >= above) <> upper_is_good)
     )

@@ -104,9 +104,8 @@ SELECT model_id, count(DISTINCT row_id) FILTER ((value >= above) <> upper_is_goo
 FROM row_scores
 JOIN targets USING (metric_id)
 JOIN rules USING (metric_id)
-JOIN metrics USING (metric_id)
 JOIN rows USING (row_id)
-WHERE role = 'must' AND status = 'scored' AND NOT (proof = 'none' AND surely AND NOT is_share)
+WHERE role = 'must' AND status = 'scored' AND proof <> 'likeness'
 GROUP BY model_id;
 
 -- statement: summary_rows

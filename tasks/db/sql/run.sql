@@ -40,7 +40,7 @@ CREATE TABLE rules (
     metric_id       USMALLINT PRIMARY KEY,
     role            VARCHAR NOT NULL DEFAULT 'should',  -- 'must', 'should', 'information'
     question        VARCHAR NOT NULL DEFAULT 'right',   -- what it helps to answer: 'safe', 'right', 'grounded', 'form', 'fast'
-    proof           VARCHAR NOT NULL DEFAULT 'none',    -- what it can show of that: 'none', 'mean', 'exact', 'estimate'
+    proof           VARCHAR NOT NULL DEFAULT 'none',    -- what it can show of that: 'none', 'likeness', 'mean', 'exact', 'estimate'
     right_that_pass DOUBLE[] NOT NULL DEFAULT [0, 0],   -- of an estimate: right answers that it passes, and of how many
     wrong_that_fail DOUBLE[] NOT NULL DEFAULT [0, 0],   -- likewise wrong ones that it fails
     tolerance_rows  UBIGINT NOT NULL DEFAULT 0,    -- rows of a model that may fail a must metric

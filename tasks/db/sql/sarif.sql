@@ -29,6 +29,6 @@ JOIN run_rows ON run_rows.row_id = row_scores.row_id
 JOIN cases USING (case_id)
 JOIN models USING (model_id)
 LEFT JOIN row_changes ON row_changes.row_id = row_scores.row_id AND row_changes.metric_id = row_scores.metric_id
-WHERE role <> 'information' AND compared AND (value >= above) <> upper_is_good
+WHERE role <> 'information' AND proof <> 'likeness' AND compared AND (value >= above) <> upper_is_good
 ORDER BY broken DESC, role <> 'must', weight DESC, row_scores.row_id, metrics.metric_id
 LIMIT {lines}

@@ -83,7 +83,7 @@ HAVING count(*) FILTER (is_empty) > 0
 SELECT
     question,
     coalesce(bool_or(n_scored > 0), false) AS measured,
-    coalesce(bool_or(n_scored > 0 AND (proof <> 'none' OR NOT list_contains($by_rows, question))), false) AS provable,
+    coalesce(bool_or(n_scored > 0 AND (proof NOT IN ('none', 'likeness') OR NOT list_contains($by_rows, question))), false) AS provable,
     bool_or(named) AS named
 FROM rules
 JOIN metrics USING (metric_id)

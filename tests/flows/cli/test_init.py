@@ -42,14 +42,14 @@ def test_it_says_what_it_saw_and_writes_settings_that_evaluate_the_file(
     assert "4 rows, 4 cases, 1 model (answers)" in said
     assert "prompt → question, gold → expected_answer, response → actual_answer" in said
     assert "Metadata  topic" in said
-    assert "evaluators for nothing: " in said
+    assert "evaluators for free: " in said
     assert "--judge openai/gpt-4o-mini would bring" in said
     assert said.splitlines()[-1] == "Next      leadline evaluate answers.csv"
     document = written(folder)
     assert document["evaluate"]["fail_on"] == "high"
     assert load_policy().name == "leadline"
     config = EvaluateConfig.model_validate({"dataset": "answers.csv", **document["evaluate"]})
-    assert f"{len(preview(config).entries)} evaluators for nothing" in said
+    assert f"{len(preview(config).entries)} evaluators for free" in said
 
 
 def test_lines_in_comments_are_valid_settings_too(folder: Path) -> None:

@@ -220,14 +220,15 @@ def test_a_question_that_is_not_asked_fails_the_gate_unless_it_was_left_out(tmp_
     assert gate(tmp_path / "b", [*GOOD, 0.9], policy=asked, chosen=False, **both).gate == "pass"
 
 
-@pytest.mark.parametrize("proof", ["none", "exact", "mean"])
+@pytest.mark.parametrize("proof", ["none", "likeness", "exact", "mean"])
 def test_likeness_may_fail_and_never_passes(tmp_path: Path, proof: Proof) -> None:
     metric = replace(VALUE, share=True)
     toy = Toy(metrics=(metric,), rule=Rule(proof=proof), unproven=True)
     rows = [answer(f"c{i}", "a", expected=["yes"]) for i in range(20)]
     passed = gate(tmp_path, [1.0] * 20, toys=[toy], policy=ASKS.asking([Question.RIGHT]), rows=rows)
-    assert passed.gate == ("inconclusive" if proof == "none" else "pass")
-    assert ("never that they are right" in passed.reason) == (proof == "none")
+    likeness = proof in ("none", "likeness")
+    assert passed.gate == ("inconclusive" if likeness else "pass")
+    assert ("never that they are right" in passed.reason) == likeness
     assert gate(tmp_path / "b", [0.0] * 20, toys=[toy], policy=ASKS, rows=rows).gate == "fail"
 
 

