@@ -116,6 +116,7 @@ def score_one(chunk: Chunk, shard: str) -> State[Any]:
         shard: Id of the flow run.
     """
     outcome: dict[str, Any]
+    state: State[Any]
     try:
         result = score_on_all_cores(chunk)
         outcome = asdict(result)

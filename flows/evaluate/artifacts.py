@@ -90,7 +90,7 @@ def publish_artifacts(store: Store, run: Run, result: EvaluateResult) -> None:
     create_table_artifact(
         [line | {"seconds": seconds.get(line["evaluator"], 0.0)} for line in work],
         key="leadline-evaluators",
-        description="Work of each evaluator: rows, distinct scores reused and computed, seconds (without shared models)",
+        description="Work of each evaluator: rows, distinct scores found and computed, seconds but for shared models",
     )
     create_table_artifact(problems, key="leadline-problems", description="Problems, worst first")
     create_link_artifact(link, link_text="Report", key="leadline-report", description=str(run.id))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from prefect import flow, task
@@ -71,7 +71,7 @@ class PrefectSteps(TaskSteps):
         with lanes:
             score = task(
                 name="score",
-                task_run_name=lambda parameters: names[parameters["chunk"].name],
+                task_run_name=cast("Any", lambda parameters: names[parameters["chunk"].name]),
                 retries=2,
                 retry_delay_seconds=list(RETRY_DELAYS_S),
                 retry_condition_fn=lambda *_: not lanes.ending,
@@ -86,7 +86,8 @@ class PrefectSteps(TaskSteps):
             before, task_runs = self.before, list[UUID]()
 
             def submit(chunk: Chunk) -> PrefectFuture[ChunkResult]:
-                future = (judge if chunk.lane == "judge" else score).submit(quote(chunk), wait_for=before)
+                by: Any = judge if chunk.lane == "judge" else score  # whose type knows no quote
+                future: PrefectFuture[ChunkResult] = by.submit(quote(chunk), wait_for=before)
                 task_runs.append(future.task_run_id)
                 return future
 

@@ -29,7 +29,7 @@ outlast_outages()
 
 
 class MaintainConfig(FormModel):
-    """What is done to a store."""
+    """Upkeep of a store: each part where it is asked for."""
 
     gc: bool = Field(False, description="Drop what [retention] of leadline.toml does not keep, and leftovers.")
     verify: bool = Field(False, description="Check the digests of all files.")

@@ -73,7 +73,8 @@ class TaskSteps:
         """
 
         def run(config: C) -> R:
-            result: R = flow(config, wait_for=self.before)
+            run_after: Any = flow  # whose type knows no wait_for
+            result: R = run_after(config, wait_for=self.before)
             self.before = [result]  # Prefect knows of which flow run it is
             return result
 
@@ -85,7 +86,7 @@ class TaskSteps:
         Args:
             task_runs: Their ids; with none, it is drawn after what the last one was.
         """
-        done = [Completed(data=True, state_details=StateDetails(task_run_id=id_)) for id_ in task_runs]
+        done: list[Any] = [Completed(data=True, state_details=StateDetails(task_run_id=id_)) for id_ in task_runs]
         self.before = done or self.before
 
     def show(self, key: str, text: str, description: str) -> None:
