@@ -139,6 +139,7 @@ class Timeline:
         self._spans: list[Span] = []
         self._dropped = 0
         self._chunks: dict[str, list[float]] = {}
+        self._evaluators: dict[str, float] = {}
         self._lock = threading.Lock()
 
     @property
@@ -203,15 +204,24 @@ class Timeline:
             first, _ = self._lanes.get(name, (now, now))
             self._lanes[name] = (first, now)
 
-    def add_chunk(self, lane: str, seconds: float) -> None:
+    def add_chunk(self, lane: str, seconds: float, evaluators: Mapping[str, float]) -> None:
         """Add the time of a chunk.
 
         Args:
             lane: Its lane.
             seconds: From its start in its process to its end.
+            evaluators: Those of its evaluators.
         """
         with self._lock:
             self._chunks.setdefault(lane, []).append(round(seconds, 3))
+            for name, each in evaluators.items():
+                self._evaluators[name] = self._evaluators.get(name, 0.0) + each
+
+    @property
+    def evaluators(self) -> Mapping[str, float]:
+        """Seconds that each evaluator was at work, in all chunks together."""
+        with self._lock:
+            return {name: round(seconds, 3) for name, seconds in self._evaluators.items()}
 
     @property
     def chunks(self) -> Mapping[str, Sequence[float]]:

@@ -96,3 +96,12 @@ def _picture(match: re.Match[str]) -> str:
     if 0xD800 <= code <= 0xDFFF:
         return "?"
     return chr(0x2400 + code) if code < 0x20 else f"[U+{code:04X}]"
+
+
+def in_bytes(count: float) -> str:
+    """Return a number of bytes for people."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"
+        count /= 1000
+    return ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from leadline.flows.cli.gc import in_bytes
+from leadline.evaluators.core.text import in_bytes
 from leadline.flows.cli.session import Session, say, session_options
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from leadline.evaluators.core.text import in_bytes
 from leadline.flows.cli.output import print_json, print_table
 from leadline.flows.cli.session import Session, say, session_options
 
@@ -80,12 +81,3 @@ def _print(found: Sequence[Item]) -> None:
     if len(found) > SHOWN:
         rest = Counter(item.kind for item in found[SHOWN:])
         say(f"And {', '.join(f'{count} of {kind}' for kind, count in rest.items())}.")
-
-
-def in_bytes(count: float) -> str:
-    """Return a number of bytes for people."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"
-        count /= 1000
-    return ""

@@ -11,6 +11,7 @@ from leadline.flows.collect.collection import run_collection
 from leadline.flows.collect.config import CollectConfig, CollectResult
 from leadline.flows.shared.prefect_steps import TaskSteps, finished, reporting_no_secrets
 from leadline.flows.shared.server_outage import outlast_outages
+from leadline.flows.triggers.outside_requests import check_collection, is_from_outside
 
 outlast_outages()
 
@@ -35,4 +36,6 @@ def collect(config: CollectConfig) -> CollectResult:
     Returns:
         Where the dataset is, and what became of the calls.
     """
-    return finished(reporting_no_secrets(run_collection)(config, TaskSteps()))
+    if is_from_outside():
+        check_collection(config)
+    return finished(reporting_no_secrets(run_collection)(config, TaskSteps(load=Path(config.suite).name)))

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prefect import flow, task
+from prefect import flow
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
-from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
 from leadline.evaluators.core.jsonio import rounded
 from leadline.flows.compare.config import CompareConfig as CompareConfig
 from leadline.flows.compare.config import CompareResult as CompareResult
 from leadline.flows.compare.prepare import result_of, run_comparison
-from leadline.flows.shared.prefect_steps import reporting_no_secrets
+from leadline.flows.shared.prefect_steps import TaskSteps
 from leadline.flows.shared.report_links import comparison_link
 from leadline.flows.shared.reporting import report
 from leadline.flows.shared.server_outage import outlast_outages
@@ -57,9 +56,7 @@ def compare_runs(config: CompareConfig) -> CompareResult:
         check_store(rules, config.store)
         check_output(rules, config.output)
     report("compare", done=0)
-    compared = task(name="compare", cache_policy=NO_CACHE, persist_result=False)(reporting_no_secrets(run_comparison))(
-        config
-    )
+    compared = TaskSteps().step("compare", run_comparison, config)
     report("compare", done=1)
     _publish_artifacts(Store.open(config.store), compared)
     return result_of(compared)

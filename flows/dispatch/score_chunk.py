@@ -1,23 +1,27 @@
 """The scoring flow: chunks on a worker, one after the other.
 
-Scores go to the store as segments. What the waiting flow has to know travels in states: that of each chunk's task run
-has its counts as JSON in the message, or the failure of this chunk, which costs the others nothing; the final state of
-the flow run repeats them all. So no result storage of Prefect's is needed, and nothing is lost if nobody reads it.
+Scores go to the store as segments. So does what the waiting flow has to know: each chunk's counts, or its failure,
+which costs the others nothing, as a small file that the waiting flow takes away. States say it in a sentence, for
+people. So no result storage of Prefect's is needed, and nothing is lost if nobody reads it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Final
 
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
+from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed
 
 from leadline.evaluators.core.secret_values import masked
+from leadline.evaluators.core.text import count
 from leadline.flows.dispatch.fitness import Unfit, check_identities, find_run
 from leadline.flows.dispatch.pools import FLOW
 from leadline.flows.shared.server_outage import outlast_outages
@@ -25,15 +29,19 @@ from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.runs.lookup import status
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
 from leadline.tasks.score.subchunks import score_on_all_cores
+from leadline.tasks.store.files import write_json
+from leadline.tasks.store.store import Store
 
 outlast_outages()
 
 JUDGE_DOWN: Final = "JudgeDown"
 """Name of the final state of a chunk whose judge did not answer, and of a shard in which nothing else failed."""
 
-
 UNFIT: Final = "Unfit"
 """Name of the final state of chunks that this worker cannot score, while another or the waiting flow could."""
+
+LONGEST: Final = 500
+"""Characters of a state's message: Prefect shows all of it, and logs it."""
 
 
 def task_run_name(chunk: Chunk) -> str:
@@ -61,7 +69,7 @@ def score_chunk(chunks: list[Chunk]) -> State[Any]:
 
     def as_task(chunk: Chunk) -> State[Any]:
         run = task(name="score", task_run_name=task_run_name(chunk), cache_policy=NO_CACHE, persist_result=False)
-        return run(score_one)(chunk, return_state=True)
+        return run(score_one)(chunk, str(flow_run.id), return_state=True)
 
     return score_in_turn(chunks, as_task)
 
@@ -74,63 +82,92 @@ def score_in_turn(chunks: Sequence[Chunk], score: Callable[[Chunk], State[Any]])
         score: Scores one; returns a state as :func:`score_one` does.
 
     Returns:
-        A completed state with the counts; a failed one where a chunk failed, named ``JudgeDown`` when only verdicts are
-        lacking since the judge did not answer; one named ``Unfit`` when this is the wrong worker; a cancelled one when
-        nobody waits for the chunks any more.
+        A completed state; a failed one where a chunk failed, named ``JudgeDown`` when only verdicts are lacking since
+        the judge did not answer; one named ``Unfit`` when this is the wrong worker; a cancelled one when nobody waits
+        for the chunks any more.
     """
-    outcomes: dict[str, Mapping[str, Any]] = {}
+    failed: list[State[Any]] = []
     try:
-        for chunk in chunks:
+        for number, chunk in enumerate(chunks):
             run, record = find_run(chunk)
             if (ended := status(record)) != "running":
                 return Cancelled(message=f"The run {chunk.run} is {ended}: nobody waits for this chunk.")
-            if not outcomes:
+            if not number:
                 check_identities(run, chunk.lane)
             state = score(chunk)
-            scored = _read(state.message) if state.is_completed() else {}
-            outcomes[chunk.name] = scored or {"failed": state.name, "message": state.message}
-            if len(chunks) > 1:
-                scored.pop("spans", None)  # many, and the state of its task run has them
+            if not state.is_completed():
+                failed.append(state)
     except Unfit as error:
-        return Failed(name=UNFIT, message=str(error))
+        return Failed(name=UNFIT, message=_short(str(error)))
     # Not logged as well: where the worker has died, writing a line to its closed pipe would end this process.
-    failed = {outcome["failed"] for outcome in outcomes.values() if "failed" in outcome}
     if not failed:
-        return Completed(message=json.dumps(outcomes))
-    return Failed(name=JUDGE_DOWN if failed == {JUDGE_DOWN} else "Failed", message=json.dumps(outcomes))
+        return Completed(message=f"{count(len(chunks), 'chunk')} scored")
+    name = JUDGE_DOWN if all(state.name == JUDGE_DOWN for state in failed) else "Failed"
+    return Failed(
+        name=name, message=_short(f"{len(failed)} of {count(len(chunks), 'chunk')} failed: {failed[0].message}")
+    )
 
 
-def score_one(chunk: Chunk) -> State[Any]:
-    """Score one chunk; return a completed state with the counts, or a failed one that says why."""
+def score_one(chunk: Chunk, shard: str) -> State[Any]:
+    """Score one chunk and leave its outcome in the store; return a completed state, or a failed one that says why.
+
+    Args:
+        chunk: The chunk.
+        shard: Id of the flow run.
+    """
+    outcome: dict[str, Any]
+    state: State[Any]
     try:
-        return Completed(message=json.dumps(asdict(score_on_all_cores(chunk))))
-    except JudgeDown as error:
-        return Failed(name=JUDGE_DOWN, message=str(error))
+        result = score_on_all_cores(chunk)
+        outcome = asdict(result)
+        state = Completed(message=f"{result.scored} scored, {result.unscored} not, in {result.wall_s:.1f} s")
     except Exception as error:
-        return Failed(message=masked(f"{type(error).__name__}: {error}"))
+        down = isinstance(error, JudgeDown)
+        message = str(error) if down else masked(f"{type(error).__name__}: {error}")
+        state = Failed(name=JUDGE_DOWN if down else "Failed", message=_short(message))
+        outcome = {"failed": state.name, "message": message}
+    store = Store.open(chunk.store)
+    file = _outcome_file(store, chunk, shard)
+    write_json(file, outcome)
+    store.push([file])
+    return state
 
 
-def outcomes_in(message: str | None) -> Mapping[str, Mapping[str, Any]]:
-    """Return the outcomes of chunks by their names from the message of a shard's final state; none if it is lost."""
-    return {name: outcome for name, outcome in _read(message).items() if isinstance(outcome, dict)}
+def take_outcome(chunk: Chunk, shard: object) -> Mapping[str, Any] | None:
+    """Return what a shard has left of a chunk, and take it away: counts or a failure; ``None`` if it left nothing.
+
+    Args:
+        chunk: The chunk.
+        shard: Id of the flow run.
+    """
+    store = Store.open(chunk.store)
+    file = _outcome_file(store, chunk, shard)
+    store.fetch([file])
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    with suppress(OSError):  # another user's folder
+        store.discard(file)
+    return found if isinstance(found, dict) else None
 
 
-def read_result(chunk: Chunk, outcome: Mapping[str, Any] | str | None) -> ChunkResult:
+def read_result(chunk: Chunk, outcome: Mapping[str, Any] | None) -> ChunkResult:
     """Read the counts of a chunk that was scored; without them it is scored all the same.
 
     Args:
         chunk: The chunk.
-        outcome: What its shard says of it, or the message of its task run's final state.
+        outcome: What its shard has left of it.
     """
     try:
-        return ChunkResult.from_plain(outcome if isinstance(outcome, Mapping) else _read(outcome))
+        return ChunkResult.from_plain(outcome or {})
     except TypeError:
         return ChunkResult(chunk.name, chunk.scores, 0)
 
 
-def _read(message: str | None) -> dict[str, Any]:
-    try:
-        found = json.loads(message or "")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+def _outcome_file(store: Store, chunk: Chunk, shard: object) -> Path:
+    return store.run(chunk.run).outcomes / f"{chunk.name}-{shard}.json"
+
+
+def _short(message: str) -> str:
+    return message if len(message) <= LONGEST else f"{message[: LONGEST - 1]}…"

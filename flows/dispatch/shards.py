@@ -36,8 +36,8 @@ from leadline.flows.dispatch.score_chunk import (
     JUDGE_DOWN,
     UNFIT,
     flow_run_name,
-    outcomes_in,
     read_result,
+    take_outcome,
     task_run_name,
 )
 from leadline.flows.shared.server_outage import not_waiting
@@ -329,7 +329,7 @@ class Shards:
             for part in shard.open:
                 state = states.get(task_run_name(part.chunk))
                 if state is not None and state.type == StateType.COMPLETED:
-                    part.outcome.set_result(read_result(part.chunk, state.message))
+                    part.outcome.set_result(read_result(part.chunk, take_outcome(part.chunk, shard.id)))
                 elif state is not None and state.type == StateType.FAILED:
                     self._fail(part, state.name or "", state.message or "")
                 if part.outcome.done():
@@ -366,10 +366,10 @@ class Shards:
         return True
 
     def _conclude(self, shard: Shard, state: State[object]) -> None:
-        """End the wait for the chunks of a shard that has ended; those that it says nothing of were not scored."""
-        outcomes, message = outcomes_in(state.message), state.message or ""
+        """End the wait for the chunks of a shard that has ended; those of which it left nothing were not scored."""
+        message = state.message or ""
         for part in shard.open:
-            outcome = outcomes.get(part.chunk.name)
+            outcome = take_outcome(part.chunk, shard.id)
             if outcome is not None and "failed" in outcome:
                 self._fail(part, str(outcome["failed"]), str(outcome.get("message", "")))
             elif outcome is not None or state.type == StateType.COMPLETED:

@@ -5,15 +5,14 @@ It contains no logic: :mod:`leadline.tasks.drift` checks, and the command line c
 
 from __future__ import annotations
 
-from prefect import flow, task
+from prefect import flow
 from prefect.artifacts import create_table_artifact
-from prefect.cache_policies import NO_CACHE
 
 from leadline.flows.drift.change_event import announce_change
 from leadline.flows.drift.config import CheckJudgesConfig as CheckJudgesConfig
 from leadline.flows.drift.config import CheckJudgesResult as CheckJudgesResult
 from leadline.flows.drift.prepare import run_checks
-from leadline.flows.shared.prefect_steps import reporting_no_secrets
+from leadline.flows.shared.prefect_steps import TaskSteps
 from leadline.flows.shared.server_outage import outlast_outages
 from leadline.flows.triggers.outside_requests import allowed, check_store, is_from_outside
 
@@ -36,7 +35,7 @@ def check_enrolled_judges(config: CheckJudgesConfig) -> CheckJudgesResult:
     """
     if is_from_outside():
         check_store(allowed(), config.store)
-    result = task(name="check", cache_policy=NO_CACHE, persist_result=False)(reporting_no_secrets(run_checks))(config)
+    result = TaskSteps().step("check judges", run_checks, config)
     create_table_artifact(
         [
             {

@@ -66,7 +66,7 @@ class Progress:
 
 
 def publish_artifacts(store: Store, run: Run, result: EvaluateResult) -> None:
-    """Publish the summary, the leaderboard of primary metrics, the problems and the link to the report.
+    """Publish the summary, the leaderboard, the work of each evaluator, the problems and the link to the report.
 
     Args:
         store: The store.
@@ -75,15 +75,22 @@ def publish_artifacts(store: Store, run: Run, result: EvaluateResult) -> None:
     """
     with open_run(store, run, read_only=True) as connection:
         board = records(connection, sql("leaderboard"))
+        work = records(connection, sql("evaluator_work"))
         problems = records(
             connection, "SELECT severity, type, description, actions FROM problems ORDER BY problem_id LIMIT 200"
         )
+    seconds = run.read().get("evaluator_seconds") or {}
     link = run_link(store, run, result.report)
     create_markdown_artifact(_summary(result, link), key="leadline-summary", description=f"Run {run.id}")
     create_table_artifact(
         [{key: rounded(value) for key, value in line.items()} for line in board],
         key="leadline-leaderboard",
         description="Primary metric of each evaluator by model, with 95 % interval and coverage",
+    )
+    create_table_artifact(
+        [line | {"seconds": seconds.get(line["evaluator"], 0.0)} for line in work],
+        key="leadline-evaluators",
+        description="Work of each evaluator: rows, distinct scores found and computed, seconds but for shared models",
     )
     create_table_artifact(problems, key="leadline-problems", description="Problems, worst first")
     create_link_artifact(link, link_text="Report", key="leadline-report", description=str(run.id))

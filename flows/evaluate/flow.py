@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from uuid import UUID
 
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
 from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.utilities.annotations import quote
 
 from leadline.evaluators.core.base import Lane
 from leadline.flows.dispatch.lanes import Lanes
@@ -23,7 +25,7 @@ from leadline.flows.shared.judge_access import RETRY_DELAYS_S, Retries
 from leadline.flows.shared.prefect_steps import TaskSteps, finished, history_may_fail, reporting_no_secrets
 from leadline.flows.shared.server_outage import outlast_outages
 from leadline.flows.triggers.outside_requests import check_evaluation, is_from_outside
-from leadline.tasks.plan.chunks import Chunk
+from leadline.tasks.plan.chunks import Chunk, lane_file
 from leadline.tasks.score.chunk import ChunkResult
 from leadline.tasks.score.executor import drive
 from leadline.tasks.store.store import Run, Store
@@ -65,11 +67,11 @@ class PrefectSteps(TaskSteps):
             finished: Called in this thread as each chunk ends.
         """
         progress = Progress(sum(chunk.scores for chunk in chunks))
-        scored = 0
+        names, scored = _names(chunks), 0
         with lanes:
             score = task(
                 name="score",
-                task_run_name="score {chunk.name}",
+                task_run_name=cast("Any", lambda parameters: names[parameters["chunk"].name]),
                 retries=2,
                 retry_delay_seconds=list(RETRY_DELAYS_S),
                 retry_condition_fn=lambda *_: not lanes.ending,
@@ -81,9 +83,13 @@ class PrefectSteps(TaskSteps):
                 # Prefect takes any bound method for a "no"
                 retry_condition_fn=lambda *_: retries.worth_it() and not lanes.ending,
             )
+            before, task_runs = self.before, list[UUID]()
 
             def submit(chunk: Chunk) -> PrefectFuture[ChunkResult]:
-                return (judge if chunk.lane == "judge" else score).submit(chunk)
+                by: Any = judge if chunk.lane == "judge" else score  # whose type knows no quote
+                future: PrefectFuture[ChunkResult] = by.submit(quote(chunk), wait_for=before)
+                task_runs.append(future.task_run_id)
+                return future
 
             def ended(chunk: Chunk, future: PrefectFuture[ChunkResult]) -> None:
                 nonlocal scored
@@ -92,6 +98,7 @@ class PrefectSteps(TaskSteps):
                 progress.update(scored)
 
             drive(chunks, lanes.widths, submit, ended)
+        self.come_after(task_runs)
 
     def conclude(self, store: Store, run: Run, result: EvaluateResult) -> None:
         """Publish the outcome as artifacts and as an event.
@@ -103,6 +110,18 @@ class PrefectSteps(TaskSteps):
         """
         with history_may_fail():
             publish_artifacts(store, run, result)
+
+
+def _names(chunks: Sequence[Chunk]) -> Mapping[str, str]:
+    """Return the names of the task runs that score chunks, such as ``score cpu 1 of 3``, by those of the chunks."""
+    files: dict[str, list[str]] = {}
+    for chunk in chunks:
+        files.setdefault(lane_file(chunk.lane, chunk.part), []).append(chunk.name)
+    return {
+        name: f"score {file} {number} of {len(names)}"
+        for file, names in files.items()
+        for number, name in enumerate(names, start=1)
+    }
 
 
 def _flow_run_name() -> str:
@@ -129,4 +148,4 @@ def evaluate(config: EvaluateConfig) -> EvaluateResult:
     """
     if is_from_outside():
         check_evaluation(config)
-    return finished(reporting_no_secrets(run_evaluation)(config, PrefectSteps()))
+    return finished(reporting_no_secrets(run_evaluation)(config, PrefectSteps(load=Path(config.dataset).name)))

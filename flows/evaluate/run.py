@@ -237,7 +237,7 @@ def _follow(
         if isinstance(result, ChunkResult):
             steps.log.info("%s: %d scored, %d not, %s", result.chunk, result.scored, result.unscored, result.seconds)
             timeline.add(result.spans)
-            timeline.add_chunk(chunk.lane, result.wall_s)
+            timeline.add_chunk(chunk.lane, result.wall_s, result.seconds)
         else:
             steps.log.error("%s failed for good: %s", chunk.name, result)
         if chunk.lane == "judge":
@@ -256,8 +256,9 @@ def _conclude(
     with timeline.part("aggregate"):
         found = _find(store, run, config, steps, timeline)
     # The report is written before the run ends, and says the time until then.
-    known = {"reused": planned.reused, "computed": planned.to_compute, "chunk_seconds": timeline.chunks}
-    run.update(known | {"time": timeline.so_far().to_json()})
+    known = {"reused": planned.reused, "computed": planned.to_compute}
+    seconds = {"chunk_seconds": timeline.chunks, "evaluator_seconds": timeline.evaluators}
+    run.update(known | seconds | {"time": timeline.so_far().to_json()})
     output = Path(config.output) if config.output else None
     with timeline.part("publish"):
         published = _step(steps, "publish", pipeline.publish_results, store, run, output)

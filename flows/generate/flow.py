@@ -6,14 +6,16 @@ from prefect import flow
 
 from leadline.flows.generate.config import GenerateConfig, GenerateResult
 from leadline.flows.generate.generation import run_generation
-from leadline.flows.shared.prefect_steps import TaskSteps, finished
+from leadline.flows.shared.prefect_steps import TaskSteps, finished, reporting_no_secrets
 from leadline.flows.shared.server_outage import outlast_outages
+from leadline.flows.triggers.outside_requests import check_making, is_from_outside
 
 outlast_outages()
 
 
 @flow(
     name="generate",
+    flow_run_name="generate",
     description="Make a dataset of questions and answers from documents.",
     persist_result=False,
 )
@@ -26,4 +28,6 @@ def generate(config: GenerateConfig) -> GenerateResult:
     Returns:
         Where the dataset is, and what became of the calls.
     """
-    return finished(run_generation(config, TaskSteps()))
+    if is_from_outside():
+        check_making(config)
+    return finished(reporting_no_secrets(run_generation)(config, TaskSteps()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from prefect import flow
 from prefect.events import emit_event
 from prefect.runtime import flow_run
@@ -45,9 +47,9 @@ def on_model_version(config: ModelVersionConfig) -> ModelVersionResult:
     """
     if is_from_outside():
         check_version(config)
-    steps, id_ = TaskSteps(), str(flow_run.id or "")
+    steps, id_ = TaskSteps(load=Path(config.suite).name), str(flow_run.id or "")
     check = reporting_no_secrets(run_version)
-    result = check(config, steps, evaluate=evaluate, compare=compare_runs, flow_run=id_)
+    result = check(config, steps, evaluate=steps.subflow(evaluate), compare=steps.subflow(compare_runs), flow_run=id_)
     if result.standing == "evaluated":
         with history_may_fail():
             _announce(config, result)

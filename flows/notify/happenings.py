@@ -25,7 +25,7 @@ from prefect.events.schemas.events import ReceivedEvent
 
 from leadline.flows.notify.notice import Kind, Notice
 from leadline.flows.shared.report_links import ui_address
-from leadline.flows.triggers.prefect_events import FAILED, failure_reason, pages
+from leadline.flows.triggers.prefect_events import FAILED, failure_reason, known_as, pages
 from leadline.flows.ui.run_index import RunIndex, RunLine
 
 GATES: Final = {"leadline.gate.failed": Kind.FAIL, "leadline.gate.inconclusive": Kind.INCONCLUSIVE}
@@ -61,7 +61,7 @@ def happened(client: SyncPrefectClient, since: datetime, now: datetime, prefect:
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(ENDINGS))),
         end_time=FlowRunFilterEndTime(after_=since),
     ):
-        yield _ended(run, prefect)
+        yield _ended(run, known_as(client, run), prefect)
     for run in _runs(
         client,
         state=FlowRunFilterState(name=FlowRunFilterStateName(any_=["Late"])),
@@ -70,7 +70,7 @@ def happened(client: SyncPrefectClient, since: datetime, now: datetime, prefect:
             before_=now - LATE_AFTER,
         ),
     ):
-        yield _late(run, prefect)
+        yield _late(run, known_as(client, run), prefect)
 
 
 def lost(index: RunIndex, since: datetime) -> Iterator[Notice]:
@@ -158,16 +158,16 @@ def _runs(client: SyncPrefectClient, **conditions: Any) -> Iterator[FlowRun]:
             return
 
 
-def _ended(run: FlowRun, prefect: str) -> Notice:
+def _ended(run: FlowRun, name: str, prefect: str) -> Notice:
     kind = ENDINGS.get(run.state_type or StateType.FAILED, Kind.FAILED)
     message = (run.state.message if run.state else "") or ""
-    return Notice(_key_of_end(str(run.id)), kind, run.name, (message,), _flow_run(run, prefect))
+    return Notice(_key_of_end(str(run.id)), kind, name, (message,), _flow_run(run, prefect))
 
 
-def _late(run: FlowRun, prefect: str) -> Notice:
+def _late(run: FlowRun, name: str, prefect: str) -> Notice:
     due = f"{run.expected_start_time:%Y-%m-%d %H:%M %Z}" if run.expected_start_time else "?"
     line = f"It was due at {due}. Is a worker of the pool {run.work_pool_name or '?'} online?"
-    return Notice(f"late {run.id}", Kind.LATE, run.name, (line,), _flow_run(run, prefect))
+    return Notice(f"late {run.id}", Kind.LATE, name, (line,), _flow_run(run, prefect))
 
 
 def _flow_run(run: FlowRun, prefect: str) -> str:

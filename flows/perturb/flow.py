@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prefect import flow, get_run_logger, task
-from prefect.cache_policies import NO_CACHE
+from prefect import flow
 from prefect.runtime import flow_run
 
 from leadline.flows.perturb.config import PerturbConfig
 from leadline.flows.perturb.prepare import make_copies, output_of
+from leadline.flows.shared.prefect_steps import TaskSteps
 from leadline.flows.shared.server_outage import outlast_outages
+from leadline.flows.triggers.outside_requests import check_making, is_from_outside
 from leadline.tasks.perturb.copies import Perturbed
 
 outlast_outages()
@@ -36,9 +37,11 @@ def perturb(config: PerturbConfig) -> str:
     Returns:
         Where the suite with the copies is.
     """
-    done: Perturbed = task(name="perturb", cache_policy=NO_CACHE, persist_result=False)(make_copies)(config)
-    log = get_run_logger()
-    log.info("%d copies of %d cases", done.copies.total(), done.cases)
+    if is_from_outside():
+        check_making(config)
+    steps = TaskSteps(perturb=Path(config.suite).name)
+    done: Perturbed = steps.step("perturb", make_copies, config)
+    steps.log.info("%d copies of %d cases", done.copies.total(), done.cases)
     for message, count in done.failed.items():
-        log.warning("%d copies were not written: %s", count, message)
+        steps.log.warning("%d copies were not written: %s", count, message)
     return str(output_of(config).absolute())

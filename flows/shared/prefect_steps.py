@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
+from uuid import UUID
 
 import httpx
-from prefect import get_run_logger, task
+from prefect import Flow, get_run_logger, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import StateDetails
+from prefect.runtime import task_run
+from prefect.states import Completed
 
 from leadline.evaluators.core.log_masking import without_secrets_in_errors
 from leadline.evaluators.core.secret_values import masked
@@ -31,10 +35,16 @@ _finished: ContextVar[list[Any] | None] = ContextVar("finished", default=None)
 
 
 class TaskSteps:
-    """Runs each step as a Prefect task of the flow that runs in this thread."""
+    """Runs each step as a Prefect task of the flow that runs in this thread, drawn after the step before it.
 
-    def __init__(self) -> None:
+    Args:
+        **about: What steps are about, by their names, as the names of their task runs say it: ``load="answers.json"``.
+    """
+
+    def __init__(self, **about: str) -> None:
         self.log: Logger = get_run_logger()
+        self.before: Sequence[Any] = ()
+        self._about = about
 
     def step(self, name: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a step as a task that takes and returns paths and counts.
@@ -45,9 +55,39 @@ class TaskSteps:
             *args: Its arguments.
             **kwargs: Its keyword arguments.
         """
-        return task(name=name, cache_policy=NO_CACHE, persist_result=False)(reporting_no_secrets(function))(
-            *args, **kwargs
-        )
+        label = masked(f"{name} {self._about.get(name, '')}".rstrip())
+
+        # The task has no parameters: Prefect would walk through them, and draw an edge from where each was first seen.
+        def run() -> R:
+            self.come_after([task_run.id])
+            return function(*args, **kwargs)
+
+        as_task = task(name=name, task_run_name=lambda: label, cache_policy=NO_CACHE, persist_result=False)
+        return as_task(reporting_no_secrets(run))(wait_for=self.before)
+
+    def subflow(self, flow: Flow[[C], R]) -> Callable[[C], R]:
+        """Return what runs a flow as a step.
+
+        Args:
+            flow: The flow.
+        """
+
+        def run(config: C) -> R:
+            run_after: Any = flow  # whose type knows no wait_for
+            result: R = run_after(config, wait_for=self.before)
+            self.before = [result]  # Prefect knows of which flow run it is
+            return result
+
+        return run
+
+    def come_after(self, task_runs: Iterable[UUID | str]) -> None:
+        """Have the next step drawn after task runs.
+
+        Args:
+            task_runs: Their ids; with none, it is drawn after what the last one was.
+        """
+        done: list[Any] = [Completed(data=True, state_details=StateDetails(task_run_id=id_)) for id_ in task_runs]
+        self.before = done or self.before
 
     def show(self, key: str, text: str, description: str) -> None:
         """Publish a text as an artifact.

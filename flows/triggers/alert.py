@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from uuid import UUID
 
 from prefect import flow, get_run_logger
 from prefect.artifacts import create_markdown_artifact
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
+from prefect.exceptions import ObjectNotFound
 from prefect.runtime import flow_run
 from prefect.states import Failed
 from pydantic import ConfigDict, Field, model_validator
 
 from leadline.evaluators.core.secret_values import masked_value
 from leadline.flows.shared.form import FormModel
-from leadline.flows.triggers.prefect_events import failure_reason
+from leadline.flows.triggers.prefect_events import failure_reason, known_as
 
 SHOWN = 4000
 """Characters of an event's payload that an artifact shows."""
@@ -44,10 +47,27 @@ class Alert(FormModel):
 LATE = "prefect.flow-run.Late"
 
 
-def headline(alert: Alert) -> str:
-    """Return an alert in one line."""
-    who = alert.resource.get("prefect.resource.name") or alert.resource.get("prefect.resource.id", "")
-    return f"{alert.event} of {who}: {_reason(alert)}"
+def headline(alert: Alert, who: str = "") -> str:
+    """Return an alert in one line.
+
+    Args:
+        alert: The alert.
+        who: Whom it is about, if that is known better than its event says it.
+    """
+    who = who or alert.resource.get("prefect.resource.name") or alert.resource.get("prefect.resource.id", "")
+    return f"{alert.event} of {who}: {_reason(alert)}"[:500]
+
+
+def _who(alert: Alert) -> str:
+    """Return what people call the flow run that an alert is about; ``""`` where it is about something else."""
+    kind, _, id_ = alert.resource.get("prefect.resource.id", "").rpartition(".")
+    if kind != "prefect.flow-run":
+        return ""
+    try:
+        with get_client(sync_client=True) as client:
+            return known_as(client, client.read_flow_run(UUID(id_)))
+    except (ValueError, ObjectNotFound):  # it was deleted since
+        return ""
 
 
 def _reason(alert: Alert) -> str:
@@ -65,7 +85,7 @@ def _reason(alert: Alert) -> str:
 def _flow_run_name() -> str:
     given = flow_run.parameters["alert"]
     alert = given if isinstance(given, Alert) else Alert(**given)
-    return f"alert: {alert.resource.get('prefect.resource.name') or alert.event}"
+    return f"alert: {_who(alert) or alert.resource.get('prefect.resource.name') or alert.event}"
 
 
 @flow(
@@ -80,7 +100,7 @@ def raise_alert(alert: Alert) -> State[Any]:
     Args:
         alert: The event.
     """
-    line = headline(alert)
+    line = headline(alert, _who(alert))
     get_run_logger().error("%s", line)
     shown = alert.model_dump_json(indent=2, exclude={"event", "occurred"})[:SHOWN]
     create_markdown_artifact(

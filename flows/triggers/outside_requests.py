@@ -25,11 +25,15 @@ from leadline.evaluators.judge.engine.choice import BASE_VARIABLE, LOCAL, config
 from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.models.refs import OFFLINE
 from leadline.evaluators.models.weights import PINNED
+from leadline.flows.collect.config import CollectConfig
+from leadline.flows.collect.prepare import targets_of
 from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.generate.config import GenerateConfig
 from leadline.flows.model_version.config import ModelVersionConfig
 from leadline.flows.model_version.prepare import target_of, targets_file_of
+from leadline.flows.perturb.config import PerturbConfig
 from leadline.flows.shared.judge_access import judges_of
-from leadline.flows.shared.settings import Judges, is_dask
+from leadline.flows.shared.settings import JudgeAccess, Judges, Models, is_dask
 from leadline.tasks.collect.targets import Target, read_targets
 from leadline.tasks.collect.templates import variables_of
 from leadline.tasks.store.store import STORE_VARIABLE
@@ -182,7 +186,37 @@ def check_version(config: ModelVersionConfig) -> None:
         check_target(rules, target_of(config), read_targets(Path(own)) if own else ())
 
 
-def check_judges(rules: Allowed, access: Judges) -> None:
+def check_collection(config: CollectConfig) -> None:
+    """Refuse a collection that names what requests from outside may not.
+
+    Raises:
+        UsageError: It does.
+    """
+    rules = allowed()
+    check_store(rules, config.store)
+    check_output(rules, config.output)
+    for file in config.targets:
+        rules.check_file("targets file", file)
+    own = [target for file in config.targets for target in read_targets(Path(file))]
+    for target in targets_of(config):
+        check_target(rules, target, own)
+
+
+def check_making(config: GenerateConfig | PerturbConfig) -> None:
+    """Refuse to make a dataset by a request that names what requests from outside may not.
+
+    Raises:
+        UsageError: It does.
+    """
+    rules = allowed()
+    check_store(rules, config.store)
+    check_output(rules, config.output)
+    check_judges(rules, config.judges)
+    if isinstance(config, GenerateConfig):
+        _check_weights(rules, config.models, {})
+
+
+def check_judges(rules: Allowed, access: JudgeAccess) -> None:
     """Refuse judges that requests from outside may not name.
 
     Args:
@@ -192,7 +226,8 @@ def check_judges(rules: Allowed, access: Judges) -> None:
     Raises:
         UsageError: One is not allowed.
     """
-    for what, file in (("file of judges", access.config), ("file of canaries", access.canaries)):
+    canaries = access.canaries if isinstance(access, Judges) else None
+    for what, file in (("file of judges", access.config), ("file of canaries", canaries)):
         if file:
             rules.check_file(what, file)
     if access.config and Path(access.config).resolve() != FILE.resolve():
@@ -254,10 +289,7 @@ def check_measuring(rules: Allowed, config: EvaluateConfig | ModelVersionConfig)
     check_output(rules, config.output)
     for tool in _search_tools(config.params):
         _check_search_tool(rules, tool)
-    for name in _fetched(config):
-        rules.check_named("The request", name, "allowed_models")
-    if config.models.allow_pickle and not rules.pickle:
-        raise _refused("The request wants pickled weights, which can run code", "allow_pickle", None)
+    _check_weights(rules, config.models, config.params)
     if is_dask(config.dispatch) and "://" in config.dispatch:
         rules.check_address("The request", config.dispatch)
 
@@ -344,12 +376,19 @@ def _search_tools(params: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield values[_SEARCH_TOOL]
 
 
-def _fetched(config: EvaluateConfig | ModelVersionConfig) -> Iterator[str]:
+def _check_weights(rules: Allowed, models: Models, params: Mapping[str, Mapping[str, Any]]) -> None:
+    for name in _fetched(models, params):
+        rules.check_named("The request", name, "allowed_models")
+    if models.allow_pickle and not rules.pickle:
+        raise _refused("The request wants pickled weights, which can run code", "allow_pickle", None)
+
+
+def _fetched(models: Models, params: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield the names of weights that a request wants to be fetched and that Leadline does not pin."""
-    if not config.models.allow_download:
+    if not models.allow_download:
         return
-    named = [config.models.embedder]
-    for values in config.params.values():
+    named = [models.embedder]
+    for values in params.values():
         named += [value for name, value in values.items() if name.endswith(("_model", "_encoder", "_weights"))]
     for name in named:
         if isinstance(name, str) and name != OFFLINE and name.partition("@")[0] not in PINNED:

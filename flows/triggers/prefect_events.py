@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import PurePath
 from typing import Any, Final
 from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 
 import httpx
 from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import FlowRun
 from prefect.events.filters import (
     EventFilter,
     EventIDFilter,
@@ -26,7 +28,7 @@ from prefect.events.filters import (
 )
 from prefect.events.schemas.automations import EventTrigger
 from prefect.events.schemas.events import Event, ReceivedEvent
-from prefect.exceptions import PrefectHTTPStatusError
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
@@ -256,6 +258,24 @@ def _outcome(client: SyncPrefectClient, identifier: UUID) -> Outcome | None:
             return Outcome(flow_run=runs[0] if runs else "")
         failed = failure_reason(event.payload)
     return Outcome(failed=failed) if failed else None
+
+
+def known_as(client: SyncPrefectClient, run: FlowRun) -> str:
+    """Return what people call a run: what was asked for, and its deployment. Prefect draws a name until it has begun.
+
+    Args:
+        client: Of the server.
+        run: The run.
+    """
+    given = run.parameters.get("config")
+    config: dict[str, Any] = given if isinstance(given, dict) else {}
+    name = " ".join(str(config[field]) for field in ("name", "model", "version") if config.get(field))
+    name = name or PurePath(str(config.get("dataset") or config.get("suite") or "")).stem or run.name
+    try:
+        deployment = client.read_deployment(run.deployment_id).name if run.deployment_id else ""
+    except ObjectNotFound:
+        deployment = ""
+    return f"{name} ({deployment})" if deployment not in ("", name) else name
 
 
 def failure_reason(payload: Mapping[str, Any]) -> str:

@@ -249,7 +249,7 @@ def _drop_run(search: _Search, name: str) -> bool:
     if not run.change(partial(_dropped, search.retention)):
         return False
     search.contents.delete(_run_files(search.contents, name))
-    for folder in (run.plan, run.results, run.unscored):
+    for folder in (run.plan, run.results, run.unscored, run.outcomes):
         shutil.rmtree(folder, ignore_errors=True)  # empty folders and hidden files
     return True
 

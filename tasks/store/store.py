@@ -8,6 +8,7 @@ Layout, below the store's root::
     runs/<run>/run.json                 what was asked for and how it ended
     runs/<run>/run.duckdb               the run's tables, written by one process
     runs/<run>/plan/, unscored/         what to compute, and what could not be
+    runs/<run>/outcomes/                what workers have to say of chunks, until the run's maker takes note of it
     runs/<run>/results/                 the report and its files
     alive/<run>.json                    the last sign of life of a run that is being made
     comparisons/<id>/                   what comparing two runs found
@@ -113,6 +114,11 @@ class Run:
     def unscored(self) -> Path:
         """Folder of what could not be scored in this run."""
         return self.path / "unscored"
+
+    @property
+    def outcomes(self) -> Path:
+        """Folder of what workers say of the chunks that they have scored."""
+        return self.path / "outcomes"
 
     @property
     def results(self) -> Path:
@@ -351,6 +357,11 @@ class Store:
         """Give files that were written here to the other hosts."""
         if self.remote:
             self.remote.push(paths)
+
+    def fetch(self, paths: Iterable[Path]) -> None:
+        """Take files that another host has pushed; those that there are not stay away."""
+        if self.remote:
+            self.remote.fetch(paths)
 
     def sync(self, folders: Iterable[Path]) -> None:
         """Bring the segments of folders to where they are missing, here or in the bucket."""

@@ -15,7 +15,9 @@ from leadline.flows.deploy.file import own_file, read_deployment_file
 def test_leadlines_own_file_deploys_every_flow_and_nothing_runs_by_itself() -> None:
     file = read_deployment_file()
     names = {deployment.name for deployment in file.deployments}
-    assert names == {"evaluate", "collect-and-evaluate", "compare", "check-judges", "cpu", "gpu", "judge", "alert"}
+    jobs = {"collect", "generate", "perturb", "maintain"}
+    lanes = {"cpu", "gpu", "judge"}
+    assert names == {"evaluate", "collect-and-evaluate", "compare", "check-judges", "alert"} | lanes | jobs
     assert not any(schedule.active for deployment in file.deployments for schedule in deployment.schedules)
 
 

@@ -14,7 +14,7 @@ from prefect.client.schemas.objects import StateType
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.summarization.rouge import Rouge
 from leadline.flows.dispatch import score_chunk as module
-from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, UNFIT, outcomes_in, read_result
+from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, LONGEST, UNFIT, read_result, take_outcome
 from leadline.tasks import pipeline
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset
@@ -43,7 +43,7 @@ def planned(tmp_path: Path) -> tuple[Store, pipeline.Planned]:
 
 
 def score(*chunks: Chunk) -> Any:
-    return module.score_in_turn(chunks, module.score_one)
+    return module.score_in_turn(chunks, lambda chunk: module.score_one(chunk, "shard"))
 
 
 @pytest.mark.slow
@@ -53,7 +53,9 @@ def test_a_large_chunk_is_scored_in_parts_and_says_how_much_it_scored(planned: t
     assert chunk.scores == 2 * ROWS
     state = score(chunk)
     assert state.type == StateType.COMPLETED
-    result = read_result(chunk, outcomes_in(state.message)[chunk.name])
+    assert state.message == "1 chunk scored"
+    result = read_result(chunk, take_outcome(chunk, "shard"))
+    assert result.spans, "what the profile and the table of evaluators need comes too"
     assert (result.chunk, result.scored, result.unscored) == ("cpu-0000", 2 * ROWS, 0)
     segments = sorted(store.root.glob("scores/rouge/*/*.parquet"))
     assert len(segments) == 16
@@ -162,12 +164,39 @@ def test_a_chunk_that_fails_takes_no_others_with_it(
     monkeypatch.setattr(module, "score_on_all_cores", second_fails)
     state = score(*chunks)
     assert (state.type, state.name) == (StateType.FAILED, "Failed")
-    outcomes = outcomes_in(state.message)
-    assert [read_result(chunk, outcomes[chunk.name]).scored for chunk in (chunks[0], chunks[2])] == [5, 5]
-    assert outcomes["cpu-0001"] == {"failed": "Failed", "message": "OSError: no room"}
+    assert state.message == "1 of 3 chunks failed: OSError: no room"
+    assert [read_result(chunk, take_outcome(chunk, "shard")).scored for chunk in (chunks[0], chunks[2])] == [5, 5]
+    assert take_outcome(chunks[1], "another attempt") is None
+    assert take_outcome(chunks[1], "shard") == {"failed": "Failed", "message": "OSError: no room"}
+    assert take_outcome(chunks[1], "shard") is None, "it was taken away"
 
 
-@pytest.mark.parametrize("message", [None, "", "{", "[]", '{"chunk": "x"}', "null"])
-def test_counts_that_were_lost_cost_nothing(planned: tuple[Store, pipeline.Planned], message: str | None) -> None:
+def test_no_message_is_longer_than_people_read_and_nothing_is_lost_by_that(
+    planned: tuple[Store, pipeline.Planned], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(chunk: Chunk) -> ChunkResult:
+        raise JudgeDown("no verdict" * 100)
+
+    monkeypatch.setattr(module, "score_on_all_cores", fails)
     chunk = planned[1].chunks[0]
-    assert read_result(chunk, message) == ChunkResult(chunk.name, chunk.scores, 0)
+    states = []
+
+    def one(chunk: Chunk) -> Any:
+        states.append(module.score_one(chunk, "shard"))
+        return states[-1]
+
+    states.append(module.score_in_turn([chunk, replace(chunk, number=1)], one))
+    assert [len(state.message) for state in states] == [LONGEST] * 3
+    assert {state.name for state in states} == {JUDGE_DOWN}
+    assert (take_outcome(chunk, "shard") or {})["message"] == "no verdict" * 100
+
+
+@pytest.mark.parametrize("left", ["", "{", "[]", '{"chunk": "x"}', "null"])
+def test_counts_that_were_lost_cost_nothing(planned: tuple[Store, pipeline.Planned], left: str) -> None:
+    store, plan = planned
+    (chunk,) = plan.chunks
+    assert read_result(chunk, take_outcome(chunk, "shard")) == ChunkResult(chunk.name, chunk.scores, 0)
+    folder = store.run(plan.run).outcomes
+    folder.mkdir()
+    (folder / "cpu-0000-shard.json").write_text(left)
+    assert read_result(chunk, take_outcome(chunk, "shard")) == ChunkResult(chunk.name, chunk.scores, 0)

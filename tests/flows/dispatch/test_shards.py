@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
@@ -24,10 +25,12 @@ from leadline.flows.dispatch.shards import Shards, ShardTimeouts
 from leadline.flows.shared.settings import Dispatch
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult, JudgeDown
+from leadline.tasks.store.files import write_json
+from leadline.tasks.store.store import Store
 
 LONG = 1_000.0
-SCORED = '{"chunk": "judge-0000", "scored": 7, "unscored": 1, "seconds": {}}'
-DONE = Completed(message=f'{{"judge-0000": {SCORED}}}')
+SCORED = {"chunk": "judge-0000", "scored": 7, "unscored": 1, "seconds": {}}
+DONE = Completed(message="1 chunk scored")
 QUICK = ShardTimeouts(poll=0.01, start=LONG, silence=LONG, offline=LONG, waiting=LONG, running=LONG, api=LONG)
 
 
@@ -35,10 +38,23 @@ def chunk(number: int = 0) -> Chunk:
     return Chunk("store", "run", "dataset", "judge", number, 0, 7, 8, 8)
 
 
-class Api:
-    """What Shards use of Prefect: flow runs go through the states of a script, and stay in the last one."""
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path) -> Iterator[None]:
+    """The store of the chunks is a folder of this test."""
+    with chdir(tmp_path):
+        yield
 
-    def __init__(self, *script: State[Any]) -> None:
+
+class Api:
+    """What Shards use of Prefect: flow runs go through the states of a script, and stay in the last one.
+
+    Args:
+        *script: The states.
+        left: What each shard leaves of its chunks in the store, by their names; that of one which is done by default.
+    """
+
+    def __init__(self, *script: State[Any], left: Mapping[str, Any] | None = None) -> None:
+        self.left = left if left is not None else {"judge-0000": SCORED} if DONE in script else {}
         self.scripts: list[tuple[State[Any], ...]] = [script]
         self.started: list[dict[str, Any]] = []
         self.cancelled: list[UUID] = []
@@ -59,6 +75,9 @@ class Api:
         self.started.append({"name": name, **arguments})
         id_ = uuid4()
         self._states[id_] = list(script)
+        for part in arguments["parameters"]["chunks"]:
+            if (name := Chunk(**part).name) in self.left:
+                write_json(Store.open("store").run("run").outcomes / f"{name}-{id_}.json", self.left[name])
         return SimpleNamespace(id=id_)
 
     def read_flow_runs(self, flow_run_filter: Any, limit: int) -> list[SimpleNamespace]:
@@ -110,13 +129,13 @@ def test_a_completed_shard_brings_its_counts(monkeypatch: pytest.MonkeyPatch) ->
     assert api.cancelled == []
 
 
-def test_a_shard_is_completed_even_if_its_message_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shard_is_completed_even_if_its_counts_were_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(Api(Completed()), monkeypatch) as (_, score):
         assert score(chunk()).result(5).scored == 8
 
 
 def test_workers_share_out_the_chunks_and_each_takes_its_own_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    api = Api(Scheduled(), Running())
+    api = Api(Scheduled(), Running(), left={"judge-0000": SCORED, "judge-0003": SCORED})
     with serving(api, monkeypatch, patient(poll=0.2)) as (opened, score):
         waiting = [score(chunk(number)) for number in range(5)]
         while len(opened.all) < 2:
@@ -125,7 +144,7 @@ def test_workers_share_out_the_chunks_and_each_takes_its_own_in_turn(monkeypatch
         assert (one, other) == ([0, 2, 4], [1, 3])
         assert api.started[0]["flow_run_name"] == "score judge-0000 and 2 more of run"
         api.task_runs = [
-            SimpleNamespace(name="score judge-0000", state=Completed(message=SCORED)),
+            SimpleNamespace(name="score judge-0000", state=Completed(message="7 scored, 1 not")),
             SimpleNamespace(name="score judge-0001", state=Failed(name=JUDGE_DOWN, message="no verdict")),
             SimpleNamespace(name="score judge-0002", state=Running()),
         ]
@@ -135,7 +154,8 @@ def test_workers_share_out_the_chunks_and_each_takes_its_own_in_turn(monkeypatch
         api.task_runs = []
         for states in api._states.values():
             states[:] = [Crashed(message="killed")]
-        assert all(isinstance(waiting[number].exception(5), WorkerLost) for number in (2, 3, 4))
+        assert all(isinstance(waiting[number].exception(5), WorkerLost) for number in (2, 4))
+        assert waiting[3].result(5).scored == 7, "its process died after it, so it is not tried again"
         api._states.clear()
         api.scripts = [(Completed(),)]
         again = [score(chunk(number)) for number in (2, 4)]
@@ -144,8 +164,8 @@ def test_workers_share_out_the_chunks_and_each_takes_its_own_in_turn(monkeypatch
 
 
 def test_a_shard_says_at_its_end_which_of_its_chunks_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = f'{{"judge-0000": {SCORED}, "judge-0001": {{"failed": "Failed", "message": "OSError: no room"}}}}'
-    api = Api(Running(), Failed(message=said))
+    left = {"judge-0000": SCORED, "judge-0001": {"failed": "Failed", "message": "OSError: no room"}}
+    api = Api(Running(), Failed(message="1 of 2 chunks failed"), left=left)
     monkeypatch.setattr(api, "workers", 1)
     use(api, monkeypatch)
     with ThreadPoolExecutor(2) as threads, Shards({"judge": 1}, patient(poll=0.2)) as opened:
@@ -161,6 +181,7 @@ def test_each_attempt_is_a_flow_run_of_its_own(monkeypatch: pytest.MonkeyPatch) 
     with serving(api, monkeypatch) as (_, score):
         with pytest.raises(WorkerLost, match="killed"):
             score(chunk()).result(5)
+        api.left = {"judge-0000": SCORED}
         assert score(chunk()).result(5).scored == 7
     first, second = api.started
     assert first["idempotency_key"] != second["idempotency_key"]

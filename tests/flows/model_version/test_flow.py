@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.runs.tags import all_tags
 from leadline.tasks.store.store import Store
+from tests.flows.evaluate.test_task_graph import History
 from tests.support.judges.judge_endpoint import Question, serving
 from tests.support.processes.rag_app import TARGET, RagApp
 
@@ -120,6 +122,16 @@ def test_a_worse_version_fails_with_a_comparison_and_a_repeated_event_costs_noth
         ((model, version, is_rag),) = connection.execute("SELECT model_key, version, is_rag FROM models").fetchall()
         (durations,) = connection.execute("SELECT count(duration_s) FROM rows").fetchall()[0]
     assert (model, version, is_rag, durations) == ("harbour-rag", "v2", True, CASES)
+
+
+def test_the_graph_draws_collecting_evaluating_and_comparing_one_after_the_other(world: World) -> None:
+    _, second = world.run(world.config("v1"), world.config("v2"))
+    url = world.environment["PREFECT_API_URL"]
+    record = Store.open(world.folder / "store").run(second["run"]).read()
+    found = History(url, record["flow_run"]).graph(4)
+    assert found["load berths.jsonl"] == []
+    for before, after in pairwise(("load berths.jsonl", "collect", "evaluate", "compare")):
+        assert before in found[after]
 
 
 def test_answers_that_come_with_the_event_are_taken_and_nothing_is_asked(world: World) -> None:

@@ -34,7 +34,7 @@ class Server:
     def __init__(self, url: str) -> None:
         self._url = url
         flow = self.post("/flows/", {"name": "evaluate"})["id"]
-        self._deployment = self.post("/deployments/", {"name": f"d-{uuid4()}", "flow_id": flow})["id"]
+        self._deployment = self.post("/deployments/", {"name": "harbour", "flow_id": flow})["id"]
 
     def post(self, path: str, body: Any) -> Any:
         def answered() -> httpx.Response | None:
@@ -46,11 +46,17 @@ class Server:
         return reply.json() if reply.content else None
 
     def run(
-        self, name: str, state: str, label: str | None = None, message: str = "", due: datetime | None = None
+        self,
+        name: str,
+        state: str,
+        label: str | None = None,
+        message: str = "",
+        due: datetime | None = None,
+        config: dict[str, Any] | None = None,
     ) -> str:
         scheduled = {"scheduled_time": (due or datetime.now(UTC)).isoformat()}
         first = {"type": "SCHEDULED", "state_details": scheduled}
-        asked = {"name": name, "state": first, "idempotency_key": str(uuid4())}
+        asked = {"name": name, "state": first, "idempotency_key": str(uuid4()), "parameters": {"config": config}}
         made = self.post(f"/deployments/{self._deployment}/create_flow_run", asked)["id"]
         new: dict[str, Any] = {"type": state, "message": message, **({"name": label} if label else {})}
         if state == "SCHEDULED":
@@ -108,11 +114,20 @@ def test_whatever_keeps_a_run_from_its_gate_is_told_once(server: Server, store: 
     server.run("before", "FAILED")
     lost_run(store, "20260101-before")
     assert look() == 0, "what was before is no news"
-    failed = server.run("no file", "FAILED", message="DatasetError: There is no file answers.json.")
+    nightly = {"name": "nightly", "dataset": "answers.json"}
+    failed = server.run(
+        "handsome-tortoise", "FAILED", config=nightly, message="DatasetError: There is no file answers.json."
+    )
     server.run("by hand", "CANCELLED")
     crashed = server.run("killed", "CRASHED", message="No heartbeat for five minutes.")
     server.run("well", "COMPLETED")
-    server.run("forgotten", "SCHEDULED", "Late", due=datetime.now(UTC) - timedelta(minutes=16))
+    server.run(
+        "wise-owl",
+        "SCHEDULED",
+        "Late",
+        config={"dataset": "a/forgotten.json"},
+        due=datetime.now(UTC) - timedelta(minutes=16),
+    )
     server.run("soon", "SCHEDULED", "Late", due=datetime.now(UTC) - timedelta(minutes=2))
     worst = {"worst": ["beta leaks"], "changed": "2 newly broken"}
     link = {"report": "http://page/runs/r1/report.html"}
@@ -123,13 +138,13 @@ def test_whatever_keeps_a_run_from_its_gate_is_told_once(server: Server, store: 
     lost_run(store, "20260102-killed", flow_run=crashed)
     assert look() == 7
     assert told.titles() == [
-        "by hand was cancelled, so its gate says nothing",
-        "forgotten is due and has not started",
-        "killed crashed, so its gate says nothing",
+        "by hand (harbour) was cancelled, so its gate says nothing",
+        "forgotten (harbour) is due and has not started",
+        "killed (harbour) crashed, so its gate says nothing",
         "nightly (20260102-lost) was lost with its process, so its gate says nothing",
+        "nightly (harbour) failed, so its gate says nothing",
         "nightly (r1) fails its gate",
         "nightly (r1): whether it passes its gate cannot be told",
-        "no file failed, so its gate says nothing",
     ]
     bodies = {name: notice.body for name, notice in told.notices}
     assert bodies["failed"] == f"DatasetError: There is no file answers.json.\nhttp://prefect/runs/flow-run/{failed}"
@@ -155,7 +170,7 @@ def test_an_outage_of_the_server_and_of_a_service_delays_a_notice_and_loses_none
     assert Watcher(folder, everything, store, send=told).look() == 0
     told.refusal = ""
     assert Watcher(folder, everything, store, send=told).look() == 1
-    assert told.titles() == ["while away failed, so its gate says nothing"]
+    assert told.titles() == ["while away (harbour) failed, so its gate says nothing"]
 
 
 def test_a_recipient_hears_only_what_it_asked_for(server: Server, store: Store, tmp_path: Path) -> None:
@@ -165,4 +180,4 @@ def test_a_recipient_hears_only_what_it_asked_for(server: Server, store: Store, 
     server.run("failed", "FAILED")
     server.run("crashed", "CRASHED")
     assert watcher.look() == 1
-    assert told.titles() == ["crashed crashed, so its gate says nothing"]
+    assert told.titles() == ["crashed (harbour) crashed, so its gate says nothing"]

@@ -9,12 +9,17 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.core.errors import UsageError
+from leadline.flows.collect.config import CollectConfig
 from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.generate.config import GenerateConfig
 from leadline.flows.model_version.config import ModelVersionConfig
+from leadline.flows.perturb.config import PerturbConfig
 from leadline.flows.triggers.outside_requests import (
     Allowed,
     allowed,
+    check_collection,
     check_evaluation,
+    check_making,
     check_store,
     check_version,
     is_from_outside,
@@ -181,6 +186,65 @@ def test_what_is_listed_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     check_evaluation(evaluation(judges={"model": "openai/gpt-9"}, evaluator_files=["mine.py"]))
     check_evaluation(evaluation(params={"fact_check": {"search_tool": "tools:find"}}, models={"allow_pickle": True}))
     check_version(version("m", target={"model": "python:apps:answer"}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"models": ("openai/other",)}, "The target names openai/other"),
+        ({"models": ("python:os:system",)}, "The target names os:system"),
+        ({"models": ("http://127.0.0.1:9/answer",)}, r"The target names the host 127\.0\.0\.1"),
+        ({"models": ("openai/x",), "api_base": "http://10.9.9.9/v1"}, r"The target names the host 10\.9\.9\.9"),
+        ({"targets": ("/etc/targets.toml",)}, "names the targets file /etc/targets.toml"),
+        ({"targets": ("targets.toml",), "output": "/etc/answers.jsonl"}, "folder for results /etc/answers.jsonl"),
+        ({"targets": ("targets.toml",), "store": "/elsewhere"}, "names the store /elsewhere"),
+    ],
+)
+def test_a_collection_from_outside_names_nothing_unlisted(
+    settings: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEADLINE_STORE", "store")
+    with pytest.raises(UsageError, match=said):
+        check_collection(CollectConfig(suite="s.jsonl", **settings))
+
+
+def test_a_collection_may_ask_the_targets_of_the_worker_s_folder_and_those_that_are_allowed() -> None:
+    check_collection(
+        CollectConfig(suite="s.jsonl", targets=("targets.toml",), models=("ours", "function"), version="1")
+    )
+    allow(allowed_models=["openai/*"])
+    check_collection(CollectConfig(suite="s.jsonl", models=("openai/other",)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"judges": {"model": "openai/other"}}, "The judge names openai/other"),
+        ({"output": "/etc/made.jsonl"}, "folder for results /etc/made.jsonl"),
+        ({"store": "/elsewhere"}, "names the store /elsewhere"),
+    ],
+)
+def test_what_makes_a_dataset_from_outside_names_nothing_unlisted(
+    settings: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEADLINE_STORE", "store")
+    for config in (
+        GenerateConfig(documents=("docs",), **settings),
+        PerturbConfig(suite="s.jsonl", recipes=("typo",), **settings),
+    ):
+        with pytest.raises(UsageError, match=said):
+            check_making(config)
+
+
+def test_weights_for_a_generated_dataset_are_those_that_are_allowed() -> None:
+    models = {"embedder": "somebody/else", "allow_download": True}
+    with pytest.raises(UsageError, match="names somebody/else"):
+        check_making(GenerateConfig(documents=("docs",), models=models))
+    with pytest.raises(UsageError, match="pickled weights"):
+        check_making(GenerateConfig(documents=("docs",), models={"allow_pickle": True}))
+    allow(allowed_models=["somebody/*"])
+    check_making(GenerateConfig(documents=("docs",), models=models))
+    check_making(PerturbConfig(suite="s.jsonl", recipes=("typo",)))
 
 
 def test_stores_are_the_workers_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

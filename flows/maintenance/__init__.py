@@ -1,0 +1,1 @@
+"""The flow that keeps a store small, whole and copied."""
