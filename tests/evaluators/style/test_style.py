@@ -135,7 +135,7 @@ def test_short_texts_are_unsure_and_never_wrong(question, answer):
         ("What is the capital of France?", "The capital of France is Paris."),
         ("How long can I return an item?", "Thirty days from the date of purchase."),
         ("Vad är Frankrikes huvudstad?", "Du kan returnera varan inom 30 dagar."),
-        ("Où est-ce que c'est ?", "Il est dans la ville."),
+        ("Où est le magasin ?", "La maison est fermée."),
     ],
 )
 def test_one_plain_sentence_is_enough(question, answer):
