@@ -73,8 +73,8 @@ class CodeExecution(RowEvaluator):
     bytes and files in all (16 MB, 1,000), open files (32), threads (256) and no further processes. On Linux its network
     is taken away by a namespace; files but Python's own and its folder by Landlock; sockets, shared memory, further
     processes, whatever sends others a signal or changes their limits, priority or processors, and the modes and owners
-    of files by seccomp; root's powers by their capabilities. The evidence says what was taken. Where the machine cannot take one of these rights, rows are unscored unless ``leave``
-    names it.
+    of files by seccomp; root's powers by their capabilities. The evidence says what was taken. Where the machine
+    cannot take one of these rights, rows are unscored unless ``leave`` names it.
 
     **What it does not protect from.** The process runs on the same kernel: a fault of the kernel is a way out. With
     ``leave=files`` a program reads all that its user can read; with ``leave=signals`` it can end other programs of its

@@ -40,13 +40,12 @@ def _by_word(lines: list[str]) -> dict[str, str]:
 _SCALES: Final = {word: Fraction(size) for word, size in _by_word(_TABLES["scales"]).items()}
 _SHARES: Final = {word: float(size) for word, size in _by_word(_TABLES["shares"]).items()}
 _COINS: Final = _by_word(_TABLES["currencies"])
+_EITHER: Final[dict[str, list[str]]] = _TABLES["either"]
 _UNITS: Final = {
     word: (kind, *(float(part) for part in f"{size}+0".split("+")[:2]))
     for kind, lines in _TABLES["units"].items()
     for word, size in _by_word(lines).items()
-} | {word: (coin, 1.0, 0.0) for word, coin in _COINS.items()}
-_EITHER: Final = {unit: tuple(meant) for unit, meant in _TABLES["either"].items()}
-_UNITS |= {unit: (unit, 1.0, 0.0) for unit in _EITHER}
+} | {word: (kind, 1.0, 0.0) for word, kind in (*_COINS.items(), *((unit, unit) for unit in _EITHER))}
 _LONG_WORD: Final = 4
 """Letters from which on a word is read in capitals too."""
 
