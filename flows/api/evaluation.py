@@ -273,8 +273,7 @@ def _naming(staged: Staged | None) -> Iterator[None]:
     try:
         yield
     except LeadlineError as error:
-        own = isinstance(error, DatasetError) and staged is not None and staged.is_own
-        raised = staged.refusal(error) if own else error
+        raised = staged.refusal(error) if staged is not None and isinstance(error, DatasetError) else error
         raised.message, raised.hint = _in_python(raised.message), _in_python(raised.hint)
         raised.args = (raised.message,)
         raise raised from error.__cause__
