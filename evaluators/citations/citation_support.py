@@ -253,7 +253,7 @@ def _needed(statement: Statement) -> Iterator[frozenset[int]]:
 
 
 def _is_of_use(citation: Citation, statement: Statement, supported: Supported) -> bool:
-    """Return whether a citation of a statement that is supported is no superfluous one."""
+    """Return whether a supported statement needs this citation."""
     if len(statement.citations) == 1 or supported(citation.chunks, statement.text):
         return True
     return not supported(_others(citation, statement), statement.text)

@@ -31,6 +31,11 @@ MOST_BYTES: Final = 16 * 2**20
 MOST_FILES: Final = 1_000
 DEEPEST: Final = 64
 """Bytes, files and levels of folders that a program may have at a time."""
+MOST_THREADS: Final = 256
+MOST_HIDDEN: Final = 16
+"""Threads, and files that it removed and keeps in its memory, which may have a megabyte each."""
+MOST_UNSEEN: Final = 25
+"""Times in a row that a program may move its folders away while they are looked at."""
 
 _LONGEST: Final = 64_000
 _PAUSE: Final = 0.02
@@ -101,12 +106,16 @@ def run_sandboxed(
 def _wait(process: subprocess.Popen[bytes], folder: str, seconds: float) -> Ending | None:
     """Wait for a process; return how it must be ended, ``None`` if it ended by itself."""
     deadline = time.monotonic() + seconds
+    unseen = 0
     while time.monotonic() < deadline:
         try:
             process.wait(timeout=_PAUSE)
         except subprocess.TimeoutExpired:
-            if _holds_too_much(folder):
-                return Ending("killed", message=f"it wrote more than {MOST_BYTES >> 20} MB or {MOST_FILES:,} files")
+            held = _holds_too_much(folder)
+            unseen = unseen + 1 if held is None else 0
+            if held or unseen > MOST_UNSEEN or _hides_too_much(process):
+                message = f"it took more than {MOST_BYTES >> 20} MB, {MOST_FILES:,} files or {MOST_THREADS} threads"
+                return Ending("killed", message=message)
         else:
             return None
     return Ending("timeout", message=f"it took more than {seconds - STARTUP:g} s")
@@ -166,22 +175,43 @@ def _folder() -> Iterator[str]:
         _remove(Path(folder))
 
 
-def _holds_too_much(folder: str) -> bool:
-    """Return whether a folder holds too many bytes, files or levels, or hides some."""
-    left, size, files = [(folder, 0)], 0, 0
-    try:
-        while left:
-            path, depth = left.pop()
+def _holds_too_much(folder: str) -> bool | None:
+    """Return whether a folder holds too many bytes, files or levels; ``None`` if some of it went away meanwhile."""
+    left, size, files, seen = [(folder, 0)], 0, 0, True
+    while left:
+        path, depth = left.pop()
+        try:
             with os.scandir(path) as entries:
                 for entry in entries:
                     files += 1
                     if entry.is_dir(follow_symlinks=False):
                         left.append((entry.path, depth + 1))
                     else:
-                        size += entry.stat(follow_symlinks=False).st_size
+                        size += _size(entry)
                     if size > MOST_BYTES or files > MOST_FILES or depth > DEEPEST:
                         return True
-    except FileNotFoundError:  # it was removed meanwhile
+        except FileNotFoundError:
+            seen = False
+        except OSError:
+            return True
+    return False if seen else None
+
+
+def _size(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat(follow_symlinks=False).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _hides_too_much(process: subprocess.Popen[bytes]) -> bool:
+    """Return whether a process has too many threads or removed files in its memory, or does not show them."""
+    threads = Path(f"/proc/{process.pid}/task")
+    try:
+        for thread in sorted(threads.iterdir()):
+            if maps := thread.joinpath("maps").read_bytes():  # a first thread that ended has none
+                return threads.stat().st_nlink - 2 > MOST_THREADS or maps.count(b"(deleted)\n") > MOST_HIDDEN
+    except (FileNotFoundError, ProcessLookupError):  # it has ended, or this is no Linux
         return False
     except OSError:
         return True

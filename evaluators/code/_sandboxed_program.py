@@ -34,13 +34,17 @@ _TCP: Final = 0b11  # bind and connect
 _BENEATH: Final = 1
 _SET_SECCOMP: Final = 22
 _FILTER: Final = 2
+_SET_READABLE: Final = 4
+_CAPABILITIES: Final = struct.pack("Ii", 0x20080522, 0)  # of this process, third version
+_MAKE_DEVICES: Final = 0b100001000000
 _LOAD, _EQUAL, _ANY_BIT, _AT_LEAST, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
 """Instructions of the filter: load a word, jump where it equals, has a bit of, is at least; return."""
 
 _ALLOW: Final = 0x7FFF0000
 _NOT_ALLOWED: Final = 0x00050001  # EPERM
 _NOT_THERE: Final = 0x00050026  # ENOSYS, at which the C library takes clone
-_THREAD: Final = 0x10000
+_THREAD, _SAME_FILES = 0x10000, 0x400
+_SHARED, _ANONYMOUS = 0x01, 0x20
 _X32: Final = 0x40000000
 _MACHINES: Final = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 """By kind of processor: how Linux names it, and which numbers of calls are its own."""
@@ -53,13 +57,14 @@ _REFUSED: Final = {
     "rt_tgsigqueueinfo": (297, 240), "pidfd_send_signal": (424, 424), "pidfd_open": (434, 434),
     "pidfd_getfd": (438, 438), "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
     "process_madvise": (440, 440), "process_mrelease": (448, 448), "kcmp": (312, 272), "perf_event_open": (298, 241),
-    "userfaultfd": (323, 282),
+    "userfaultfd": (323, 282), "timer_create": (222, 107),
     # Nor another priority, processor or place of its memory.
     "setpriority": (141, 140), "ioprio_set": (251, 30), "sched_setaffinity": (203, 122),
     "sched_setscheduler": (144, 119), "sched_setparam": (142, 118), "sched_setattr": (314, 274),
     "migrate_pages": (256, 238), "move_pages": (279, 239),
     # No further processes, no sockets, no memory and queues shared with others, no keys, no other way to their files.
     "fork": (57, None), "vfork": (58, None), "socket": (41, 198), "io_uring_setup": (425, 425), "bpf": (321, 280),
+    "vmsplice": (278, 75),
     "unshare": (272, 97), "setns": (308, 268), "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
     "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semop": (65, 193),
     "semctl": (66, 191), "semtimedop": (220, 192), "msgget": (68, 186), "msgsnd": (69, 189), "msgrcv": (70, 188),
@@ -83,9 +88,11 @@ _REFUSED: Final = {
 """Calls that are refused, with their numbers on x86_64 and on aarch64."""
 
 _REFUSED_COMMANDS: Final = (
-    ((72, 25), (8, 10, 15)),  # fcntl: F_SETOWN, F_SETSIG and F_SETOWN_EX send the signals of a file to others
+    # fcntl: F_SETOWN, F_SETSIG and F_SETOWN_EX send the signals of a file to others, F_SETLEASE makes them wait for it
+    ((72, 25), (8, 10, 15, 1024)),
     ((16, 29), (0x8901, 0x8902, 0x5412)),  # ioctl: FIOSETOWN and SIOCSPGRP do, too; TIOCSTI types into a terminal
 )
+_MMAP: Final = (9, 222)
 _PRLIMIT: Final = (302, 261)
 """Limits of this process alone, which the number 0 stands for."""
 
@@ -142,7 +149,7 @@ def give_up_files(libc: Any) -> bool:
         "/usr/share/zoneinfo",
         "/dev/urandom",
     }
-    for path, allowed in [*((path, _READ) for path in readable), (".", rights), ("/dev/null", 0b110)]:
+    for path, allowed in [*((path, _READ) for path in readable), (".", rights & ~_MAKE_DEVICES), ("/dev/null", 0b110)]:
         try:
             place = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
@@ -173,11 +180,18 @@ def give_up_calls(libc: Any) -> bool:
         (_RETURN, 0, 0, _NOT_ALLOWED),
         (_EQUAL, 0, 1, _CLONE3),
         (_RETURN, 0, 0, _NOT_THERE),
-        (_EQUAL, 0, 4, _CLONE[column]),
+        (_EQUAL, 0, 5, _CLONE[column]),
         (_LOAD, 0, 0, 16),
-        (_ANY_BIT, 0, 1, _THREAD),
+        (_ANY_BIT, 0, 2, _THREAD),
+        (_ANY_BIT, 0, 1, _SAME_FILES),
         (_RETURN, 0, 0, _ALLOW),
         (_RETURN, 0, 0, _NOT_ALLOWED),
+        (_EQUAL, 0, 5, _MMAP[column]),  # memory that is shared with nobody stays when all but a page is given back
+        (_LOAD, 0, 0, 40),
+        (_ANY_BIT, 0, 2, _ANONYMOUS),
+        (_ANY_BIT, 0, 1, _SHARED),
+        (_RETURN, 0, 0, _NOT_ALLOWED),
+        (_RETURN, 0, 0, _ALLOW),
         (_EQUAL, 0, 4, _PRLIMIT[column]),
         (_LOAD, 0, 0, 16),
         (_EQUAL, 0, 1, 0),
@@ -198,6 +212,13 @@ def give_up_calls(libc: Any) -> bool:
         return False
     done: bool = libc.prctl(_SET_SECCOMP, _FILTER, ctypes.create_string_buffer(program), 0, 0) == 0
     return done
+
+
+def give_up_capabilities(libc: Any) -> None:
+    """Keep none of root's powers, where this is root still; let the parent look at what is mapped."""
+    if sys.platform.startswith("linux"):
+        libc.capset(_CAPABILITIES, bytes(24))
+        libc.prctl(_SET_READABLE, 1, 0, 0, 0)
 
 
 def limit(seconds: int, memory_mb: int, *, processes: bool) -> None:
@@ -270,6 +291,7 @@ def main() -> None:
     isolation["signals"] = give_up_calls(libc)
     if isolation["signals"]:
         isolation |= {"processes": True, "network": True}
+    give_up_capabilities(libc)
     limit(asked["cpu_s"], asked["memory_mb"], processes=not isolation["signals"])
     left = [right for right, given_up in isolation.items() if not given_up and right not in asked["leave"]]
     fault = fault_of(asked["tests"])

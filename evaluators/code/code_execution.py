@@ -70,11 +70,11 @@ class CodeExecution(RowEvaluator):
 
     **The sandbox.** Each program runs in a process of its own: ``python -I -S`` (the standard library alone), an empty
     environment, an empty folder that is deleted, limits of processor time, wall-clock time, memory, file size (1 MB),
-    bytes and files in all (16 MB, 1,000), open files (32) and no further processes. On Linux its network is taken away
-    by a namespace; files but Python's own and its folder by Landlock; sockets, further processes, whatever sends
-    others a signal or changes their limits, priority or processors, and the modes and owners of files by seccomp. The
-    evidence says what was taken. Where the machine cannot take one of these rights, rows are unscored unless ``leave``
-    names it.
+    bytes and files in all (16 MB, 1,000), open files (32), threads (256) and no further processes. On Linux its network
+    is taken away by a namespace; files but Python's own and its folder by Landlock; sockets, shared memory, further
+    processes, whatever sends others a signal or changes their limits, priority or processors, and the modes and owners
+    of files by seccomp; root's powers by their capabilities. The evidence says what was taken. Where the machine
+    cannot take one of these rights, rows are unscored unless ``leave`` names it.
 
     **What it does not protect from.** The process runs on the same kernel: a fault of the kernel is a way out. With
     ``leave=files`` a program reads all that its user can read; with ``leave=signals`` it can end other programs of its

@@ -102,7 +102,7 @@ class ErrorCode(Enum):
     CONFIG_OUTPUT = (
         "LL-CONFIG-08",
         "The output cannot be written there.",
-        "Name another file or folder, with an ending that says the format, that is not what is read.",
+        "Choose an output path other than the input, with an extension that names the format.",
     )
     CONFIG_PACKAGE = (
         "LL-CONFIG-09",
@@ -348,8 +348,8 @@ class ErrorCode(Enum):
     )
     JUDGE_NO_FLIPS = (
         "LL-JUDGE-12",
-        "It was asked whose the flips are, but the run has no flips of a judge to tell apart.",
-        "Leave `--attribute-flips` away, or give perturbed copies and an evaluator that asks a judge about one answer.",
+        "--attribute-flips needs perturbed copies that a judge scored; this run has none.",
+        "Remove `--attribute-flips`, or give perturbed copies and an evaluator that asks a judge about one answer.",
     )
 
     STOP_NOTHING_ASKED = (

@@ -194,6 +194,16 @@ def _id_of(function: RowFunction, name: str) -> str:
             hint="Write a plain function, which may call asyncio.run.",
             code=ErrorCode.CONFIG_CONTENT,
         )
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        raise UsageError(
+            f"The metric {getattr(function, '__name__', '')} cannot be called with a row: {error}.",
+            hint="Write a function of one argument, the row: def mine(row): …",
+            code=ErrorCode.CONFIG_CONTENT,
+        ) from None
+    except ValueError:  # a function in C does not always say what it takes
+        inner = function
     inner = getattr(function, "func", function)
     found = name or getattr(inner, "__name__", "") or type(inner).__name__
     if found == "<lambda>":

@@ -41,13 +41,19 @@ _PARAGRAPH: Final = re.compile(r"\n[ \t]*\n")
 
 _DENIAL: Final = re.compile(
     r"\b(?:not|never|no|nor|neither|cannot|opposite|contrary|instead|rather than|other than|unless|without|reverse"
-    r"|far from|example|format)\b|n['\u2019]t\b"
+    r"|far from|example|format|hardly|refuse|anything but|wrong|false|if)\b|n['\u2019]t\b"
 )
+_LEADING_IN: Final = re.compile(
+    rf"(?:^{_OPENING}|\b(?:is|my|the|final|overall) )(?:{_NOUN}|output|score|choice)[*_`\"']*(?: is)?:$"
+    r"|\b(?:therefore|thus|hence|so|i (?:would )?(?:say|conclude|judge)):$"
+)
+"""Lines that a word which stands below them answers."""
 _SECOND_THOUGHT: Final = re.compile(
-    r"(?:^|[.!?\n])[\s*_\"'(]{0,9}(?:wait|actually|correction|sorry|oops|hmm|hold on|scratch that|disregard|ignore"
-    r"|i mean)\b"
+    r"(?:^|[.!?\n])[\s*_\"'(]{0,9}(?:wait|actually|correction|sorry|oops|hmm|hold on|scratch that|disregard"
+    r"|ignore (?:that|this|the|my)|i mean|strike that|on reflection|edit(?=:))\b"
     r"|\b(?:kidding|joking|second thoughts?|my mistake|chang(?:e|ed|ing) my mind|tak(?:e|ing) (?:that|it) back"
-    r"|(?:that|this|it) (?:is|was) (?:just )?(?:an?|the) (?:\w+ )?(?:example|placeholder|template))\b"
+    r"|i (?:retract|withdraw)|let me reconsider|(?:that|this|it|above) (?:is|was) (?:just |only )?(?:an?|the) (?:\w+ )?"
+    r"(?:example(?! of)|sample|placeholder|template))\b"
 )
 """What says of the word before it that it was not meant."""
 
@@ -165,6 +171,10 @@ def _is_taken_back(reply: str, word: str) -> bool:
     before = reply[: places[0].start()].rpartition("\n")[0].rstrip(" \t\n*_`#>")
     last_line = before[before.rfind("\n") + 1 :]
     denied = _DENIAL.search(last_line) and not last_line.endswith((".", "!", "?", ")", "\u3002"))
+    if last_line.endswith(":"):
+        denied = denied or not _LEADING_IN.search(last_line)
+    elif re.match(_COLON, reply[reply.rfind("\n", 0, places[0].start()) + 1 :]):
+        denied = None  # a line "Answer: …" goes on from no other
     return bool(denied or _SECOND_THOUGHT.search(reply, places[-1].end()))
 
 

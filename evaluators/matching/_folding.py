@@ -20,7 +20,7 @@ _MARKED: Final = re.compile(r"(\*\*|__|`|(?<![\w*])[*_](?![*_]))(?=\S)(.{0,200}?
 _GROUPS: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _INITIALS: Final = re.compile(r"\b(?:[^\W\d_]\.){1,12}[^\W\d_]\b\.?")
 _MARKS: Final = re.escape(",;:!?…\"'()[]{}«»‹›“”„‟‘’‚¿¡。、，！？：；（）「」『』【】")  # noqa: RUF001
-_EDGES: Final = re.compile(rf"(?<!\w)[{_MARKS}]|[.{_MARKS}](?!\w)")
+_EDGES: Final = re.compile(rf"(?!!=)(?:(?<!\w)[{_MARKS}]|[.{_MARKS}](?!\w))")
 _IN_WORDS: Final = re.compile(r"(?<=[^\W\d_])['\u2019](?=[^\W\d_])")
 _DASHES: Final = re.compile(r"\s[-\u2010-\u2015]\s|(?<=[^\W\d_])[-\u2010-\u2015](?=[^\W\d_])")
 _SIGN: Final = re.compile(r"[\u2010-\u2015\u2212](?=[\d.])")

@@ -22,8 +22,8 @@ from leadline.evaluators.text.dates import with_iso_dates
 _LETTER: Final = rf"(?:[^\W_{UNSPACED}\uac00-\ud7af]|[\u0300-\u036f\u0900-\u0903\u093a-\u094d])"
 _GOES_ON: Final = re.compile(_LETTER * 2)
 _NUMBER_BEFORE: Final = re.compile(r"\d[.,'\u2019]$|(?:^|[^\w\s)])[-\u2212]$|^[-\u2212]$|\s[-\u2212]$")
-_NUMBER_BEHIND: Final = re.compile(r"[.,'\u2019]\d")
-_SIGN_BEHIND: Final = re.compile(r"#|\+(?!\w)")
+_NUMBER_BEHIND: Final = re.compile(r".*\d\|[.,'\u2019]\d|(?:.*\D)?\d{1,3}\|\s\d{3}(?!\d)", re.DOTALL)
+_SIGN_BEHIND: Final = re.compile(r"#|\+(?!\w)|['\u2019]t\b")
 _LONG: Final = 4
 _INFLECTED: Final = re.compile(
     rf"(?i)(?:[^\W\d_]{{{_LONG}}}\|(?:e?s|\d\d?)|.{{0,{_LONG - 1}}}\d\|(?:st|nd|rd|th))(?:[^\w].*)?", re.DOTALL
@@ -112,7 +112,7 @@ class Contains(RowEvaluator):
             return RowScore.not_applicable(self.row_metrics, "There is no text to look for.")
         answer = row.actual_answer or ""
         folded = self._folded(answer)
-        found = [text for text in texts if self._is_in(self._folded(text), folded)]
+        found = [text for text in texts if any(map(self._is_in, self._folded(text), folded))]
         lacking = [text for text in texts if text not in set(found)]
         good = {"any": bool(found), "all": not lacking, "none": not found}[self.params.which]
         wrong = found if self.params.which == "none" else lacking
@@ -120,9 +120,11 @@ class Contains(RowEvaluator):
         message = "" if good else f"The answer {verb} {listing(map(quoted, wrong))}."
         return RowScore({"contains": float(good)}, Evidence(message, tuple(self._places(found[:PLACES], answer))))
 
-    def _folded(self, text: str) -> str:
-        line = with_iso_dates(" ".join(unicodedata.normalize("NFC", text).split()))
-        return line.casefold() if self.params.ignore_case else line
+    def _folded(self, text: str) -> tuple[str, str]:
+        """Return a text as it is and with its dates in one order: parts of a date are found too."""
+        line = " ".join(unicodedata.normalize("NFC", text).split())
+        dated = with_iso_dates(line)
+        return (line.casefold(), dated.casefold()) if self.params.ignore_case else (line, dated)
 
     def _is_in(self, text: str, answer: str) -> bool:
         at = answer.find(text)
@@ -146,5 +148,5 @@ def _ends_there(text: str, answer: str, at: int) -> bool:
     if _GOES_ON.fullmatch(before[-1:] + text[0]) or (text[0].isdigit() and _NUMBER_BEFORE.search(before)):
         return False
     if not _GOES_ON.fullmatch(text[-1] + behind[:1]):
-        return not (_NUMBER_BEHIND if text[-1].isdigit() else _SIGN_BEHIND).match(behind)
+        return not (_NUMBER_BEHIND.match(f"{text[-_LONG:]}|{behind}") or _SIGN_BEHIND.match(behind))
     return bool(_INFLECTED.fullmatch(f"{text[-_LONG:]}|{behind}"))

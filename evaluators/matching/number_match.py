@@ -29,6 +29,9 @@ MOST_WANTED: Final = 100
 
 _REFERENCE: Final = re.compile(
     r"(?i)\((?:see|cf\.?|section|sec\.|chapter|fig\.|figure|table|page|p\.|pp\.|source|siehe|vgl\.|voir)\s[^()]{1,80}\)"
+    r"|,\s(?:see|cf\.?)\s(?:section|chapter|figure|table|page)\s\d[\d.]{0,12}"
+    r"|\([^()\d]{1,80}\set al\.?,?\s(?:19|20)\d\d[a-z]?\)"
+    r"|\[\^\d{1,3}\]|【[^】]{1,80}】"
 )
 
 

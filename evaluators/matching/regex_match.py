@@ -98,7 +98,7 @@ class Regex(RowEvaluator):
         try:
             ready = compiled(pattern)
         except PatternError as error:
-            return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, f"The row's pattern is none: {error}.")
+            return RowScore.unscored(self.row_metrics, Reason.UNSCORABLE, f"The row's pattern is invalid: {error}.")
         answer = row.actual_answer or ""
         with ctx.regex_budget.waiting(pattern) as seconds:
             find = ready.fullmatch if self.params.match == "whole" else ready.search

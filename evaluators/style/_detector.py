@@ -10,9 +10,12 @@ from typing import Any, Final, NamedTuple
 
 ENGLISH: Final = "en"
 
-LEAST_BYTES: Final = 20
-"""Bytes of letters, in UTF-8, below which a text is too short to tell: five words or so, ten Cyrillic letters, seven
-Chinese characters."""
+LEAST_BYTES: Final = 16
+"""Bytes of letters, in UTF-8, below which a text is too short to tell: four words or so, eight Cyrillic letters, six
+Chinese characters. Below it names fail, which are in no language."""
+
+LEAST_OF_QUESTIONS: Final = 12
+"""Bytes of letters of a question, which is no name."""
 
 MOST_CHARACTERS: Final = 5_000
 """Characters of a text that are looked at: more make no surer."""
@@ -56,16 +59,17 @@ def prose(text: str) -> str:
     return _NO_PROSE.sub(" ", text)
 
 
-def probabilities(text: str) -> dict[str, float]:
+def probabilities(text: str, least: int = LEAST_BYTES) -> dict[str, float]:
     """Return how probable each language is for a text, the most probable first; nothing for one that is too short.
 
     Bayes' rule on the classifier's, with languages that few people write less probable before.
 
     Args:
         text: The text; see :func:`prose`.
+        least: Bytes of letters below which it is too short.
     """
     letters = "".join(letter for letter in text[:MOST_CHARACTERS] if letter.isalpha() or letter.isspace())
-    if sum(len(letter.encode("utf-8", "surrogatepass")) for letter in letters if not letter.isspace()) < LEAST_BYTES:
+    if sum(len(letter.encode("utf-8", "surrogatepass")) for letter in letters if not letter.isspace()) < least:
         return {}
     with _lock:
         ranked = _identifier().rank(" ".join(letters.split()))

@@ -12,7 +12,14 @@ from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
 from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore
-from leadline.evaluators.style._detector import CERTAIN, LEAST_BYTES, chance_of, probabilities, prose
+from leadline.evaluators.style._detector import (
+    CERTAIN,
+    LEAST_BYTES,
+    LEAST_OF_QUESTIONS,
+    chance_of,
+    probabilities,
+    prose,
+)
 from leadline.evaluators.text.sentences import LANGUAGES
 
 
@@ -49,9 +56,9 @@ class LanguageCheck(RowEvaluator):
 
     **Edge cases.**
 
-    * A text of fewer than 20 bytes of letters ("Yes, 30 days", ten Cyrillic letters, six Chinese characters) is in no
-      language that could be told: the row is unscored as unsure, never 0. So is one between the two limits, as in close
-      relatives such as Danish and Norwegian, or a text in two languages.
+    * An answer of fewer than 16 bytes of letters ("Yes, 30 days", eight Cyrillic letters, five Chinese characters) or a
+      question of fewer than 12 is in no language that could be told: the row is unscored as unsure, never 0. So is one
+      between the two limits, as in close relatives such as Danish and Norwegian, or a text in two languages.
     * A blank answer or question, or one of code alone, is not applicable.
 
     **Source.** Lui and Baldwin 2012, "langid.py: An Off-the-shelf Language Identification Tool",
@@ -105,9 +112,9 @@ class LanguageCheck(RowEvaluator):
             question = prose(row.question or "")
             if not question.strip():
                 return RowScore.not_applicable(self.row_metrics, "The question has no text, and so is in no language.")
-            asked = probabilities(question)
+            asked = probabilities(question, LEAST_OF_QUESTIONS)
             if not asked:
-                return self._unsure("question", asked)
+                return self._unsure("question", asked, LEAST_OF_QUESTIONS)
         chance = (
             chance_of(self.params.expected, found)
             if self.params.expected
@@ -122,9 +129,9 @@ class LanguageCheck(RowEvaluator):
             evidence=Evidence("" if chance >= self.params.certainty else message, data={"language": best}),
         )
 
-    def _unsure(self, what: str, found: dict[str, float]) -> RowScore:
+    def _unsure(self, what: str, found: dict[str, float], least: int = LEAST_BYTES) -> RowScore:
         if not found:
-            message = f"The {what} is too short to tell its language: fewer than {LEAST_BYTES} bytes of letters."
+            message = f"The {what} is too short to tell its language: fewer than {least} bytes of letters."
         else:
             likely = " or ".join(map(repr, list(found)[:2]))
             message = f"The language of the {what} is unsure: {likely}."

@@ -40,11 +40,12 @@ def _by_word(lines: list[str]) -> dict[str, str]:
 _SCALES: Final = {word: Fraction(size) for word, size in _by_word(_TABLES["scales"]).items()}
 _SHARES: Final = {word: float(size) for word, size in _by_word(_TABLES["shares"]).items()}
 _COINS: Final = _by_word(_TABLES["currencies"])
+_EITHER: Final[dict[str, list[str]]] = _TABLES["either"]
 _UNITS: Final = {
     word: (kind, *(float(part) for part in f"{size}+0".split("+")[:2]))
     for kind, lines in _TABLES["units"].items()
     for word, size in _by_word(lines).items()
-} | {word: (coin, 1.0, 0.0) for word, coin in _COINS.items()}
+} | {word: (kind, 1.0, 0.0) for word, kind in (*_COINS.items(), *((unit, unit) for unit in _EITHER))}
 _LONG_WORD: Final = 4
 """Letters from which on a word is read in capitals too."""
 
@@ -69,7 +70,8 @@ _NO_ONE: Final = re.compile(r"(?i)\b(?:no|any|every|each|this|that|the|which|som
 _ONE_OF: Final = re.compile(r"(?i)\s(?:of|who|that|another|day)\b")
 """What makes "one" no number."""
 _DENIED: Final = re.compile(
-    r"(?i)(?:\b(?:not|never|nicht|keine?|pas|niet)|n['\u2019]t)\s(?:equal to |exactly |be )?[^\w\s.,;]{0,3}$"
+    r"(?i)(?:\b(?:not|never|nicht|keine?|pas|niet|rather than|instead of)|n['\u2019]t"
+    r"|\b(?:no|non|não)\s(?:es|son|è|sono|é|são))\s(?:equal to |exactly |be )?[^\w\s.,;]{0,3}$"
 )
 
 
@@ -136,9 +138,10 @@ class Quantity:
         ours = [self.value]
         theirs = [expected.value]
         if units and self.kind and expected.kind:
-            if self.kind != expected.kind:
+            pairs = [(one, other) for one in self._meant() for other in expected._meant() if one[0] == other[0]]
+            if not pairs:
                 return False
-            ours = [(self.value * self.size + self.zero - expected.zero) / expected.size]
+            ours = [(self.value * one[1] + one[2] - other[2]) / other[1] for one, other in pairs]
         if self.fraction and not expected.fraction:
             ours.append(self.value * self.fraction)
         if expected.fraction and not self.fraction:
@@ -149,6 +152,10 @@ class Quantity:
             return self.whole == expected.whole or (len(theirs) > 1 and self.value == theirs[1])
         share = NEARLY if relative is None else relative
         return any(abs(a - e) <= max(share * abs(e), absolute) for a in ours for e in theirs)
+
+    def _meant(self) -> list[tuple[str, float, float]]:
+        """Return what its unit may be, with sizes and zeros: pounds are money or a mass."""
+        return [_UNITS[unit] for unit in _EITHER.get(self.kind, ())] or [(self.kind, self.size, self.zero)]
 
 
 def quantities(text: str, decimal: Decimal = "point") -> Iterator[Quantity]:

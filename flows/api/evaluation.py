@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, Unpack
 
 from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import DatasetError, UsageError
+from leadline.evaluators.core.errors import DatasetError, LeadlineError, UsageError
 from leadline.evaluators.core.registry import lent
 from leadline.flows.api.accepted_settings import Settings
 from leadline.flows.api.checked_config import checked
@@ -34,6 +36,10 @@ from leadline.tasks.timeline import Timeline, in_part, timed_by
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_MAP: Final = re.compile(r"--map (?:'(?:[^']*)'|[^\s;,]*[^\s;,.])")
+_MAPS: Final = re.compile(rf"{_MAP.pattern}(?: {_MAP.pattern})*")
+_OPTION: Final = re.compile(r"--([a-z][a-z-]*) ([A-Z]{2,})\b")
 
 _UNKNOWN: Final = "-"
 """Stands for the dataset in settings that are checked before it is written."""
@@ -263,13 +269,25 @@ def _run(config: EvaluateConfig, staged: Staged | None, *, flow: bool) -> Evalua
 
 @contextmanager
 def _naming(staged: Staged | None) -> Iterator[None]:
-    """Have refusals of data name it as the user knows it."""
+    """Have refusals name data as the user knows it, and say what to do as one does it here."""
     try:
         yield
-    except DatasetError as error:
-        if staged is None or not staged.is_own:
-            raise
-        raise staged.refusal(error) from None
+    except LeadlineError as error:
+        raised = staged.refusal(error) if staged is not None and isinstance(error, DatasetError) else error
+        raised.message, raised.hint = _in_python(raised.message), _in_python(raised.hint)
+        raised.args = (raised.message,)
+        raise raised from error.__cause__
+
+
+def _in_python(text: str) -> str:
+    """Return what a text says of options as arguments: ``--map question=COLUMN`` is ``map={"question": "COLUMN"}``."""
+
+    def argument(maps: re.Match[str]) -> str:
+        pairs = (option.removeprefix("--map ").strip("'").split("=", 1) for option in _MAP.findall(maps[0]))
+        return f"map={json.dumps({pair[0]: pair[-1] for pair in pairs}, ensure_ascii=False)}"
+
+    text = _MAPS.sub(argument, text)
+    return _OPTION.sub(lambda option: f'{option[1].replace("-", "_")}="{option[2]}"', text)
 
 
 class _Steps(DirectSteps):

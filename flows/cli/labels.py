@@ -59,7 +59,7 @@ def labels() -> None:
     type=click.Choice(["uniform", "balanced", "by-score"]),
     default="uniform",
     show_default=True,
-    help="Every row alike; as many that the judge fails as it passes; or as many of each fifth of its scores.",
+    help="uniform: simple random sample; balanced: equal passes and failures; by-score: equal numbers per fifth.",
 )
 @click.option("--seed", type=click.IntRange(0, 2**31), default=1, show_default=True, help="Another draws other rows.")
 @_SET
@@ -123,8 +123,8 @@ def labels_sample(
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @_SET
 @click.option("--run", "run_name", metavar="RUN", help="The run whose rows a file names by case and model.")
-@click.option("--metric", metavar="NAME", help="What labels answer that do not say so: EVALUATOR or EVALUATOR.METRIC.")
-@click.option("--person", default="", metavar="NAME", help="Who gave labels that do not say so.")
+@click.option("--metric", metavar="NAME", help="Metric of labels whose file names none: EVALUATOR or EVALUATOR.METRIC.")
+@click.option("--person", default="", metavar="NAME", help="Person of labels whose file names none.")
 @session_options
 @click.pass_obj
 def labels_import(

@@ -71,7 +71,7 @@ class DirectSteps(plain_steps.PlainSteps):
         if dispatch == Dispatch.WORKERS:
             raise UsageError(
                 "Workers are reached through a Prefect server, and this run has none.",
-                hint="Leave --server none away, or use --dispatch inline.",
+                hint="Remove --server none, or use --dispatch inline.",
                 code=ErrorCode.WORKER_NONE,
             )
         return {}

@@ -81,7 +81,7 @@ class RestClient:
     ) -> None:
         parts = urlsplit(api)
         if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
-            raise ForgeRefusal("the API's address is none: it is https://HOST/PATH, without a name or password")
+            raise ForgeRefusal("invalid API address; expected https://HOST/PATH without credentials")
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
             raise ForgeRefusal("the API's address is http://, and a token is sent by https:// only")
         self._api = api.rstrip("/")

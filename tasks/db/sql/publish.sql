@@ -38,7 +38,7 @@ SELECT
     run_models.model_id AS id, model_key AS key, name, version, is_rag,
     count(row_id) AS n_rows,
     count(run_rows.error) AS n_errors,
-    avg(duration_s) AS mean_duration_s,
+    avg(duration_s) FILTER (run_rows.error IS NULL) AS mean_duration_s, -- as the insights have it
     sum(greatest(cost_usd, 0)) FILTER (cost_usd IS NOT NULL) AS total_cost_usd
 FROM run_models LEFT JOIN run_rows USING (model_id)
 GROUP BY ALL ORDER BY id;

@@ -240,7 +240,7 @@ def _box(value: Any) -> list[Any]:
         raise ValueFault("expected [x, y, width, height]")
     x, y, width, height = value
     if not math.isfinite(width) or not math.isfinite(height) or width < 0 or height < 0:
-        raise ValueFault(f"the width {width} or the height {height} is no length")
+        raise ValueFault(f"width and height must be positive numbers, and are {width} and {height}")
     return box([x, y, x + width, y + height])
 
 

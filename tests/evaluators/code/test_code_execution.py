@@ -142,6 +142,11 @@ def test_no_other_process_gets_a_signal_and_no_socket_is_opened_where_the_kernel
         "os.setpriority(os.PRIO_PROCESS, VICTIM, 19)",
         "os.setpriority(os.PRIO_USER, 0, 19)",
         "os.sched_setscheduler(VICTIM, os.SCHED_IDLE, os.sched_param(0))",
+        "import fcntl; open('f', 'w').close(); fcntl.fcntl(os.open('f', os.O_RDONLY), 1024, fcntl.F_RDLCK)",
+        "import mmap; mmap.mmap(-1, 4096)",
+        "os.mknod('disk', 0o60600, os.makedev(8, 0))",
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)",
+        "import ctypes; check(ctypes.CDLL(None).clone(OWN, STACK + 65000, 0x10900, None))",
         "os.kill(-1, 9)",
         "os.killpg(VICTIM, 9)",
         "os.chmod(FILE, 0)",
@@ -164,7 +169,8 @@ def test_no_other_process_and_no_other_file_is_touched(program: str, tmp_path: P
     try:
         had = os.sched_getaffinity(victim.pid), os.getpriority(os.PRIO_PROCESS, victim.pid)
         given = (
-            f"import os, struct\nVICTIM, FILE = {victim.pid}, {str(kept)!r}\nr, w = os.pipe()\n"
+            f"import os, struct, ctypes\nVICTIM, FILE = {victim.pid}, {str(kept)!r}\nr, w = os.pipe()\n"
+            "OWN = ctypes.CFUNCTYPE(int)(int)\nSTACK = ctypes.addressof(ctypes.create_string_buffer(1 << 16))\n"
             "def check(result):\n    if result < 0: raise OSError\n"
         )
         ended = run(f"{given}{program}")
@@ -209,6 +215,64 @@ def test_a_disk_is_not_filled_and_no_folder_stays_behind(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert run(program, seconds=3.0).status in ("failed", "killed", "timeout")
     assert list(tmp_path.iterdir()) == []
+
+
+HIDE = """
+import ctypes, os, threading
+libc = ctypes.CDLL(None)
+def hide(opened):
+    for _ in range(2_000):
+        place = opened()
+        os.write(place, bytes(1_000_000))
+        libc.mmap(None, 4096, 1, 2, place, 0)
+        os.close(place)
+def removed():
+    place = os.open("x", os.O_CREAT | os.O_RDWR)
+    os.unlink("x")
+    return place
+"""
+MOVE = """
+os.mkdir("0")
+folder = os.open("0", os.O_RDONLY)
+def move():
+    for n in range(10**9):
+        os.rename(f"{n}", f"{n + 1}")
+threading.Thread(target=move, daemon=True).start()
+for n in range(20_000):
+    with open(os.open(f"{n}", os.O_CREAT | os.O_WRONLY, dir_fd=folder), "w") as file: file.write("x")
+"""
+
+
+@linux
+@pytest.mark.parametrize(
+    "program",
+    [
+        "hide(removed)",
+        "hide(lambda: libc.memfd_create(b'x', 0))",
+        "hide(lambda: os.open('.', os.O_TMPFILE | os.O_RDWR))",
+        "libc.prctl(4, 0)\nhide(removed)",
+        "threading.Thread(target=hide, args=(removed,)).start()\nlibc.syscall(60, 0)",
+        "threading.stack_size(32768)\nwhile True: threading.Thread(target=threading.Event().wait, daemon=True).start()",
+        MOVE,
+    ],
+)
+def test_what_a_program_hides_is_counted_too(program: str) -> None:
+    if platform.machine() != "x86_64":
+        pytest.skip("the numbers of its calls are those of x86_64")
+    assert "took more than 16 MB" in run(f"{HIDE}{program}\nos._exit(0)").message
+
+
+@linux
+def test_threads_and_folders_that_come_and_go_are_no_harm() -> None:
+    assert (
+        run(
+            "import tempfile, threading, time\nthreading.stack_size(1 << 18)\n"
+            "threads = [threading.Thread(target=time.sleep, args=(0.2,)) for _ in range(100)]\n"
+            "for thread in threads: thread.start()\n"
+            "for _ in range(300):\n    with tempfile.TemporaryDirectory() as folder: open(folder + '/x', 'w').close()\n"
+        ).status
+        == "passed"
+    )
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,8 @@ async def waits(row: Row) -> float:
     ("function", "about", "message"),
     [
         (waits, {}, "coroutine function"),
+        (lambda row, other: 1.0, {}, "cannot be called with a row: missing a required argument: 'other'"),
+        (lambda: 1.0, {}, "cannot be called with a row"),
         (polite, {"name": "so polite"}, "cannot be the name"),
         (polite, {"inputs": ["answer"]}, "there is no field 'answer'"),
     ],

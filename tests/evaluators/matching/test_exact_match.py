@@ -98,6 +98,7 @@ def test_full_width_letters_are_equal_in_normal_form():
         ("9th of February 2018", "2018-02-09", True),
         ("3/4/2024", "4/3/2024", False),
         ("?", "!", False),
+        ("x != 1", "x = 1", False),
     ],
 )
 def test_signs_that_say_something_count(answer, expected, equal):

@@ -115,6 +115,18 @@ def test_the_tolerance_is_that_of_isclose_about_the_expected_number(given_, expe
         ("it is not 7", "7", 0.0),
         ("it isn't 7", "7", 0.0),
         ("it is not 7 but 8", "8", 1.0),
+        ("no es 7", "7", 0.0),
+        ("non è 7", "7", 0.0),
+        ("não é 7", "7", 0.0),
+        ("8 rather than 7", "7", 0.0),
+        ("8 rather than 7", "8", 1.0),
+        ("£5", "5 pounds", 1.0),
+        ("5 pounds", "2.26796185 kg", 1.0),
+        ("5 pounds", "5 kg", 0.0),
+        ("5 pounds", "$5", 0.0),
+        ("2000 calories", "2000 kcal", 1.0),
+        ("2000 calories", "2000 kJ", 0.0),
+        ("8 Mb", "1 MB", 1.0),
         ("No. 7", "7", 1.0),
         ("as is known [3]", "3", 0.0),
         ("[3]", "3", 1.0),
@@ -140,7 +152,7 @@ def test_whole_numbers_are_equal_to_the_last_digit(number, more):
 @pytest.mark.parametrize(
     "pair",
     ["100 °C/100 °F", "$5/€5", "12 months/12 years", "10 kW/10 MW", "10 mph/10 knots", "50 bar/50 psi", "9 rpm/9 Hz",
-     "5 PM/5 AM", "5 GiB/5 GB", "7 xyzzy²/7 m²"],
+     "5 PM/5 AM", "5 GiB/5 GB", "7 xyzzy²/7 m²", "5 MB/5 Mb", "5 Nm/5 N", "5 Ah/5 mAh", "5 lux/5 lumens"],
 )  # fmt: skip
 def test_two_units_are_never_one(pair):
     one, other = pair.split("/")
@@ -157,9 +169,22 @@ def test_which_number_of_the_answer_counts_is_a_choice(which, good):
     assert value(NumberMatch, "4 times 6 is 24", "4", which=which) == good
 
 
-@pytest.mark.parametrize("source", ["[1]", "[1, 2]", "(see section 4.2)", "(Fig. 3)"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "[1]",
+        "[1, 2]",
+        "(see section 4.2)",
+        "(Fig. 3)",
+        ", see section 4",
+        "[^2]",
+        "【1†source】",
+        "(Smith et al., 2019)",
+    ],
+)
 def test_the_last_number_is_no_citation(source):
     assert value(NumberMatch, f"So it is 5 {source}.", "5", which="last") == 1.0
+    assert value(NumberMatch, "So it was then (Paris, 1889).", "1889", which="last") == 1.0
 
 
 def test_a_row_without_an_expected_number_is_not_applicable_and_too_many_numbers_are_refused():

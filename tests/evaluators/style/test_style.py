@@ -117,7 +117,8 @@ def test_a_language_that_is_asked_for_needs_no_question():
 
 
 @pytest.mark.parametrize(
-    ("question", "answer"), [(ENGLISH, "Yes, 30 days"), ("How long?", GERMAN), (ENGLISH, "七点到九点。")]
+    ("question", "answer"),
+    [(ENGLISH, "Yes, 30 days"), ("How long?", GERMAN), (ENGLISH, "七点到九点。"), (GERMAN, "Rio de Janeiro")],
 )
 def test_short_texts_are_unsure_and_never_wrong(question, answer):
     value = score("language", answer, question).values["language_as_expected"]
@@ -134,6 +135,7 @@ def test_short_texts_are_unsure_and_never_wrong(question, answer):
         ("What is the capital of France?", "The capital of France is Paris."),
         ("How long can I return an item?", "Thirty days from the date of purchase."),
         ("Vad är Frankrikes huvudstad?", "Du kan returnera varan inom 30 dagar."),
+        ("Où est le magasin ?", "La maison est fermée."),
     ],
 )
 def test_one_plain_sentence_is_enough(question, answer):

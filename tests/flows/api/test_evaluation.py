@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import leadline
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.flows.evaluate.config import EvaluateConfig
 from tests.tasks.compare.two_runs import completed
 
@@ -111,3 +111,22 @@ def test_two_files_are_evaluated_and_compared(tmp_path: Path, api: dict[str, str
     assert done.returncode == 0, done.stderr
     # 12 rows each of rouge and own; equal answers are scored once, and a changed file only its own evaluator.
     assert done.stdout.splitlines()[-2:] == ["pass True fail 2", "24 13 0 12"]
+
+
+@pytest.mark.parametrize(
+    ("data", "metrics", "said"),
+    [
+        ([{"foo": "q", "bar": "a"}], ["exact_match"], 'map={"question": "COLUMN", "actual_answer": "COLUMN"}.'),
+        (
+            [{"response": "a", "model answer": "b"}],
+            ["exact_match"],
+            'map={"actual_answer": "model answer"}',
+        ),
+        ([{"question": "q", "actual_answer": "a", "retrieved_context": ["c"]}], ["faithfulness"], 'judge="MODEL"'),
+    ],
+)
+def test_errors_say_what_to_do_in_python(data: Any, metrics: list[str], said: str, tmp_path: Path) -> None:
+    with pytest.raises(LeadlineError) as caught:
+        leadline.evaluate(data, metrics=metrics, store=tmp_path)
+    assert said in str(caught.value)
+    assert "--" not in str(caught.value)

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from leadline.tasks.db.connection import open_run
+from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.run_results import read_results
 from leadline.tasks.publish.summary import MOST_TEXT, Piece, Summary
 from tests.tasks.publish.sample import make_sample
@@ -125,3 +127,13 @@ def test_evidence_that_cannot_be_read_marks_nothing(tmp_path: Path, evidence: st
     summary = summary_of(tmp_path, ONLY, LEAK, f"UPDATE evidence SET evidence = '{evidence}'")
     assert summary.worst[0].example is not None
     assert not any(piece.marked for piece in summary.worst[0].example.answer)
+
+
+def test_the_mean_time_of_a_model_is_that_of_the_rows_that_its_host_answered() -> None:
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE run_models AS SELECT 1 AS model_id, 'm' AS model_key, 'm' AS name, "
+                           "'' AS version, true AS is_rag")  # fmt: skip
+        connection.execute("CREATE TABLE run_rows AS SELECT * FROM (VALUES (1, 1, NULL, 1.0, 0), (2, 1, NULL, 2.0, 0), "
+                           "(3, 1, '504', 30.0, 0)) AS t(row_id, model_id, error, duration_s, cost_usd)")  # fmt: skip
+        [line] = connection.execute(sql("publish/models")).fetchall()
+    assert line[5:8] == (3, 1, 1.5)
