@@ -126,7 +126,7 @@ class OpenFile:
         if "number" in self.__dict__:
             os.close(self.number)
 
-    def reader(self) -> BinaryIO:
+    def reader(self) -> io.BufferedReader:
         """Return a reader of the whole file with a position of its own."""
         return io.BufferedReader(_Positioned(self), MIB)
 
