@@ -144,9 +144,6 @@ class _Positioned(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
-    def tell(self) -> int:
-        return self._at
-
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         start = (0, self._at, os.fstat(self._file.number).st_size)[whence]
         if start + offset < 0:

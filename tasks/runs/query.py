@@ -203,14 +203,7 @@ def _show_runs(connection: DuckDBPyConnection, summaries: Sequence[dict[str, Any
 
 
 def _show_run_tables(opened: Archive, store: Store, runs: Sequence[Run], needed: Collection[str]) -> None:
-    """Make the views ``stored.<table>`` over the tables of all runs; ``layout`` gives them their columns.
-
-    Args:
-        opened: Gets the views.
-        store: The store.
-        runs: The runs.
-        needed: The tables that are filled.
-    """
+    """Make the views ``stored.<table>`` over the needed tables of all runs; ``layout`` gives them their columns."""
     connection = opened.connection
     connection.execute("ATTACH ':memory:' AS layout; USE layout")
     connection.execute(sql("run") + sql("dataset"))
@@ -235,13 +228,7 @@ def _is_present(store: Store, run: Run) -> bool:
 
 
 def _copy(opened: Archive, runs: Sequence[Run], needed: Collection[str]) -> None:
-    """Copy tables of small runs, a few runs at a time.
-
-    Args:
-        opened: Gets them.
-        runs: The runs.
-        needed: The tables.
-    """
+    """Copy the needed tables of small runs, a few runs at a time."""
     connection = opened.connection
     connection.execute("SET threads = 1")  # tables of a few lines: the other threads would wait for each other
     for start in range(0, len(runs), COPIED_TOGETHER):
@@ -288,14 +275,7 @@ def _attach(opened: Archive, runs: Sequence[Run]) -> dict[str, str]:
 
 
 def _show_datasets(opened: Archive, store: Store, datasets: Mapping[str, str], needed: Collection[str]) -> list[Path]:
-    """Make the views ``stored.<table>`` over the datasets of all runs; returns the files that they read.
-
-    Args:
-        opened: Gets the views.
-        store: The store.
-        datasets: Digest of the dataset of each run.
-        needed: The tables that are filled.
-    """
+    """Make the views ``stored.<table>`` over the runs' datasets, by digest; returns the files that they read."""
     datasets = datasets if needed else {}
     connection = opened.connection
     folders = {digest: store.dataset(digest) for digest in sorted(set(datasets.values()))}
