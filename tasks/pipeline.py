@@ -152,7 +152,7 @@ def plan_run(
         "left_out": dict(choice.left_out),
         "embedder": embedder_in_words(choice, settings),
         "policy": policy.to_json(),
-        "workers": dict(workers) if workers else {},
+        "workers": {str(lane): online for lane, online in (workers or {}).items()},
         **(origin or {}),
     }
     if canary_dataset:
