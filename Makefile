@@ -136,8 +136,8 @@ dist: $(VENV)/.dev $(VENV)/.tools
 	  --output-file dist/leadline.cdx.json $(VENV)/installed.txt
 
 # The one lock of all installs: every extra, Python 3.11 to 3.14, Linux and macOS, with a marker where they differ. Versions
-# stay as they are unless pyproject.toml asks for others; UPGRADE=1 takes the newest. It has no hashes: PyTorch's wheels
-# differ between its own index and PyPI.
+# stay as they are unless pyproject.toml asks for others; UPGRADE=1 takes the newest. Hashes are in files
+# of their own, which uv checks as constraints: hashes.txt, and for PyTorch hashes-cuda.txt (PyPI) and hashes-cpu.txt (its own index).
 constraints: $(VENV)/.tools
 	.ci/lock $(if $(UPGRADE),--upgrade)
 	.ci/lock-bridges $(if $(UPGRADE),--upgrade)

@@ -115,6 +115,7 @@ def plan_run(
     trial_rows: str = ALL_ROWS,
     limits: Limits | None = None,
     workers: Mapping[Lane, int] | None = None,
+    origin: Mapping[str, str] | None = None,
     lasting: bool = False,
     canaries: str | None = None,
     policy: Policy | None = None,
@@ -136,6 +137,7 @@ def plan_run(
         trial_rows: The rows that are repeated: ``all``, ``auto``, a number or a share of them.
         limits: The budget for judge calls.
         workers: Workers online by lane.
+        origin: What the record says of where the run's history is kept.
         lasting: The workers stay from chunk to chunk.
         canaries: File of the canaries.
         policy: The gate's policy; the default one if none is given.
@@ -150,6 +152,8 @@ def plan_run(
         "left_out": dict(choice.left_out),
         "embedder": embedder_in_words(choice, settings),
         "policy": policy.to_json(),
+        "workers": {str(lane): online for lane, online in (workers or {}).items()},
+        **(origin or {}),
     }
     if canary_dataset:
         record["canary_dataset"] = canary_dataset
@@ -381,7 +385,7 @@ def measure_slices(store: Store, run: Run, *, names: Sequence[str] = ()) -> int:
     """
     with open_run(store, run) as connection:
         chosen, lines = find_slices(connection, names=names)
-    run.update({"slices": {"columns": list(chosen.columns), "left_out": dict(chosen.left_out)}})
+    run.update({"slices": {"columns": list(chosen.columns), "left_out": dict(chosen.left_out)}}, tell=False)
     return lines
 
 
@@ -420,7 +424,7 @@ def compare_with_baseline(store: Store, run: Run, against: str | None) -> None:
     with open_run(store, run, read_only=True) as connection:
         changes = read_changes(connection)
     if changes is not None:
-        run.update({"against": changes.baseline.run, "changed": changes.summary})
+        run.update({"against": changes.baseline.run, "changed": changes.summary}, tell=False)
 
 
 def correct_scores(store: Store, run: Run, set_name: str | None = None, gate_on: GateOn = "policy") -> int:
@@ -464,7 +468,7 @@ def detect_problems(store: Store, run: Run) -> dict[str, int]:
     with open_run(store, run) as connection:
         judges = run.read().get(JUDGES, {})
         found = find_problems(connection, policy_of(run), ParquetVectors(store), judges)
-        run.update({"problems_by_fault": tally_run(connection)})
+        run.update({"problems_by_fault": tally_run(connection)}, tell=False)
     return found
 
 
@@ -510,7 +514,7 @@ def decide_gate(store: Store, run: Run, *, fail_on: str, min_coverage: float | N
             run=run.id,
         )
     answers = [asdict(answer) for answer in decision.answers]
-    run.update({"gate": decision.gate, "gate_reason": decision.reason, "questions": answers})
+    run.update({"gate": decision.gate, "gate_reason": decision.reason, "questions": answers}, tell=False)
     return decision
 
 
@@ -557,7 +561,7 @@ def count_scores(store: Store, run: Run) -> dict[str, int]:
     with open_run(store, run, read_only=True) as connection:
         counted = dict(connection.execute("SELECT status, count(*) FROM scores GROUP BY status").fetchall())
     counts = {status: int(counted.get(status, 0)) for status in ("scored", "unscored", "not_applicable")}
-    run.update({"counts": counts})
+    run.update({"counts": counts}, tell=False)
     return counts
 
 
@@ -574,5 +578,5 @@ def count_judge_calls(store: Store, run: Run) -> dict[str, Any]:
     counted = total | {"made_again": ledger.made_again(run.id)}
     if counted["asked"]:
         by_evaluator = [{name: value for name, value in asdict(part).items() if name != "run"} for part in parts]
-        run.update({"judge_calls": counted | {"by_evaluator": by_evaluator}})
+        run.update({"judge_calls": counted | {"by_evaluator": by_evaluator}}, tell=False)
     return counted

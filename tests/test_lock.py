@@ -45,3 +45,14 @@ def test_programs_that_check_and_tools_with_bridges_are_locked_too() -> None:
     for name in ("tools.txt", "bridges.txt"):
         lines = (ROOT / ".ci" / name).read_text().splitlines()
         assert all(re.match(r"[\w.-]+==[\w.+]+( ; |$)", line) for line in lines if not line.startswith("#")), name
+
+
+def test_all_that_is_locked_has_hashes_and_what_depends_on_the_index_has_a_file_of_its_own() -> None:
+    named: dict[str, set[str]] = {}
+    for name in ("hashes.txt", "hashes-cuda.txt"):
+        entries = re.split(r"\n(?=\S)", (ROOT / name).read_text().strip())
+        assert all(re.search(r" --hash=sha256:[0-9a-f]{64}(\s|$)", entry) for entry in entries)
+        named[name] = {entry.partition(" \\")[0].strip() for entry in entries}
+    assert named["hashes.txt"] | named["hashes-cuda.txt"] == set(LINES)
+    of_cuda = {line for line in LINES if re.match(r"(torch|triton|nvidia-|cuda-)", line)}
+    assert named["hashes-cuda.txt"] == of_cuda

@@ -240,7 +240,7 @@ class ErrorCode(Enum):
     )
     QUERY_TOO_MANY_RUNS = (
         "LL-QUERY-03",
-        "The store has more runs than one process may open.",
+        "The query needs more large runs than one process may open.",
         "Choose some of them, or raise the limit of open files.",
     )
     QUERY_NO_CASE = (

@@ -60,7 +60,7 @@ class OpenedStore:
         """
         from leadline.tasks.runs.query import archive
 
-        with archive(self.store) as opened, opened.query(query) as found:
+        with archive(self.store, statement=query) as opened, opened.query(query) as found:
             return found.df()
 
 

@@ -47,8 +47,9 @@ def export(session: Session, /, name: str, form: str | None, table: str, output:
 
     RUN is its id, the beginning of it, or `latest`. The format `all` copies the whole folder of results; `sonar` makes
     a folder for each evaluator with all of its rows, in the layout of H2O Eval Studio, and csv has every score: a run
-    of more than 2,000 row scores is published without these two. `databricks` writes the rows and the metrics in the
-    columns of its agent evaluation, as .parquet, .csv or .json. Any other table or selection: leadline sql.
+    of more than 2,000 row scores, or in a bucket, is published without these two. `databricks` writes the rows and the
+    metrics in the columns of its agent evaluation, as .parquet, .csv or .json. Any other table or selection: leadline
+    sql.
     """
     from leadline.tasks.publish.exports.exporter import EXPORTERS
     from leadline.tasks.runs.lookup import find_run

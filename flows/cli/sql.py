@@ -86,7 +86,7 @@ def sql(
     text = sys.stdin.read() if query == "-" else query
     store = session.open_store()
     megabytes = int(memory * 1000) if memory else megabytes_here() // 2
-    with archive(store, _chosen(store, names, last), memory_limit=f"{megabytes}MB") as opened:
+    with archive(store, _chosen(store, names, last), statement=text, memory_limit=f"{megabytes}MB") as opened:
         for line in opened.skipped:
             say(f"Not shown: {line}")
         with (

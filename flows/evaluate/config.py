@@ -105,7 +105,8 @@ class EvaluateConfig(FormModel):
         "auto",
         title="Results",
         description="Files of all rows beside the report (a folder per evaluator in the layout of H2O Eval Studio, "
-        "scores and flips as CSV): for runs of up to 2,000 row scores (auto), or always (sonar).",
+        "scores and flips as CSV): for runs of up to 2,000 row scores in a store that is a folder (auto), "
+        "or always (sonar).",
     )
     store: StorePlace = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
@@ -143,7 +144,8 @@ def prepare(
     Args:
         config: The request.
         check_key: See :func:`chosen`.
-        load: Loads the dataset instead of :func:`load_dataset`; the flow makes a Prefect task of that.
+        load: Loads the dataset for a run; the flow makes a Prefect task of :func:`load_dataset`. By default no run
+            follows, and other hosts do not get the dataset.
 
     Raises:
         UsageError: There is no such evaluator, parameter, judge, model, policy, baseline, set of labels or column.
@@ -155,7 +157,7 @@ def prepare(
     settings = with_epochs(store, settings)
     how = reading(config.map, format=config.format, model_name=config.model_name)
     with in_part("load"):
-        loaded = (load or load_dataset)(store, config.dataset, **how)
+        loaded = (load or partial(load_dataset, shared=False))(store, config.dataset, **how)
     loaded.require_models([*config.model_keys, *named_models(choice.evaluators)])
     if loaded.labels:
         loaded = loaded.with_warnings(unknown_names(loaded.labels, choice.evaluators))

@@ -104,6 +104,7 @@ def _run(config: EvaluateConfig, steps: Steps, timeline: Timeline) -> EvaluateRe
             limits=limits_of(config.judges),
             canaries=canaries_of(config.judges),
             workers=workers,
+            origin=steps.origin(),
             lasting=dask,
             config=config.model_dump(mode="json"),
             policy=prepared.policy,
@@ -112,7 +113,6 @@ def _run(config: EvaluateConfig, steps: Steps, timeline: Timeline) -> EvaluateRe
     run = store.run(planned.run)
     with giving_signs(store, run), logged_as(log_context.run, run.id):
         try:
-            run.update({"workers": dict(workers), **steps.origin()})
             retries = Retries(settings.judges)
             if planned.judges:
                 with timeline.part("score"):
@@ -258,7 +258,7 @@ def _conclude(
     # The report is written before the run ends, and says the time until then.
     known = {"reused": planned.reused, "computed": planned.to_compute}
     seconds = {"chunk_seconds": timeline.chunks, "evaluator_seconds": timeline.evaluators}
-    run.update(known | seconds | {"time": timeline.so_far().to_json()})
+    run.update(known | seconds | {"time": timeline.so_far().to_json()}, tell=False)
     output = Path(config.output) if config.output else None
     with timeline.part("publish"):
         published = _step(steps, "publish", pipeline.publish_results, store, run, output)
@@ -324,8 +324,8 @@ def _find(store: Store, run: Run, config: EvaluateConfig, steps: Steps, timeline
     step("insights", pipeline.derive_insights, store, run)
     decision = step("gate", pipeline.decide_gate, store, run, fail_on=config.fail_on, min_coverage=config.min_coverage)
     if stopped := WaveOutcome.of(run.read()):
-        run.update({"stopped_why": in_words(stopped, decision.gate)})
+        run.update({"stopped_why": in_words(stopped, decision.gate)}, tell=False)
     counts = pipeline.count_scores(store, run)
     judged = pipeline.count_judge_calls(store, run)
-    run.update({"problems": problems})
+    run.update({"problems": problems}, tell=False)
     return _Found(decision, counts, judged)

@@ -81,7 +81,9 @@ def _answer(query: Query) -> dict[str, Any]:
 
     store = Store.open(query.store)
     with (
-        archive(store, [store.run(name) for name in query.runs], memory_limit=MEMORY) as opened,
+        archive(
+            store, [store.run(name) for name in query.runs], statement=query.statement, memory_limit=MEMORY
+        ) as opened,
         limited(opened.connection, seconds=query.seconds, memory=MEMORY),
     ):
         columns, lines = opened.page(query.statement, query.limit + 1, query.offset)

@@ -107,6 +107,7 @@ def load_dataset(
     columns: ColumnMap | None = None,
     default_columns: ColumnMap | None = None,
     model_name: str = "",
+    shared: bool = True,
 ) -> LoadedDataset:
     """Load a file of cases and answers into the store; a file that was loaded before is not read again.
 
@@ -119,6 +120,7 @@ def load_dataset(
         columns: The column of a field, for fields whose column has another name.
         default_columns: The same for any file; columns that this one does not have are a warning.
         model_name: The model whose answers name none; by default it is called after the file.
+        shared: Give it to the other hosts, and tell them that it is used now.
 
     Raises:
         DatasetError: The file cannot be evaluated; the error lists every fault found, and nothing was written.
@@ -153,7 +155,8 @@ def load_dataset(
     reused = store.use_dataset(identity)
     if not reused:
         _import(store, _Request(source, layout, recognised, named, model_name, cases_only), folder)
-    store.share_dataset(identity)
+    if shared:
+        store.share_dataset(identity)
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     return LoadedDataset(
         digest=identity,

@@ -9,7 +9,7 @@ import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import DatasetError, Fault, UsageError
@@ -39,6 +39,7 @@ class Source:
         size: Its size in bytes.
         changed: When it was last written, in nanoseconds, to notice a change while it is read.
         head: Its first bytes, at most a mebibyte, without a byte order mark.
+        opened: The file, open; ``None`` for a folder.
         parts: The files that it names, each with the key of its model or "", see :mod:`.load.coco_source`.
         content: What is read in its place where it is a folder.
     """
@@ -48,6 +49,7 @@ class Source:
     size: int
     changed: int
     head: bytes
+    opened: OpenFile | None = None
     parts: tuple[tuple[str, Source], ...] = ()
     content: bytes | None = None
 
@@ -68,20 +70,21 @@ class Source:
             kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
             raise _refused(name, f"this is {kind}; a dataset is one file")
         try:
-            with target.open("rb") as file:
-                head = file.read(_HEAD).removeprefix(BOM)
+            opened = OpenFile(target)
+            status = os.fstat(opened.number)
+            head = opened.reader().read(_HEAD).removeprefix(BOM)
         except OSError as error:
             raise _refused(name, _reason(error)) from None
         if not head.strip():
             empty = status.st_size <= _HEAD
             raise _refused(name, "the file is empty" if empty else "the file begins with a mebibyte of blanks")
-        return cls(target, name, status.st_size, status.st_mtime_ns, head)
+        return cls(target, name, status.st_size, status.st_mtime_ns, head, opened)
 
     def open(self) -> BinaryIO:
         """Open the file for reading, behind its byte order mark."""
-        if self.content is not None:
-            return io.BytesIO(self.content)
-        file = self.path.open("rb")
+        if self.opened is None:
+            return io.BytesIO(self.content or b"")
+        file = self.opened.reader()
         if file.read(len(BOM)) != BOM:
             file.seek(0)
         return file
@@ -93,27 +96,66 @@ class Source:
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the file's bytes, and of those of the files that it names."""
-        if self.content is not None:
-            own = hashlib.sha256(self.content).hexdigest()
-        else:
-            with self.path.open("rb") as file:
-                own = hashlib.file_digest(file, "sha256").hexdigest()
+        with io.BytesIO(self.content or b"") if self.opened is None else self.opened.reader() as file:
+            own = hashlib.file_digest(file, "sha256").hexdigest()
         others = [f"{key}={part.fingerprint()}" for key, part in self.parts]
         return hashlib.sha256("\n".join([own, *others]).encode()).hexdigest() if others else own
 
     def ensure_unchanged(self) -> None:
-        """Refuse a file that was written to since it was first looked at."""
+        """Refuse a file that was written to since it was first looked at; one that took its name since is another."""
         for _, part in self.parts:
             part.ensure_unchanged()
-        if self.content is not None:
+        if self.opened is None:
             return
-        try:
-            status = self.path.stat()
-            same = (status.st_size, status.st_mtime_ns) == (self.size, self.changed)
-        except OSError:
-            same = False
-        if not same:
+        status = os.fstat(self.opened.number)
+        if (status.st_size, status.st_mtime_ns) != (self.size, self.changed):
             raise _refused(self.name, "the file changed while it was read; load it again when it is complete")
+
+
+class OpenFile:
+    """A file that is open as long as somebody refers to it, so that no other is read when another takes its name.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.number = os.open(path, os.O_RDONLY)
+
+    def __del__(self) -> None:
+        if "number" in self.__dict__:
+            os.close(self.number)
+
+    def reader(self) -> io.BufferedReader:
+        """Return a reader of the whole file with a position of its own."""
+        return io.BufferedReader(_Positioned(self), MIB)
+
+
+class _Positioned(io.RawIOBase):
+    """A position in an open file that others read too."""
+
+    def __init__(self, file: OpenFile) -> None:
+        self._file = file
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = (0, self._at, os.fstat(self._file.number).st_size)[whence]
+        if start + offset < 0:
+            raise ValueError(f"there is no position {start + offset}")
+        self._at = start + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        data = os.pread(self._file.number, len(buffer), self._at)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
 
 
 def undated(stem: str) -> str:

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 SMALL_RUN: Final = 2_000
-"""Row scores up to which a run is published in the formats that repeat every row, whether asked or not."""
+"""Row scores up to which a run in a folder is published in the formats that repeat every row, whether asked or not.
+
+They are many small files, each of which takes a bucket as long as a large one.
+"""
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,8 @@ def read_results(connection: DuckDBPyConnection, run: Run, record: Mapping[str, 
     facts = collect(connection, run.id, record)
     config = record.get("config") or {}
     asked = config.get("results") == "sonar"
-    return RunResults(connection, facts, repeats_rows=asked or count_row_scores(connection) <= SMALL_RUN)
+    small = not run.remote and count_row_scores(connection) <= SMALL_RUN
+    return RunResults(connection, facts, repeats_rows=asked or small)
 
 
 def count_row_scores(connection: DuckDBPyConnection) -> int:

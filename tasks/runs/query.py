@@ -1,15 +1,15 @@
 """SQL over all runs together, for reading only.
 
-Each run's database is attached for reading, and the datasets' Parquet files are shown beside them. The statement of
-the user can change nothing and reach nothing else: it must be a query, and it has no access to files (but
-those Parquet files), to the network or to settings.
+What a query may read is known by its words before anything is opened. Then the tables that it needs are copied from the
+small databases of runs, which costs less than to keep them open; large ones are attached for reading; and the datasets'
+Parquet files are shown beside them. The statement of the user can change nothing and reach nothing else: it must be a
+query, and it has no access to files (but those Parquet files), to the network or to settings.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.jsonio import dump_plain
 from leadline.tasks.db.connection import DATASET_TABLES, connect, literal
 from leadline.tasks.db.statements import sql
 from leadline.tasks.runs.lookup import summary
@@ -50,10 +51,16 @@ RUN_TABLES: Final = (
     "insights",
 )
 SPARE_FILES: Final = 100
+LARGE: Final = 2 * 2**20
+"""Bytes of a run's database from which on it is attached. One that is attached takes most of a megabyte of memory."""
+COPIED_TOGETHER: Final = 50
+"""Small databases that are open at the same time."""
 LONGEST_TEXT: Final = 20_000
 LONGEST_LIST: Final = 1_000
 """Characters of a text and values of a list on a page of a result."""
 
+_VIEW: Final = re.compile(r"^CREATE VIEW (\w+) AS(.+?);$", re.MULTILINE | re.DOTALL)
+_WORD: Final = re.compile(r"\w+")
 _CHANGING_NODE: Final = re.compile(r'"type":"(?:INSERT|UPDATE|DELETE|MERGE|COPY)\w*_NODE"')
 _CHANGES: Final = re.compile(
     r"\b(?:alter|attach|call|checkpoint|copy|create|delete|drop|export|import|insert|install|load|merge|pragma"
@@ -141,60 +148,120 @@ def _reporting(connection: DuckDBPyConnection, statement: str) -> Iterator[None]
 
 
 @contextmanager
-def archive(store: Store, runs: Sequence[Run] | None = None, *, memory_limit: str = "") -> Iterator[Archive]:
+def archive(
+    store: Store, runs: Sequence[Run] | None = None, *, statement: str = "", memory_limit: str = ""
+) -> Iterator[Archive]:
     """Open runs together for reading.
 
     Args:
         store: The store.
         runs: Only these; by default all.
+        statement: The query that is to be run, so that nothing is opened for views that it does not name: they are
+            empty. By default any may be run.
         memory_limit: Memory that queries may take, such as ``2GB``; by default what DuckDB takes.
 
     Raises:
-        UsageError: There are more runs than files that may be open.
+        UsageError: There are more large runs than files that may be open.
     """
     chosen = store.runs() if runs is None else list(runs)
-    _allow_files(len(chosen))
+    needed = _tables_for(statement)
     with connect() as connection:
         if memory_limit:
             connection.execute("SET memory_limit = ?", [memory_limit])
+        connection.execute(f"SET temp_directory = {literal(store.root / 'tmp')}")
         opened = Archive(connection)
         summaries = {run.id: summary(run) for run in chosen}
         _show_runs(connection, list(summaries.values()))
-        databases = _attach(opened, store, chosen)
-        _show_run_tables(connection, databases)
-        files = _show_datasets(
-            opened,
-            store,
-            {
-                run: known["dataset"]
-                for run, known in summaries.items()
-                if known["dataset"] and known["status"] != DROPPED
-            },
-        )
+        kept = [run for run in chosen if summaries[run.id]["status"] != DROPPED]
+        _show_run_tables(opened, store, kept, needed.intersection(RUN_TABLES))
+        datasets = {run.id: digest for run in kept if (digest := summaries[run.id]["dataset"])}
+        files = _show_datasets(opened, store, datasets, needed.intersection(DATASET_TABLES))
         connection.execute(sql("query/views"))
-        _lock(connection, store, files)
+        _lock(connection, files)
         yield opened
+
+
+def _tables_for(statement: str) -> set[str]:
+    """Return the tables that a query may read: by its words, and by those of the views that it names."""
+    views = dict(_VIEW.findall(sql("query/views")))
+    words = set(_WORD.findall(statement.lower()))
+    if not statement or words & {"query", "query_table"}:  # functions that take the name of a table as a text
+        words = {*views, *DATASET_TABLES}
+    new = words
+    while new:
+        new = {word for name in new & views.keys() for word in _WORD.findall(views[name])} - words
+        words |= new
+    return words
 
 
 def _show_runs(connection: DuckDBPyConnection, summaries: Sequence[dict[str, Any]]) -> None:
     connection.execute(sql("query/runs"))
     if summaries:
-        columns = ", ".join("?" for _ in summaries[0])
-        lines = [[*list(known.values())[:-1], json.dumps(known["record"])] for known in summaries]
-        connection.executemany(f"INSERT INTO runs VALUES ({columns})", lines)
+        lines = [known | {"record": dump_plain(known["record"]).decode()} for known in summaries]
+        columns = [[line[name] for line in lines] for name in lines[0]]
+        connection.execute(f"INSERT INTO runs SELECT {', '.join('unnest(?)' for _ in columns)}", columns)
 
 
-def _attach(opened: Archive, store: Store, runs: Sequence[Run]) -> dict[str, str]:
-    """Attach the runs' databases; returns the catalog of each run that has one."""
+def _show_run_tables(opened: Archive, store: Store, runs: Sequence[Run], needed: Collection[str]) -> None:
+    """Make the views ``stored.<table>`` over the needed tables of all runs; ``layout`` gives them their columns."""
+    connection = opened.connection
+    connection.execute("ATTACH ':memory:' AS layout; USE layout")
+    connection.execute(sql("run") + sql("dataset"))
+    connection.execute("USE memory; CREATE SCHEMA stored; CREATE SCHEMA copied")
+    for table in RUN_TABLES:
+        connection.execute(
+            f"CREATE TABLE copied.{table} AS SELECT NULL::VARCHAR AS run, {_columns(table)} FROM layout.{table}"
+        )
+    present = [run for run in runs if _is_present(store, run)] if needed else []
+    large = [run for run in present if run.database.stat().st_size >= LARGE]
+    _copy(opened, [run for run in present if run not in large], needed)
+    _allow_files(len(large))
+    parts = _parts(connection, _attach(opened, large))
+    for table in RUN_TABLES:
+        every = [f"FROM copied.{table}", *(parts(table) if table in needed else ())]
+        connection.execute(f"CREATE VIEW stored.{table} AS {' UNION ALL BY NAME '.join(every)}")
+
+
+def _is_present(store: Store, run: Run) -> bool:
+    store.fetch_database(run)
+    return run.database.exists()
+
+
+def _copy(opened: Archive, runs: Sequence[Run], needed: Collection[str]) -> None:
+    """Copy the needed tables of small runs, a few runs at a time."""
+    connection = opened.connection
+    connection.execute("SET threads = 1")  # tables of a few lines: the other threads would wait for each other
+    for start in range(0, len(runs), COPIED_TOGETHER):
+        databases = _attach(opened, runs[start : start + COPIED_TOGETHER])
+        parts = _parts(connection, databases)
+        for table in needed:
+            if found := parts(table):
+                connection.execute(f"INSERT INTO copied.{table} BY NAME {' UNION ALL BY NAME '.join(found)}")
+        for database in databases.values():
+            connection.execute(f"DETACH {database}")
+    connection.execute("RESET threads")
+
+
+def _parts(connection: DuckDBPyConnection, databases: Mapping[str, str]) -> Callable[[str], list[str]]:
+    """Return what gives the SELECTs of a table, one for each attached database that has it."""
+    existing = set(connection.execute("SELECT database_name, table_name FROM duckdb_tables()").fetchall())
+    return lambda table: [
+        f"SELECT {_text(run)} AS run, {_columns(table)} FROM {database}.{table}"
+        for run, database in databases.items()
+        if (database, table) in existing
+    ]
+
+
+def _columns(table: str) -> str:
+    return "* REPLACE (status::VARCHAR AS status)" if table == "scores" else "*"
+
+
+def _attach(opened: Archive, runs: Sequence[Run]) -> dict[str, str]:
+    """Attach the runs' databases; returns the catalog of each run."""
     import duckdb
 
     catalogs: dict[str, str] = {}
     for number, run in enumerate(runs):
-        if run.read().get(DROPPED):
-            continue
-        store.fetch_database(run)
-        if not run.database.exists():
-            continue
         try:
             run.read_current()
             opened.connection.execute(f"ATTACH {literal(run.database)} AS run_{number} (READ_ONLY)")
@@ -207,24 +274,9 @@ def _attach(opened: Archive, store: Store, runs: Sequence[Run]) -> dict[str, str
     return catalogs
 
 
-def _show_run_tables(connection: DuckDBPyConnection, databases: dict[str, str]) -> None:
-    """Make the views ``stored.<table>`` over the tables of all runs; ``layout`` gives them their columns."""
-    connection.execute("ATTACH ':memory:' AS layout; USE layout")
-    connection.execute(sql("run") + sql("dataset"))
-    connection.execute("USE memory; CREATE SCHEMA stored")
-    existing = set(connection.execute("SELECT database_name, table_name FROM duckdb_tables()").fetchall())
-    for table in RUN_TABLES:
-        replace = "REPLACE (status::VARCHAR AS status)" if table == "scores" else ""
-        parts = [f"SELECT NULL::VARCHAR AS run, * {replace} FROM layout.{table}"] + [
-            f"SELECT {_text(run)} AS run, * {replace} FROM {database}.{table}"
-            for run, database in databases.items()
-            if (database, table) in existing
-        ]
-        connection.execute(f"CREATE VIEW stored.{table} AS {' UNION ALL BY NAME '.join(parts)}")
-
-
-def _show_datasets(opened: Archive, store: Store, datasets: dict[str, str]) -> list[Path]:
-    """Make the views ``stored.<table>`` over the datasets of all runs; returns the files that they read."""
+def _show_datasets(opened: Archive, store: Store, datasets: Mapping[str, str], needed: Collection[str]) -> list[Path]:
+    """Make the views ``stored.<table>`` over the runs' datasets, by digest; returns the files that they read."""
+    datasets = datasets if needed else {}
     connection = opened.connection
     folders = {digest: store.dataset(digest) for digest in sorted(set(datasets.values()))}
     present = [digest for digest in folders if store.has_dataset(digest)]
@@ -239,7 +291,7 @@ def _show_datasets(opened: Archive, store: Store, datasets: dict[str, str]) -> l
     files: list[Path] = []
     for table in DATASET_TABLES:
         parts = [f"SELECT NULL::VARCHAR AS run, * FROM layout.{table}"]
-        found = [folders[digest] / f"{table}.parquet" for digest in present]
+        found = [folders[digest] / f"{table}.parquet" for digest in present if table in needed]
         if found:
             parts.append(
                 f"SELECT d.run, p.* EXCLUDE (filename) FROM read_parquet([{', '.join(map(literal, found))}], "
@@ -251,11 +303,10 @@ def _show_datasets(opened: Archive, store: Store, datasets: dict[str, str]) -> l
     return files
 
 
-def _lock(connection: DuckDBPyConnection, store: Store, files: Sequence[Path]) -> None:
+def _lock(connection: DuckDBPyConnection, files: Sequence[Path]) -> None:
     """Disable file, network and setting access on this connection, irreversibly."""
     connection.execute("SET python_enable_replacements = false")
     connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
-    connection.execute(f"SET temp_directory = {literal(store.root / 'tmp')}")
     connection.execute(f"SET allowed_paths = [{', '.join(map(literal, files))}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
@@ -305,7 +356,7 @@ def _allow_files(count: int) -> None:
         return
     if hard != resource.RLIM_INFINITY and wanted > hard:
         raise UsageError(
-            f"The store holds {count} runs, more than this process may open ({hard - SPARE_FILES}).",
+            f"The query needs {count} large runs, more than this process may open ({hard - SPARE_FILES}).",
             hint="Choose some of them with --last or --run.",
             code=ErrorCode.QUERY_TOO_MANY_RUNS,
         )

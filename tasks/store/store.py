@@ -164,14 +164,18 @@ class Run:
             )
         return record
 
-    def update(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+    def update(self, changes: Mapping[str, Any], *, tell: bool = True) -> dict[str, Any]:
         """Merge changes into the run's record, while no other process changes it, and return it.
+
+        Args:
+            changes: The changes.
+            tell: Tell the other hosts now; else the run's maker tells them with a later change.
 
         Raises:
             StoreError: Other hosts change it all the time.
         """
         new = {"id": self.id, "schema": SCHEMA}
-        record = self._alter(lambda known: masked_value((known or new) | dict(changes)))
+        record = self._alter(lambda known: masked_value((known or new) | dict(changes)), tell=tell or not self.own)
         if self.remote and record.get("status") in ENDED:
             (self.path / OWN).unlink(missing_ok=True)
         return record
@@ -188,17 +192,20 @@ class Run:
         """
         return bool(self._alter(lambda known: alter(known or self.read())))
 
-    def _alter(self, alter: Callable[[dict[str, Any]], Mapping[str, Any] | None]) -> dict[str, Any]:
+    def _alter(
+        self, alter: Callable[[dict[str, Any]], Mapping[str, Any] | None], *, tell: bool = True
+    ) -> dict[str, Any]:
         """Write what is made of the record, which is empty for a new run; return it, or ``{}`` if it is left as it is.
 
         A record that cannot be compared with the bucket's, which is away, is still written here by the run's maker.
         """
         path = self.path / "run.json"
+        remote = self.remote if tell else None
         with locked_if_possible(self.path / ".lock"):
             for _ in range(_CHANGES):
                 here = self.read() if path.exists() else {}
                 try:
-                    version = self.remote.fetch_version(path) if self.remote else None
+                    version = remote.fetch_version(path) if remote else None
                 except StoreError:
                     if self.own:
                         write_json(path, alter(here) or here)
@@ -210,7 +217,7 @@ class Run:
                 if record is None:
                     return {}
                 write_json(path, record)
-                if self.remote is None or self.remote.push_if(path, version):
+                if remote is None or remote.push_if(path, version):
                     return dict(record)
         raise StoreError(
             f"The record of run {self.id} is changed by other hosts all the time.",

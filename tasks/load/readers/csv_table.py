@@ -179,7 +179,7 @@ def _is_open(source: Source, cell: str | None, encoding: str) -> bool:
     if cell is None:
         return False
     raw = b'"' + cell.encode(encoding).replace(b'"', b'""')
-    with source.path.open("rb") as file:
+    with source.open() as file:
         file.seek(max(0, source.size - len(raw) - 1))
         tail = file.read()
     return tail.endswith(raw) and tail[:1] in (b"\n", *(delimiter.encode() for delimiter in DELIMITERS))

@@ -86,10 +86,11 @@ def _reader(source: Source, errors: IO[bytes]) -> Iterator[tuple[subprocess.Pope
         source: The file.
         errors: Takes its errors: a pipe that nobody reads meanwhile could fill.
     """
+    assert source.opened is not None  # noqa: S101 - for the type checker: a folder is no table
     limits = (MAX_ROWS, max(FREE_EXPANSION, MAX_EXPANSION * source.size), MAX_RECORD, _BATCH_BYTES)
-    command = [sys.executable, "-P", str(_PROGRAM), str(source.path), *map(str, (source.size, *limits))]
+    command = [sys.executable, "-P", str(_PROGRAM), "/dev/stdin", *map(str, (source.size, *limits))]
     with subprocess.Popen(  # noqa: S603 - our own program
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
+        command, stdin=source.opened.number, stdout=subprocess.PIPE, stderr=errors
     ) as process:
         try:
             assert isinstance(process.stdout, BufferedReader)  # noqa: S101 - for the type checker

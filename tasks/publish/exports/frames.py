@@ -131,7 +131,7 @@ def history(store: Store, metric: str) -> DataFrame:
     Returns:
         The columns of :data:`HISTORY`; no lines where no run measured it.
     """
-    with archive(store) as opened:
+    with archive(store, statement=sql("query/history")) as opened:
         return typed(opened.connection.execute(sql("query/history"), {"metric": metric}).df(), HISTORY)
 
 

@@ -7,10 +7,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from leadline.flows.cli.main import run
+from leadline.flows.evaluate.config import EvaluateConfig
+from leadline.flows.evaluate.run import run_evaluation
+from leadline.flows.evaluate.steps import DirectSteps
+from leadline.tasks.store.object_storage import Bucket
 from tests.support.stores.s3 import S3, SECRET, environment
 
 pytestmark = pytest.mark.e2e
@@ -69,3 +74,34 @@ def test_a_run_in_a_bucket_is_evaluated_here_and_read_there(
     for name in s3.names():
         body = s3.client().get_object(Bucket=s3.bucket, Key=f"a/store/{name}")["Body"].read()
         assert SECRET.encode() not in body, name
+
+
+def test_a_rerun_that_computes_nothing_uploads_the_record_the_report_and_the_tables(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = tmp_path / "answers.jsonl"
+    lines = [{"question": f"{n}?", "expected_answer": f"tide {n}", "actual_answer": f"tide {n % 7}"} for n in range(40)]
+    dataset.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    uploaded: list[str] = []
+    put = Bucket._put
+
+    def counted(self: Bucket, path: Path, name: str, mode: Any) -> None:
+        uploaded.append(name)
+        put(self, path, name, mode)
+
+    monkeypatch.setattr(Bucket, "_put", counted)
+    config = EvaluateConfig(dataset=str(dataset), evaluators=["bleu", "rouge", "exact_match"], store=s3.url)
+    assert run_evaluation(config, DirectSteps()).computed == 120
+    uploaded.clear()
+    again = run_evaluation(config, DirectSteps())
+    assert (again.computed, again.reused) == (0, 120)
+    assert len(set(uploaded)) <= 15
+    assert len(uploaded) <= 17
+    here = json.loads((again.folder / "run.json").read_text())
+    body = s3.client().get_object(Bucket=s3.bucket, Key=f"a/store/runs/{again.run}/run.json")["Body"].read()
+    assert json.loads(body) == here
+    assert {"gate", "questions", "counts", "problems", "slices", "workers"} <= here.keys()
+
+    uploaded.clear()
+    run_evaluation(config.model_copy(update={"results": "sonar"}), DirectSteps())
+    assert any(f"/{name}_" in path for path in uploaded for name in ("bleu", "rouge")), "asked for, it is there"

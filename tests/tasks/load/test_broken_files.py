@@ -19,8 +19,9 @@ from pyarrow.parquet import encryption
 
 from leadline.evaluators.core.errors import DatasetError
 from leadline.tasks.load import load_dataset
+from leadline.tasks.load.source import Source
 from leadline.tasks.store.store import Store
-from tests.support.datasets.loading import as_jsonl, as_parquet, faults, load, write
+from tests.support.datasets.loading import as_csv, as_jsonl, as_parquet, faults, load, write
 
 GOOD: dict[str, Any] = {"case": "c1", "model": "m", "question": "Q", "actual_answer": "A"}
 
@@ -214,3 +215,32 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(DatasetFormat, "finish", slow)
     assert "changed while it was read" in refusal(tmp_path, path)
+
+
+@pytest.mark.parametrize("form", ["d.json", "d.jsonl", "d.csv", "d.parquet", "removed"])
+def test_a_file_that_another_replaces_or_that_is_removed_while_it_is_read_is_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    def content(cases: int) -> bytes:
+        records = [GOOD | {"case": f"c{number}"} for number in range(cases)]
+        if form == "d.parquet":
+            return as_parquet(records, tmp_path)
+        return {"d.json": json.dumps(records).encode(), "d.csv": as_csv(records)}.get(form) or as_jsonl(records)
+
+    path = write(tmp_path, form.replace("removed", "d.jsonl"), content(3))
+    later = write(tmp_path, "later", content(2))
+    fingerprint = Source.fingerprint
+
+    def slow(self: Source) -> str:
+        found = fingerprint(self)
+        if form == "removed":
+            path.unlink()
+        elif later.exists():
+            later.rename(path)
+        return found
+
+    monkeypatch.setattr(Source, "fingerprint", slow)
+    store = Store.open(tmp_path / "store")
+    assert load_dataset(store, path).rows == 3
+    if form != "removed":
+        assert load_dataset(store, path).rows == 2

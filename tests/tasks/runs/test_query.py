@@ -20,6 +20,7 @@ from leadline.tasks.store.store import Store
 from tests.support.stores.runs import make_run
 
 FIRST, SECOND = "20260101-100000-aaaaaa", "20260102-100000-bbbbbb"
+ENDLESS = 2**60
 VIEWS = {"runs", "models", "cases", "rows", "relationships", *RUN_TABLES}
 
 
@@ -42,7 +43,7 @@ def own_store(tmp_path: Path) -> Store:
 
 
 def ask(store: Store, statement: str, **options: Any) -> list[tuple[Any, ...]]:
-    with archive(store, **options) as opened, opened.query(statement) as result:
+    with archive(store, statement=statement, **options) as opened, opened.query(statement) as result:
         return result.fetchall()
 
 
@@ -93,6 +94,47 @@ def test_a_store_without_runs_shows_empty_views(tmp_path: Path) -> None:
 
 def test_chosen_runs_are_shown_alone(store: Store) -> None:
     assert {run for (run,) in ask(store, "SELECT run FROM scores", runs=[store.run(SECOND)])} == {SECOND}
+
+
+@pytest.mark.parametrize(
+    ("statement", "count"),
+    [
+        ("SELECT value FROM scores", 6),
+        ('SELECT value FROM memory."Scores"', 6),
+        ("WITH scores AS (FROM scores) FROM scores", 6),
+        ("PIVOT (SELECT run, model_key, value FROM SCORES) ON model_key USING sum(value)", 2),
+        ("FROM query_table('sco' || 'res')", 6),
+        ("FROM query('FROM sco' || 'res')", 6),
+        ("FROM stored.scores", 6),
+        ("FROM stored.digests", 6),
+        ("SELECT (SELECT max(value) FROM problems JOIN aggregates USING (run)) FROM runs", 2),
+        ("FROM runs WHERE run IN (FROM insights SELECT run)", 2),
+    ],
+)
+@pytest.mark.parametrize("large", [0, ENDLESS])
+def test_what_a_query_names_is_there(
+    store: Store, monkeypatch: pytest.MonkeyPatch, statement: str, count: int, large: int
+) -> None:
+    monkeypatch.setattr(query, "LARGE", large)
+    monkeypatch.setattr(query, "COPIED_TOGETHER", 1)
+    assert len(ask(store, statement)) == count
+
+
+@pytest.mark.parametrize(
+    ("statement", "opened"),
+    [("SELECT run, started FROM runs", 0), ("SHOW TABLES", 0), ("FROM rows", 0), ("SELECT run FROM metrics", 1)],
+)
+def test_a_query_opens_no_database_that_it_does_not_need(own_store: Store, statement: str, opened: int) -> None:
+    own_store.run(FIRST).database.write_bytes(b"this is no database")
+    with archive(own_store, statement=statement) as found:
+        assert len(found.skipped) == opened
+
+
+def test_a_query_of_runs_reads_no_dataset(own_store: Store) -> None:
+    shutil.rmtree(own_store.root / "datasets")
+    for statement, missing in (("FROM runs", 0), ("FROM evaluators", 0), ("FROM models", 2)):
+        with archive(own_store, statement=statement) as found:
+            assert len(found.skipped) == missing, statement
 
 
 def test_a_run_that_is_being_written_or_broken_is_named_and_the_others_are_shown(own_store: Store) -> None:
@@ -210,22 +252,29 @@ def test_no_text_gets_anything_but_rows_or_a_usage_error(store: Store, text: str
         ask(store, text.encode("utf-8", "replace").decode())
 
 
-def test_more_runs_than_files_may_be_open_is_said(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+def test_more_large_runs_than_files_may_be_open_is_said(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (50, 101))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: None)
+    monkeypatch.setattr(query, "LARGE", ENDLESS)
+    assert len(ask(store, "FROM scores")) == 6
+    monkeypatch.setattr(query, "LARGE", 0)
+    assert len(ask(store, "FROM runs")) == 2
     with pytest.raises(UsageError, match="--last"):
-        ask(store, "FROM runs")
+        ask(store, "FROM scores")
 
 
 def test_the_limit_of_open_files_is_raised_as_far_as_needed(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
     raised: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (50, 5000))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: raised.append(limits))
-    assert len(ask(store, "FROM runs")) == 2
+    monkeypatch.setattr(query, "LARGE", 0)
+    assert len(ask(store, "FROM scores")) == 6
     assert raised == [(2 + query.SPARE_FILES, 5000)]
 
 
 @pytest.mark.slow
-def test_hundreds_of_runs_are_queried_in_seconds(own_store: Store) -> None:
+def test_hundreds_of_runs_are_queried_in_seconds(own_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query, "LARGE", ENDLESS)
     for number in range(250):
         shutil.copytree(own_store.run(FIRST).path, own_store.run(f"20250101-{number:06d}-cccccc").path)
     assert ask(own_store, "SELECT count(*), count(DISTINCT run) FROM scores") == [(252 * 3, 252)]
