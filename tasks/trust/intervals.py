@@ -72,8 +72,8 @@ def alike(n: float, squares: float, within: float, *, sizes: float, clusters: fl
 def design_effect(n: float, squares: float, correlation: float, *, sizes: float, error: float) -> float:
     """Return by how much copies inflate the variance of a mean, 1 to n: the larger of two that may fall short.
 
-    One is Kish's, from how alike copies are and how unequal the clusters; the other is that at which the mean would have
-    the jackknife's standard error.
+    One is Kish's, from how alike copies are and how unequal the clusters; the other is that at which the mean would
+    have the jackknife's standard error.
 
     Args:
         n: Number of rows, more than 1.
