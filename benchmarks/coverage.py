@@ -121,7 +121,9 @@ def samples(values: Numbers, population: Population, sizes: npt.NDArray[np.int64
         second = (influences**2).sum(axis=1) - (alone**2).sum(axis=1)
         third = (influences**3).sum(axis=1) - (alone**3).sum(axis=1)
         joined, square = float(n - len(sizes)), float((sizes * sizes - sizes).sum())
-        clusters = [Clusters(joined, square, float(a), float(b)) for a, b in zip(second, third, strict=True)]
+        within = np.maximum(0.0, squares - (sums**2 / sizes).sum(axis=1))
+        each = zip(second, third, within, strict=True)
+        clusters = [Clusters(joined, square, float(a), float(b), float(c)) for a, b, c in each]
     for at in range(len(values)):
         yield Sample(
             n=n,
@@ -154,7 +156,13 @@ def holds(found: Covered) -> bool:
 
 
 def copied(kind: str, groups: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Return sizes of clusters: four each, one to ten, or singles and one with as many copies as they are."""
+    """Return sizes of clusters: four each, one to ten, Pareto's, or singles with one large one or three."""
+    if kind == "Pareto":
+        return np.floor(random.pareto(1.2, groups) + 1).astype(np.int64)
+    if kind == "one of 20":
+        return np.concatenate([[20], np.ones(groups - 1, dtype=np.int64)])
+    if kind == "three of 20":
+        return np.concatenate([[20] * 3, np.ones(groups - 3, dtype=np.int64)])
     if kind == "four each":
         return np.full(groups, 4)
     if kind == "1 to 10":
@@ -171,6 +179,9 @@ def alike(
     return np.where(random.random(own.shape) < math.sqrt(correlation), together, own)
 
 
+UNEVEN = (("Pareto", 60), ("one of 20", 51), ("three of 20", 103))
+"""Clusters that outweigh others, and their number."""
+
 COPIED = (share(0.8), Population("mean, beta(8, 2)", lambda random, k, n: random.beta(8, 2, (k, n)), 0.8))
 
 
@@ -184,24 +195,24 @@ def cluster_student(values: Numbers, sizes: npt.NDArray[np.int64], truth: float)
 
 def copies(draws: int) -> None:
     print("| cases and copies | correlation | share 0.8 | mean 0.8 |\n|---|---|---|---|")
-    for kind in ("four each", "1 to 10", "one has half"):
-        for groups in (10, 30, 100):
-            for correlation in (0.0, 0.5, 1.0):
-                random = np.random.default_rng(2)
-                cells = []
-                for population in COPIED:
-                    found = []
-                    for _ in range(5):
-                        sizes = copied(kind, groups, random)
-                        values = alike(random, population, sizes, correlation, draws // 5)
-                        found.append((cluster_student(values, sizes, 0.8), ours(values, population, sizes)))
-                    before, after = (
-                        Covered(*np.mean([(one.above, one.below, one.width) for one in each], axis=0))
-                        for each in zip(*found, strict=True)
-                    )
-                    ratio = f", width {after.width / before.width:.2f}" if holds(before) else ""
-                    cells.append(f" {before} → {after}{ratio} |")
-                print(f"| {groups}, {kind} | {correlation} |" + "".join(cells), flush=True)
+    even = [(kind, groups) for kind in ("four each", "1 to 10", "one has half") for groups in (10, 30, 100)]
+    for kind, groups in (*even, *UNEVEN):
+        for correlation in (0.0, 0.5, 1.0):
+            random = np.random.default_rng(2)
+            cells = []
+            for population in COPIED:
+                found = []
+                for _ in range(5):
+                    sizes = copied(kind, groups, random)
+                    values = alike(random, population, sizes, correlation, draws // 5)
+                    found.append((cluster_student(values, sizes, 0.8), ours(values, population, sizes)))
+                before, after = (
+                    Covered(*np.mean([(one.above, one.below, one.width) for one in each], axis=0))
+                    for each in zip(*found, strict=True)
+                )
+                ratio = f", width {after.width / before.width:.2f}" if holds(before) else ""
+                cells.append(f" {before} → {after}{ratio} |")
+            print(f"| {groups}, {kind} | {correlation} |" + "".join(cells), flush=True)
 
 
 def lost(chance: float, loss: float, noise: float = 0.01) -> Draw:

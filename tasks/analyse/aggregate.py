@@ -145,7 +145,7 @@ def _clusters(connection: DuckDBPyConnection) -> dict[tuple[int, int], Clusters]
     """Return the clusters of rows by metric and model; none if no case has a copy."""
     if not show_cluster_rows(connection):
         return {}
-    names = ("joined", "sizes", "covariance", "coskewness")
+    names = ("joined", "sizes", "covariance", "coskewness", "within")
     return {
         _key(line): Clusters(**{name: line[name] for name in names})
         for line in records(connection, sql("aggregate/clusters"))

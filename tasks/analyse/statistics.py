@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from leadline.tasks.analyse.bounded_mean import CONFIDENCE, TAIL, Mean, mean_of_influences
+from leadline.tasks.trust.intervals import alike, design_effect
 
 ENOUGH_COVERAGE: Final = 0.95
 """Share of rows scored from which a verdict stands although what is missing cannot be bounded."""
@@ -56,12 +57,14 @@ class Clusters:
         sizes: Sum over the clusters of its squared size less its size.
         covariance: Sum over the clusters of its squared influence less those that its rows would have as clusters.
         coskewness: Sum over the clusters of its cubed influence less those that its rows would have as clusters.
+        within: Sum of squared deviations of the rows from their cluster's mean.
     """
 
     joined: float
     sizes: float
     covariance: float
     coskewness: float
+    within: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +109,17 @@ class Sample:
     def design_effect(self) -> float:
         """By how much copies of the same case inflate the variance of the mean (Kish), at least 1.
 
-        The numerator is the jackknife's variance over clusters, the denominator the variance for independent rows. It
-        is not taken below 1: copies cannot be trusted to add precision. Where the values do not vary, or there is one
+        It is never below 1: copies cannot be trusted to add precision. Where the values do not vary, or there is one
         cluster only, each cluster counts as one observation: n / G.
         """
         groups = self.independent
-        if self.n == groups:
+        if self.clusters is None or self.n == groups:
             return 1.0
         if groups < 2 or self.constant or self.squares <= 0 or not math.isfinite(self.mean):
             return self.n / groups
-        return max(1.0, self._over_clusters().error ** 2 * (self.n - 1) * self.n / self.squares)
+        return design_effect(
+            self.n, self.squares, self._alike(), sizes=self.n + self.clusters.sizes, error=self._over_clusters().error
+        )
 
     @property
     def effective(self) -> float:
@@ -125,11 +129,25 @@ class Sample:
     def estimate(self) -> Mean:
         """Return the mean with what its interval depends on; there must be two clusters and a finite mean."""
         mean = self._over_clusters()
-        plain = 0.0 if self.constant else math.sqrt(max(self.squares, 0.0) / (self.n - 1) / self.n)
-        return mean if mean.error >= plain else replace(mean, error=plain)
+        if self.constant or self.squares <= 0:
+            return mean
+        effect = 1 + self._alike() * (self.clusters.sizes / self.n if self.clusters else 0.0)
+        return replace(mean, error=max(mean.error, math.sqrt(self.squares / (self.n - effect) * effect / self.n)))
+
+    def _alike(self) -> float:
+        if self.clusters is None or self.independent == self.n:
+            return 0.0
+        return alike(
+            self.n,
+            self.squares,
+            self.clusters.within,
+            sizes=self.n + self.clusters.sizes,
+            clusters=self.independent,
+            share=self.share,
+        )
 
     def _over_clusters(self) -> Mean:
-        clusters = self.clusters or Clusters(0, 0, 0, 0)
+        clusters = self.clusters or Clusters(0, 0, 0, 0, 0)
         alone = self.n / (self.n - 1)  # the influence of a row of its own, per deviation
         return mean_of_influences(
             self.mean,

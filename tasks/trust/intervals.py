@@ -48,8 +48,46 @@ def difference(one: float, ones: tuple[float, float], other: float, others: tupl
     )
 
 
+def alike(n: float, squares: float, within: float, *, sizes: float, clusters: float, share: bool) -> float:
+    """Return how alike rows of one cluster are, 0 to 1: their correlation, by how far they differ from each other.
+
+    Unlike the spread of the clusters' means it does not hang on one cluster that outweighs the others (analysis of
+    variance; Donner, Int. Statistical Review 54, 1986). A few ones among zeros say little of it: of shares, half a
+    row is added whose copies are all alike.
+
+    Args:
+        n: Number of rows, more than clusters.
+        squares: Sum of squared deviations from the mean, > 0.
+        within: Sum of squared deviations from the cluster's mean.
+        sizes: Sum of the squared sizes of the clusters.
+        clusters: Number of clusters, at least 2.
+        share: Whether rows are 0 or 1.
+    """
+    part = within / (n - clusters) / squares
+    scale = 1 - part * (sizes / n - 1)
+    found = min(1.0, max(0.0, (1 - part * (n - 1)) / scale)) if scale > 0 else 0.0
+    return (squares * found + 0.5) / (squares + 0.5) if share else found
+
+
+def design_effect(n: float, squares: float, correlation: float, *, sizes: float, error: float) -> float:
+    """Return by how much copies inflate the variance of a mean, 1 to n: the larger of two that may fall short.
+
+    One is Kish's, from how alike copies are and how unequal the clusters; the other is that at which the mean would
+    have the jackknife's standard error.
+
+    Args:
+        n: Number of rows, more than 1.
+        squares: Sum of squared deviations from the mean, > 0.
+        correlation: How alike rows of one cluster are (:func:`alike`).
+        sizes: Sum of the squared sizes of the clusters.
+        error: The jackknife's standard error of the mean.
+    """
+    spread = error**2 * n / squares
+    return max(1.0, 1 + correlation * (sizes / n - 1), n * spread / (1 + spread))
+
+
 def effective_number(values: Floats, clusters: Ints) -> float:
-    """Return how many independent values say as much of their mean as these, at least the number of clusters.
+    """Return how many independent values say as much of their mean as these.
 
     Args:
         values: The values, at least one.
@@ -57,10 +95,14 @@ def effective_number(values: Floats, clusters: Ints) -> float:
     """
     import numpy as np
 
-    _, group = np.unique(clusters, return_inverse=True)
-    sums = np.bincount(group, values - values.mean())
-    spread, together = float(values.var() * len(values)), float(sums @ sums)
-    groups = float(group.max() + 1)
-    if spread <= 0 or together <= 0:
-        return groups if spread <= 0 else float(len(values))
-    return float(min(len(values), max(groups, len(values) * spread / together)))
+    group = np.unique(clusters, return_inverse=True)[1]
+    sizes, deviations, n = np.bincount(group).astype(float), values - values.mean(), float(len(values))
+    spread, groups = float(deviations @ deviations), len(sizes)
+    if groups in (1, len(values)) or np.ptp(values) <= 0:
+        return float(groups)
+    sums, squared = np.bincount(group, deviations), float(sizes @ sizes)
+    within, share = max(0.0, spread - float((sums**2 / sizes).sum())), bool(np.isin(values, (0, 1)).all())
+    influences = sums / (n - sizes)
+    error = math.sqrt((groups - 1) / groups * float(influences @ influences))
+    correlation = alike(n, spread, within, sizes=squared, clusters=groups, share=share)
+    return n / design_effect(n, spread, correlation, sizes=squared, error=error)

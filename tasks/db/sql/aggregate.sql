@@ -70,7 +70,8 @@ SELECT
     sum(weight * (n - 1)) AS joined,
     sum(weight * (n * n - n)) AS sizes,
     coalesce(sum(weight * (pow(influence, 2) - squares)), 0) AS covariance,
-    coalesce(sum(weight * (pow(influence, 3) - cubes)), 0) AS coskewness
+    coalesce(sum(weight * (pow(influence, 3) - cubes)), 0) AS coskewness,
+    coalesce(sum(weight * within), 0) AS within
 FROM (
     SELECT
         metric_id,
@@ -80,7 +81,8 @@ FROM (
         CASE WHEN count(*) < any_value(n_scored)
             THEN sum(value - mean) * any_value(n_scored) / (any_value(n_scored) - count(*)) ELSE 0 END AS influence,
         sum(pow((value - mean) * n_scored / nullif(n_scored - 1, 0), 2)) AS squares,
-        sum(pow((value - mean) * n_scored / nullif(n_scored - 1, 0), 3)) AS cubes
+        sum(pow((value - mean) * n_scored / nullif(n_scored - 1, 0), 3)) AS cubes,
+        var_pop(value) * count(*) AS within
     FROM members
     JOIN sums USING (metric_id, model_id)
     WHERE isfinite(mean)

@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from benchmarks.coverage import COPIED, MEANS, alike, copied, ours
+from benchmarks.coverage import COPIED, MEANS, UNEVEN, alike, copied, covered, ours, samples, share
 from leadline.tasks.analyse.bounded_mean import Mean, mean_of_clusters
+from leadline.tasks.analyse.statistics import clopper_pearson
+from leadline.tasks.trust.intervals import effective_number
 
 PAGE = Path(__file__).parents[3] / "docs" / "statistics.md"
 DRAWS = 1000
@@ -130,6 +132,44 @@ def test_intervals_over_copies_contain_the_truth(kind: str, population) -> None:
     found = ours(alike(random, population, sizes, 0.5, DRAWS), population, sizes)
     assert found.inside >= 0.935
     assert max(found.above, found.below) <= at_most(0.04)
+
+
+@pytest.mark.parametrize("correlation", [0.5, 1.0])
+@pytest.mark.parametrize(("kind", "groups"), [*UNEVEN, ("1 to 10", 30), ("four each", 30)])
+def test_shares_contain_the_truth_whatever_cluster_outweighs_the_others(
+    kind: str, groups: int, correlation: float
+) -> None:
+    """The interval of the mean, and that of a pass share by the effective number of rows."""
+    random = np.random.default_rng(14)
+    for chance in (0.8, 0.95):
+        found, passes = [], []
+        for _ in range(5):
+            sizes = copied(kind, groups, random)
+            values = alike(random, share(chance), sizes, correlation, DRAWS // 5)
+            found.append(ours(values, share(chance), sizes))
+            ends = [clopper_pearson(one.mean, one.effective) for one in samples(values, share(chance), sizes)]
+            passes.append(covered(*np.array(ends).T, chance))
+        for each in (found, passes):
+            assert np.mean([one.inside for one in each]) >= 0.935
+            assert max(np.mean([(one.above, one.below) for one in each], axis=0)) <= at_most(0.04)
+
+
+@pytest.mark.parametrize(("kind", "groups"), [*UNEVEN, ("four each", 30)])
+def test_one_formula_counts_how_many_independent_rows_a_sample_is_worth(kind: str, groups: int) -> None:
+    random = np.random.default_rng(15)
+    sizes = copied(kind, groups, random)
+    values = alike(random, share(0.8), sizes, 0.5, 20)
+    numbered = np.repeat(np.arange(groups), sizes)
+    for row, one in zip(values, samples(values, share(0.8), sizes), strict=True):
+        assert effective_number(row, numbered) == pytest.approx(one.effective)
+
+
+def test_copies_that_do_not_resemble_each_other_count_nearly_as_rows_of_their_own() -> None:
+    values = np.random.default_rng(16).random(400)
+    assert effective_number(values, np.arange(400) // 4) > 250
+    assert effective_number(np.repeat(values[:100], 4), np.arange(400) // 4) == pytest.approx(100, rel=0.05)
+    assert effective_number(np.ones(8), np.arange(8) // 2) == 4
+    assert effective_number(values[:5], np.zeros(5, dtype=int)) == 1
 
 
 def test_ignoring_copies_would_not_contain_it() -> None:

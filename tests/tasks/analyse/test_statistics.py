@@ -53,6 +53,7 @@ def clusters_of(values, labels) -> Clusters:
         sizes=float((sizes * sizes - sizes).sum()),
         covariance=float((influences**2).sum() - (alone**2).sum()),
         coskewness=float((influences**3).sum() - (alone**3).sum()),
+        within=max(0.0, float((deviations**2).sum() - (sums**2 / sizes).sum())),
     )
 
 
