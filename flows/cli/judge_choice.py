@@ -134,7 +134,7 @@ def judges_train(
         how = f"{_share(each.value)} of {count(each.rows, 'row')}" if trained.binary else f"off by {each.value:.3f}"
         ends = "" if each.low is None or each.high is None else f" ({100 * each.low:.1f} to {100 * each.high:.1f})"
         say(f"{clean(each.name)}: {'agrees on ' * trained.binary}{how}{ends}, held out")
-    say(f"Learned from {count(trained.rows, 'label')}. Write this in place of [judges.{clean(name)}]:")
+    say(f"Learned from {count(trained.rows, 'label')}. {clean(trained.advice)}")
     click.echo(trained.toml, nl=False)
 
 

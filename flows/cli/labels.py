@@ -251,7 +251,7 @@ def labels_report(session: Session, /, run_name: str, metric: str, set_name: str
     if as_json:
         print_json(_plain(asdict(found.report) | {"state": found.state, "borrowed": found.borrowed}))
     else:
-        _print_report(found)
+        _print_report(found, run.id)
 
 
 def _plain(value: Any) -> Any:
@@ -263,8 +263,9 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _print_report(found: LabelledMetric) -> None:
+def _print_report(found: LabelledMetric, run: str) -> None:
     from leadline.tasks.labels.correction_lines import STATES
+    from leadline.tasks.trust.more_labels import in_words
 
     report = found.report
     click.echo(f"{report.question}")
@@ -276,6 +277,11 @@ def _print_report(found: LabelledMetric) -> None:
     if not math.isnan(report.people_alpha):
         ends = f"{report.people_alpha_low:.2f} to {report.people_alpha_high:.2f}"
         click.echo(f"People agree among themselves with alpha {report.people_alpha:.2f} ({ends}): a judge's ceiling.")
+    last = report.models[-1] if report.models else None
+    if last and last.state in ("few", "open"):
+        rows = last.labels + (last.more_labels or last.labels)
+        draw = f"leadline labels sample {run} --metric {report.question} --n {rows}"
+        click.echo(f"{in_words(last.more_labels).capitalize()} would tell: {draw}")
     if report.stale:
         click.echo(f"{count(report.stale, 'labelled row')} of the set: not in this run, or its texts differ.")
     if report.saw_judge:
@@ -324,9 +330,10 @@ def _print_model(model: LabelledModel, corrected: Corrected | None, *, binary: b
 
 _STATES = {
     "none": "no labels: draw rows with leadline labels sample",
-    "few": "too few labels to certify: 50 and at least 10 of each kind are wanted",
+    "few": "too few labels to certify: 50 are wanted",
     "not drawn": "not corrected: these rows were not drawn at random",
-    "failed": "not certified: people and judge agree too little",
-    "valid": "enough agreement on enough rows: these labels certify the judge",
+    "open": "open: these labels cannot tell yet whether the judge tells good from bad",
+    "failed": "not certified: the judge hardly tells good from bad",
+    "valid": "the judge tells good from bad, and the corrected value is narrow: these labels certify it",
     "stale": "stale: only another prompt, judge or threshold was certified",
 }

@@ -9,6 +9,7 @@ from leadline.evaluators.core.text import count, listing, number, percent
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 from leadline.tasks.policy.policy import Policy
+from leadline.tasks.trust.more_labels import in_words, more_for_value
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -18,7 +19,11 @@ MOST_NAMES: Final = 3
 
 
 def doubts(
-    connection: DuckDBPyConnection, policy: Policy, question: str | None = None, min_coverage: float | None = None
+    connection: DuckDBPyConnection,
+    policy: Policy,
+    question: str | None = None,
+    min_coverage: float | None = None,
+    run: str = "latest",
 ) -> Iterator[str]:
     """Yield what keeps a run from being decided, each in a sentence, the gravest first.
 
@@ -28,6 +33,7 @@ def doubts(
         question: Only of this question; ``None`` for all that was measured.
         min_coverage: Least share of applicable rows that must be scored, per evaluator and model; the policy's for
             each metric if it is not given.
+        run: Its id, for commands.
     """
     asked = {"question": question}
     if crashed := records(connection, sql("gate/crashed"), asked):
@@ -41,7 +47,7 @@ def doubts(
             f"{poor[0]['model_key']}; {percent(poor[0]['least'])} were asked for."
         )
     corrected = records(connection, sql("gate/corrected"), asked)
-    if open_ := [why for line in corrected if (why := _uncorrected(line, certain=policy.certain))]:
+    if open_ := [why for line in corrected if (why := _uncorrected(line, run, certain=policy.certain))]:
         yield f"{open_[0]}{_more(len(open_))}."
     if policy.problems == "grouped":
         unsure = records(connection, sql("gate/unsure"), {"certain": policy.certain, **asked})
@@ -75,34 +81,43 @@ def _unsure(unsure: list[dict[str, Any]]) -> str:
     )
 
 
-def _uncorrected(line: Mapping[str, Any], *, certain: bool) -> str:
+def _uncorrected(line: Mapping[str, Any], run: str, *, certain: bool) -> str:
     """Return why a value that people's labels correct decides nothing, ``""`` where it decides."""
     metric = f"{line['evaluator']}.{line['metric']}"
     if line["state"] != "valid":
         rows = count(line["to_judge"], "labelled row")
-        why = _WITHOUT_CERTIFICATE[line["state"]].format(metric=metric, rows=rows)
+        have, more = line["n_certified"] or 0, line["more_labels"]
+        draw = f"leadline labels sample {run} --metric {metric} --n {have + (more or max(100, have))}"
+        certify = f"leadline judges certify {run} --metric {metric}"
+        why = _WITHOUT_CERTIFICATE[line["state"]].format(draw=draw, certify=certify, rows=rows, more=in_words(more))
         return f"{line['name']} is decided by people's labels, and {why}"
     if line["value"] is None or line["method"] == "rogan-gladen":
         return (
             f"{line['name']} is decided by people's labels, and none is of this run's answers of model "
-            f"{line['model_key']}: leadline labels sample RUN --metric {metric}"
+            f"{line['model_key']}: leadline labels sample {run} --metric {metric}"
         )
     if line["verdict"] == "pass" or (not certain and line["value"] >= line["wanted"]):
         return ""
+    have, end = line["n_labels"], line["ci_low"] if line["value"] >= line["wanted"] else line["ci_high"]
+    more = more_for_value(have, line["value"], end, line["wanted"])
+    if more is None or have + more > line["judged"]:
+        do = f"more labels than this run has rows ({line['judged']:,}) would, so run more cases and label those"
+    else:
+        rows = f"--metric {metric} --n {have + more}"
+        do = f"{in_words(more)} would: leadline labels sample {run} {rows}"
     return (
         f"{line['name']} of model {line['model_key']}, corrected by {count(line['n_labels'], 'label')}, is "
         f"{percent(line['value'])} ({percent(line['ci_low'])} to {percent(line['ci_high'])}) against "
-        f"{percent(line['wanted'])} asked for, which these labels cannot decide: label more"
+        f"{percent(line['wanted'])} asked for, which these labels cannot decide: {do}"
     )
 
 
 _WITHOUT_CERTIFICATE: Final[Mapping[str, str]] = {
-    "none": "there are none: leadline labels sample RUN --metric {metric}",
-    "few": "there are too few to certify its judge (50, and 10 of either kind): "
-    "leadline labels sample RUN --metric {metric}",
-    "not drawn": "those that there are were not drawn at random: leadline labels sample RUN --metric {metric}",
-    "failed": "people and its judge agree too little: mend the prompt, or take another judge",
-    "stale": "its judge's certificate was earned with another prompt or judge: leadline judges certify RUN --metric "
-    "{metric} ({rows} to judge)",
+    "none": "there are none: {draw}",
+    "few": "there are too few to certify its judge, {more} are wanted: {draw}",
+    "not drawn": "those that there are were not drawn at random: {draw}",
+    "open": "they cannot tell yet whether its judge tells good from bad, {more} would: {draw}",
+    "failed": "its judge hardly tells what they call good from bad: mend the prompt, or take another judge",
+    "stale": "its judge's certificate was earned with another prompt or judge: {certify} ({rows} to judge)",
 }
 """What there is to say, and to do, by the state of a certificate."""

@@ -57,7 +57,7 @@ def decide(
     """
     severities = failing_severities(str(fail_on))
     if policy.problems == "seed":
-        return _by_all_problems(connection, policy, severities, min_coverage)
+        return _by_all_problems(connection, policy, severities, min_coverage, run)
     answers = answer_questions(connection, policy, Request(severities, chosen, run, min_coverage))
     outcome, reason = _decided(connection, answers, only=policy.only)
     return Decision(outcome, reason, tuple(answers))
@@ -89,7 +89,7 @@ def _scored(connection: DuckDBPyConnection) -> bool:
 
 
 def _by_all_problems(
-    connection: DuckDBPyConnection, policy: Policy, severities: Sequence[str], min_coverage: float | None
+    connection: DuckDBPyConnection, policy: Policy, severities: Sequence[str], min_coverage: float | None, run: str
 ) -> Decision:
     failing = records(
         connection,
@@ -102,6 +102,6 @@ def _by_all_problems(
         return Decision("fail", f"{count(len(failing), 'problem')} of {wanted}, the first: {first}.")
     if not _scored(connection):
         return Decision("inconclusive", "Nothing was scored.")
-    if doubt := next(doubts(connection, policy, min_coverage=min_coverage), ""):
+    if doubt := next(doubts(connection, policy, min_coverage=min_coverage, run=run), ""):
         return Decision("inconclusive", doubt)
     return Decision("pass", f"No model has a problem of {severities[-1]} severity, and enough was scored.")

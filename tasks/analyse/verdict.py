@@ -136,7 +136,8 @@ def _answer(
     if not facts.said(question, "measured") and not any(line["n_labels"] for line in facts.shares[question]):
         return Answer(question, asked, "not looked at", _unlooked(facts, question), remedy)
     labelled = any(line["n_labels"] for line in facts.shares[question])
-    doubt = "" if labelled else next(doubts(connection, policy, question, request.min_coverage), "")
+    found = doubts(connection, policy, question, request.min_coverage, request.run)
+    doubt = "" if labelled else next(found, "")
     doubt = doubt or _undecided(facts, question)
     if doubt:
         return Answer(question, asked, "inconclusive", doubt, remedy if question in DECIDED_BY_ROWS else "")

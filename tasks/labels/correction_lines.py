@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from leadline.evaluators.core.text import count
 from leadline.tasks.db.tables import provide_tables, records
+from leadline.tasks.trust.more_labels import in_words
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -20,9 +21,10 @@ _DIGITS: Final = 6
 
 STATES: Final[Mapping[str, str]] = {
     "none": "no labels",
-    "few": "too few labels: 50 are wanted, and 10 of each kind",
+    "few": "too few labels: 50 are wanted",
     "not drawn": "these rows were not drawn at random: they compare, and do not correct",
-    "failed": "failed: people and judge agree too little",
+    "open": "open: it cannot be told yet whether the judge tells good from bad",
+    "failed": "failed: the judge hardly tells good from bad",
     "valid": "valid",
     "stale": "stale: earned with another prompt or judge",
 }
@@ -33,7 +35,7 @@ class _Line:
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:
         """Return the line of a record, whose other columns are left out."""
-        return cls(**{field.name: record[field.name] for field in fields(cls)})
+        return cls(**{field.name: record[field.name] for field in fields(cls) if field.name in record})
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,7 @@ class CertificateLine(_Line):
     recall_pass: float | None
     rank_correlation: float | None
     to_judge: int
+    more_labels: int | None = None
 
     @property
     def agreement_in_words(self) -> str:
@@ -154,6 +157,8 @@ class CertificateLine(_Line):
         words = STATES[self.state]
         if self.state == "stale" and self.to_judge:
             words += f"; judging {count(self.to_judge, 'labelled row')} recomputes it"
+        if self.state in ("few", "open"):
+            words += f"; {in_words(self.more_labels)} would tell"
         return words
 
     @property

@@ -48,8 +48,9 @@ def draw(judged: JudgedRows, number: int, *, how: Drawing = "uniform", seed: int
     Args:
         judged: The rows that were judged.
         number: Rows wanted in all; whole clusters may bring more.
-        how: ``uniform`` gives every row the same chance, but tops up to 20 rows of either verdict; ``balanced`` takes
-            half of the rows from those that the judge fails; ``by-score`` as many from each fifth of the scores.
+        how: ``uniform`` gives every row the same chance, but tops up to 20 rows of either verdict, where rows pass or
+            fail; ``balanced`` takes half of the rows from those that the judge fails; ``by-score`` as many from each
+            fifth of the scores.
         seed: Another seed draws other rows.
 
     Raises:
@@ -105,7 +106,9 @@ def _draw_of_model(
     strata = dict(zip(of_row.tolist(), strata_of(judged, rows, how), strict=True))
     parts = [strata[number] for number in range(len(members))]
     order = sorted(range(len(members)), key=lambda number: _rank(seed, judged.cases[members[number][0]]))
-    if how == "uniform":
+    if how == "uniform" and not (judged.metric.is_share or judged.metric.threshold is not None):
+        parts, wishes = [""] * len(members), {"": wanted}  # numbers pass and fail nothing
+    elif how == "uniform":
         wishes = _wishes_of_uniform(members, order, parts, wanted)
     else:
         wishes = dict.fromkeys(sorted(set(parts)), -(-wanted // len(set(parts))))

@@ -78,6 +78,7 @@ class TrainedJury:
         held_out: How good judges and jury are on the other rows; empty where all were learned from.
         binary: Whether rows pass or fail.
         toml: The jury's tables for ``leadline.toml``.
+        jury: The jury's name.
     """
 
     question: str
@@ -86,6 +87,18 @@ class TrainedJury:
     held_out: tuple[HeldOut, ...]
     binary: bool
     toml: str
+    jury: str
+
+    @property
+    def advice(self) -> str:
+        """What to do with the weights: they replace a plain majority where they are surely better on held-out rows."""
+        measured = {each.name: each for each in self.held_out}
+        learned, plain = measured.get("dawid-skene"), measured.get("majority")
+        if learned is None or plain is None:
+            return "Nothing was held out to tell whether these weights are better than a majority:"
+        if learned.low is not None and plain.high is not None and learned.low > plain.high:
+            return f"Write this in place of [judges.{self.jury}]:"
+        return "Keep what you have: these weights are not told apart from a majority. They would be:"
 
 
 def train_jury(jury: JuryConfig, judged: Mapping[str, JudgedLabels], *, everything: bool = False) -> TrainedJury:
@@ -140,6 +153,7 @@ def train_jury(jury: JuryConfig, judged: Mapping[str, JudgedLabels], *, everythi
         held_out=tuple(held_out) if tested.any() else (),
         binary=binary,
         toml=toml_of(jury, weights),
+        jury=jury.key,
     )
 
 

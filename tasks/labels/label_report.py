@@ -14,6 +14,7 @@ from leadline.tasks.labels.row_chances import holding_all, row_chances
 from leadline.tasks.store.files import digest
 from leadline.tasks.trust.agreement import Agreement, agreement, bootstrap, krippendorff_alpha, spearman, weighted_kappa
 from leadline.tasks.trust.correction import (
+    LEAST_YOUDEN,
     Corrected,
     PassFailLabels,
     Stratum,
@@ -22,28 +23,35 @@ from leadline.tasks.trust.correction import (
     prediction_powered,
     stratified,
 )
-from leadline.tasks.trust.intervals import effective_number
+from leadline.tasks.trust.intervals import Z, difference, effective_number, wilson
+from leadline.tasks.trust.more_labels import more_until
 from leadline.tasks.trust.threshold_advice import ThresholdAdvice, advise_threshold
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from leadline.tasks.labels.judged_rows import JudgedRows
+    from leadline.tasks.labels.judged_rows import JudgedMetric, JudgedRows
     from leadline.tasks.labels.label_sets import Sample
 
     Floats: TypeAlias = npt.NDArray[np.float64]
     Ints: TypeAlias = npt.NDArray[np.int64]
 
 LEAST_LABELS: Final = 50
-LEAST_OF_CLASS: Final = 10
-LEAST_KAPPA: Final = 0.4
+LEAST_SENSE: Final = LEAST_YOUDEN
+"""Least that a judge must surely have of what tells good from bad: Youden's J, or the rank correlation of numbers."""
+USEFUL: Final = 0.4
+"""What a useful judge has of that, as a share of what people reach among themselves; a judge surely below it failed."""
+WIDEST: Final = 0.25
+"""Widest interval of a corrected value, as a share of the metric's range, that is of use to a decision."""
+LEAST_GROUPS: Final = 5
+"""Cases below which a rank correlation has no interval."""
 LEAST_SHARED: Final = 10
 """Rows that two people or more labelled, below which nothing is told of how far people agree."""
 
-State: TypeAlias = Literal["none", "few", "not drawn", "failed", "valid", "stale"]
-"""``none``, ``few``, ``not drawn``, ``failed`` and ``valid`` are what labels of a run's rows lead to; ``stale`` is a
-certificate of another configuration."""
+State: TypeAlias = Literal["none", "few", "not drawn", "open", "failed", "valid", "stale"]
+"""``none``, ``few``, ``not drawn``, ``open``, ``failed`` and ``valid`` are what labels of a run's rows lead to;
+``stale`` is a certificate of another configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +72,16 @@ class LabelledModel:
         agreed: Agreement of passes and fails; ``None`` for numbers, and with under two labels.
         rank_correlation: Spearman's, of the judge's scores with the labels.
         scale_kappa: Cohen's κ with quadratic weights, for numbers.
-        state: Whether the labels certify the judge: ``none`` and ``few`` (under 50, or under 10 of a class) cannot,
-            ``not drawn`` are not from a random sample, ``failed`` shows too little agreement (kappa's interval reaches
-            below 0.4).
+        state: Whether the labels certify the judge: ``none`` and ``few`` (under 50) cannot, ``not drawn`` are not from
+            a random sample. ``valid``: it surely tells good from bad (:data:`LEAST_SENSE`), and the corrected value's
+            interval is narrow (:data:`WIDEST`). ``failed``: it surely does so too little (:data:`USEFUL`). ``open``:
+            neither can be told yet.
+        more_labels: About how many labels more would tell where that is ``open`` or they are ``few``; ``None`` if they
+            would be very many.
+        sense: By how much it tells good from bad: Youden's J (share of the good answers that it passes, less that of
+            the bad ones), or the rank correlation of numbers.
+        sense_low: Lower end of its 95 % interval.
+        sense_high: Upper end of that.
     """
 
     model: str
@@ -83,6 +98,10 @@ class LabelledModel:
     rank_correlation: float
     scale_kappa: float
     state: State
+    more_labels: int | None
+    sense: float
+    sense_low: float
+    sense_high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +208,7 @@ def report_labels(
         question=metric.id,
         config=metric.config,
         binary=binary,
-        models=tuple(_of_model(judged, joined, name, rows, untold, binary=binary) for name, rows in parts),
+        models=tuple(_of_model(judged, joined, name, rows, untold, alpha, binary=binary) for name, rows in parts),
         stale=len({label.key for label in labels} - known),
         people_alpha=alpha,
         people_alpha_low=low,
@@ -234,7 +253,7 @@ def _untold(labels: Sequence[Label]) -> set[str]:
 
 
 def _of_model(
-    judged: JudgedRows, joined: _Joined, name: str, rows: Ints, untold: set[str], *, binary: bool
+    judged: JudgedRows, joined: _Joined, name: str, rows: Ints, untold: set[str], ceiling: float, *, binary: bool
 ) -> LabelledModel:
     """Return one model's scores beside its labels."""
     import numpy as np
@@ -250,6 +269,12 @@ def _of_model(
     nothing = np.zeros(0)
     alone = prediction_powered(own.values, np.zeros(len(own.values)), nothing, judged.clusters[own.places])
     correct = _correct_shares if binary else _correct_numbers
+    corrected = correct(judged, scores, rows, own) if own.random and len(own.places) > 1 else None
+    correlation = spearman(own.values, judged.values[own.places])
+    groups = len(np.unique(judged.clusters[own.places]))
+    sense = _Sense(agreed, correlation, groups)
+    state, more = _state(len(own.places), own.random, sense, corrected, judged.metric, ceiling)
+    low, high = sense.interval()
     return LabelledModel(
         model=name,
         judged=len(rows),
@@ -257,14 +282,18 @@ def _of_model(
         judge=float(scores[rows].mean()),
         labels=len(own.places),
         people=len(frozenset().union(*own.people)),
-        groups=len(np.unique(judged.clusters[own.places])),
+        groups=groups,
         untold=sum(judged.keys[row] in untold for row in rows),
-        corrected=correct(judged, scores, rows, own) if own.random and len(own.places) > 1 else None,
+        corrected=corrected,
         labels_alone=alone if own.random else None,
         agreed=agreed,
-        rank_correlation=spearman(own.values, judged.values[own.places]),
+        rank_correlation=correlation,
         scale_kappa=math.nan if binary or len(own.values) < 2 else weighted_kappa(own.values, scores[own.places]),
-        state=_state(own.values, agreed, random=own.random, binary=binary),
+        state=state,
+        more_labels=more,
+        sense=sense.value,
+        sense_low=low,
+        sense_high=high,
     )
 
 
@@ -317,17 +346,64 @@ def _effective(weights: Floats, clusters: Ints) -> float:
     return float(groups.sum() ** 2 / (groups**2).sum())
 
 
-def _state(values: Floats, agreed: Agreement | None, *, random: bool, binary: bool) -> State:
-    if not len(values):
-        return "none"
-    rarest = min((values > TIE).sum(), (values < TIE).sum()) if binary else LEAST_OF_CLASS
-    if len(values) < LEAST_LABELS or rarest < LEAST_OF_CLASS:
-        return "few"
+@dataclass(frozen=True, slots=True)
+class _Sense:
+    """How far a judge tells good from bad, which is what a correction needs of it.
+
+    Attributes:
+        agreed: Agreement of passes and fails; ``None`` for numbers.
+        correlation: The rank correlation, which counts for numbers.
+        groups: Independent cases.
+    """
+
+    agreed: Agreement | None
+    correlation: float
+    groups: int
+
+    @property
+    def value(self) -> float:
+        if self.agreed is None:
+            return self.correlation
+        return self.agreed.recall_pass.value + self.agreed.recall_fail.value - 1
+
+    def interval(self, times: float = 1.0) -> tuple[float, float]:
+        """Return the 95 % interval with so many times the labels; all that is possible where nothing is known."""
+        if self.agreed is not None:
+            good, bad = self.agreed.recall_pass, self.agreed.recall_fail
+            if not (good.n and bad.n):
+                return -1.0, 1.0
+            wrong = 1 - bad.value
+            of_good, of_wrong = wilson(good.value, times * good.n), wilson(wrong, times * bad.n)
+            return difference(good.value, of_good, wrong, of_wrong)
+        if math.isnan(self.correlation) or self.groups < LEAST_GROUPS:
+            return -1.0, 1.0
+        # Fisher's transformation, with the error that Bonett and Wright (2000) give for ranks
+        centre = math.atanh(max(-0.9999, min(0.9999, self.correlation)))
+        reach = Z * math.sqrt((1 + self.correlation**2 / 2) / (times * self.groups - 3))
+        return math.tanh(centre - reach), math.tanh(centre + reach)
+
+
+def _state(
+    labels: int, random: bool, sense: _Sense, corrected: Corrected | None, metric: JudgedMetric, ceiling: float
+) -> tuple[State, int | None]:
+    """Return whether labels certify a judge, and about how many more would tell where they do not yet."""
+
+    def told(times: float) -> State:
+        low, high = sense.interval(times)
+        span = 1.0 if sense.agreed is not None else metric.high - metric.low
+        width = (corrected.high - corrected.low) / math.sqrt(times) if corrected else math.inf
+        if low > LEAST_SENSE and (width <= WIDEST * span or math.isinf(span)):
+            return "valid"
+        return "failed" if high < USEFUL * (1.0 if math.isnan(ceiling) else max(0.0, ceiling)) else "open"
+
+    if not labels:
+        return "none", None
+    if labels < LEAST_LABELS:
+        return "few", max(10, 10 * math.ceil((LEAST_LABELS - labels) / 10))
     if not random:
-        return "not drawn"
-    if agreed is not None and not agreed.kappa_low >= LEAST_KAPPA:
-        return "failed"
-    return "valid"
+        return "not drawn", None
+    state = told(1.0)
+    return state, more_until(labels, lambda times: told(times) != "open") if state == "open" else None
 
 
 def _between_people(labels: Sequence[Label], *, binary: bool, interval: bool) -> tuple[float, float, float]:

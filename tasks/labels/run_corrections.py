@@ -68,6 +68,7 @@ def correct_run(
         rule = _rule(connection, metric)
         lines += _correction_lines(connection, labelled, rule)
         certificates.append(_certificate_line(labelled, _judge_of(connection, metric)))
+    connection.execute(sql("labels/more_labels"))
     replace_lines(connection, "certificates", certificates)
     return replace_lines(connection, "corrections", lines)
 
@@ -249,6 +250,7 @@ def _certificate_line(labelled: LabelledMetric, judge: str) -> dict[str, Any]:
         "recall_pass": found.recall_pass,
         "rank_correlation": found.rank_correlation,
         "to_judge": labelled.report.stale,
+        "more_labels": labelled.report.models[-1].more_labels if labelled.report.models else None,
     }
 
 

@@ -1,5 +1,8 @@
 """Means as people would have judged them: estimates from few labels and all of a judge's scores.
 
+What is estimated is the mean of *all such rows*, of which a run's are a random part, as for every other interval of a
+run; so the run's rows being few counts too, however many of them have labels.
+
 A judge errs, and more rows do not help: the interval of its mean shrinks around the wrong place. Labels of some rows,
 drawn at random, say how it errs.
 
@@ -164,8 +167,9 @@ def stratified(strata: Sequence[Stratum]) -> Corrected | None:
     """Return the mean label of all rows from strata that were labelled to different shares.
 
     Each stratum's mean is its labels' mean, corrected by λ times the judge's difference between labelled and all rows;
-    the means are weighted by the strata's sizes, their variances add, each with its finite share. Degrees of freedom
-    are Satterthwaite's. Strata of under :data:`LEAST_OF_STRATUM` labels take the λ of all.
+    the means are weighted by the strata's sizes, their variances add, each with its finite share, and to them that of
+    the mean of so many rows (double sampling; Cochran 1977, 12.2). Degrees of freedom are Satterthwaite's.
+    Strata of under :data:`LEAST_OF_STRATUM` labels take the λ of all.
 
     Args:
         strata: The strata, which together are all rows.
@@ -177,18 +181,23 @@ def stratified(strata: Sequence[Stratum]) -> Corrected | None:
         return None
     rows = sum(len(stratum.judge_on_all) for stratum in strata)
     pooled = _pooled_slope(strata)
-    value = variance = freedom = used = 0.0
+    value = variance = freedom = used = squares = 0.0
     for stratum in strata:
         n, size = len(stratum.labels), len(stratum.judge_on_all)
         slope = _slope(stratum.labels, stratum.judge_on_labels) if n >= LEAST_OF_STRATUM else pooled
         share = size / rows
         moved = float(stratum.judge_on_labels.mean() - stratum.judge_on_all.mean())
-        value += share * (float(stratum.labels.mean()) - slope * moved)
+        mean = float(stratum.labels.mean()) - slope * moved
+        value += share * mean
         errors = stratum.labels - slope * stratum.judge_on_labels
         part = share**2 * float(errors.var(ddof=1)) / n * max(0.0, 1 - n / size)
         variance += part
         freedom += part**2 / (n - 1)
         used += share * slope
+        squares += share * (float(stratum.labels.var(ddof=1)) + mean**2)
+    of_rows = max(0.0, squares - value**2) / rows
+    variance += of_rows
+    freedom += of_rows**2 / max(1, rows - 1)
     degrees = variance**2 / freedom if freedom > 0 else math.inf
     reach = _student(degrees) * math.sqrt(variance)
     return Corrected(value, value - reach, value + reach, "stratified ppi++", used)

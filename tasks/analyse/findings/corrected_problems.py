@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from leadline.evaluators.core.row import Severity
 from leadline.evaluators.core.text import count, percent
@@ -13,8 +13,7 @@ from leadline.tasks.analyse.findings.model_problems import failing_rows, of_metr
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
-
-_LABEL_MORE: Final = "First label more rows: leadline labels sample RUN."
+from leadline.tasks.trust.more_labels import in_words, more_for_value
 
 
 def corrected_value_problems(view: RunView) -> Iterator[Finding]:
@@ -46,7 +45,8 @@ def corrected_value_problems(view: RunView) -> Iterator[Finding]:
             corrected=line["value"],
             n_labels=line["n_labels"],
         )
-        yield found if surely else replace(found, actions=f"{_LABEL_MORE} {found.actions}")
+        more = more_for_value(line["n_labels"], line["value"], line["ci_high"], line["wanted"])
+        yield found if surely else replace(found, actions=f"First label: {in_words(more)}. {found.actions}")
 
 
 def _words(view: RunView, line: Mapping[str, Any], *, surely: bool) -> str:

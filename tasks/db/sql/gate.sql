@@ -81,7 +81,7 @@ ORDER BY role <> 'must', metric_id, model_id
 SELECT
     metrics.name, evaluator, metric, model_key, coalesce(certificates.state, 'none') AS state,
     coalesce(to_judge, 0) AS to_judge, corrections.value, corrections.ci_low, corrections.ci_high, wanted, corrections.verdict, method,
-    corrections.n_labels
+    corrections.n_labels, corrections.judged, certificates.n_labels AS n_certified, certificates.more_labels
 FROM aggregates
 JOIN metrics USING (metric_id)
 JOIN evaluators USING (evaluator_id)

@@ -30,6 +30,10 @@ END
 FROM metrics
 WHERE metrics.metric_id = rules.metric_id;
 
+-- statement: more_labels
+-- The column that runs of earlier versions do not have.
+ALTER TABLE certificates ADD COLUMN IF NOT EXISTS more_labels UBIGINT;
+
 -- statement: row_key
 md5(concat_ws(
     '|',

@@ -144,7 +144,7 @@ CREATE TABLE certificates (
     config        VARCHAR NOT NULL,     -- digest of prompt, judge and parameters of this run
     judge         VARCHAR NOT NULL,     -- the judge's model, or ''
     label_set     VARCHAR NOT NULL,
-    state         VARCHAR NOT NULL,     -- 'none', 'few', 'not drawn', 'failed', 'valid', 'stale'
+    state         VARCHAR NOT NULL,     -- 'none', 'few', 'not drawn', 'open', 'failed', 'valid', 'stale'
     borrowed      BOOLEAN NOT NULL,     -- earned on rows that are not in this run
     held_out      BOOLEAN NOT NULL,     -- earned on the half of the labels that no prompt was chosen by
     earned        VARCHAR,              -- ISO time
@@ -163,7 +163,8 @@ CREATE TABLE certificates (
     recall_fail   DOUBLE,               -- share of the bad answers that the judge fails
     recall_pass   DOUBLE,               -- share of the good answers that it passes
     rank_correlation DOUBLE,            -- Spearman's, for numbers
-    to_judge      UBIGINT NOT NULL      -- labelled rows of the set that this configuration was not asked about
+    to_judge      UBIGINT NOT NULL,     -- labelled rows of the set that this configuration was not asked about
+    more_labels   UBIGINT               -- about how many more would tell where the state is 'few' or 'open'
 );
 
 -- Per question that rows decide and model: the share of its answers that are good; see tasks/analyse/answer_shares.py.

@@ -67,7 +67,7 @@ def test_a_stale_certificate_is_earned_anew_by_judging_the_labelled_rows_once(
         assert 40 < held_out["n_labels"] < 80
         assert run(["judges", "certify", "latest", "--judge", "coin"]) == 1
         said = capsys.readouterr()
-        assert "failed: people and judge agree too little" in said.out
+        assert "failed: the judge hardly tells good from bad" in said.out
         assert "no longer those of run" in said.err
 
 

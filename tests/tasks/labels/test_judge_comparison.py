@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from leadline.evaluators.judge.engine.jury_config import JuryConfig
 from leadline.tasks.labels.judge_comparison import compare_judges, costs_of
 from leadline.tasks.labels.judged_rows import JudgedMetric
 from leadline.tasks.labels.judging import JudgedLabels, Judging, RowVerdict
-from leadline.tasks.labels.jury_training import train_jury
+from leadline.tasks.labels.jury_training import HeldOut, train_jury
 from leadline.tasks.labels.label import Label
 from leadline.tasks.labels.labelled_rows import LabelledRow, LabelledRows
 from leadline.tasks.plan.jobs import EvaluatorJob
@@ -202,6 +203,18 @@ def test_numbers_that_pass_and_fail_are_weighed_by_their_distance_from_the_verdi
     held_out = {each.name: each for each in found.held_out}
     assert held_out["dawid-skene"].value > held_out["a"].value
     assert held_out["dawid-skene"].low < held_out["dawid-skene"].value
+
+
+@pytest.mark.parametrize(
+    ("plain", "learned", "says"), [((0.7, 0.8), (0.9, 0.95), "Write this"), ((0.93, 0.98), (0.91, 0.97), "Keep what")]
+)
+def test_weights_that_are_not_told_apart_from_a_majority_are_not_recommended(plain, learned, says):
+    labelled, metric = _labelled(TRUTH), _metric()
+    judged = {name: _judged(labelled, _right(TRUTH, 0.9, seed), metric) for seed, name in enumerate("abc")}
+    held_out = tuple(
+        HeldOut(name, sum(ends) / 2, *ends, 100) for name, ends in (("majority", plain), ("dawid-skene", learned))
+    )
+    assert replace(train_jury(_jury(), judged), held_out=held_out).advice.startswith(says)
 
 
 def test_numbers_without_bounds_teach_no_weights():

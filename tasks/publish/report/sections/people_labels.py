@@ -35,21 +35,25 @@ class LabelledMetricView:
         metric: The metric.
         certificate: How far people and judge agree.
         corrections: The corrected means, with their models.
+        run: Id of the run.
     """
 
     evaluator: EvaluatorView
     metric: MetricView
     certificate: CertificateLine
     corrections: tuple[tuple[ModelView, CorrectionLine], ...]
+    run: str
 
     @property
     def advice(self) -> str:
         """The command that goes on from here, ``""`` where the certificate is valid."""
         name = f"{self.evaluator.key}.{self.metric.key}"
-        if self.certificate.state == "stale":
-            return f"leadline judges certify RUN --metric {name}"
-        if self.certificate.state in ("none", "few", "not drawn"):
-            return f"leadline labels sample RUN --metric {name} -o page.html"
+        found = self.certificate
+        if found.state == "stale":
+            return f"leadline judges certify {self.run} --metric {name}"
+        if found.state in ("none", "few", "not drawn", "open"):
+            rows = found.n_labels + (found.more_labels or max(100, found.n_labels))
+            return f"leadline labels sample {self.run} --metric {name} --n {rows} -o page.html"
         return ""
 
 
@@ -66,5 +70,5 @@ def labelled_metrics(facts: Facts) -> list[LabelledMetricView]:
             if certificate is not None:
                 lines = ((model, facts.corrections.get((metric.id, model.id))) for model in facts.models)
                 corrections = tuple((model, line) for model, line in lines if line is not None)
-                found.append(LabelledMetricView(evaluator, metric, certificate, corrections))
+                found.append(LabelledMetricView(evaluator, metric, certificate, corrections, facts.run_id))
     return found
