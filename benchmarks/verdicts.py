@@ -287,7 +287,7 @@ def evaluators(answers: Sequence[Answer]) -> Iterator[str]:
                     for each in found
                 ]
             )
-            right, known = np.array([answer.right for answer in part]), ~np.isnan(scores)
+            right, known = np.array([answer.right for answer in part], bool), ~np.isnan(scores)
             if not (known & right).any() or not (known & ~right).any():
                 continue
             good, bad = scores[known & right], scores[known & ~right]
