@@ -22,7 +22,7 @@ from leadline.tasks.db.connection import DATASET_TABLES, attach_dataset, literal
 from leadline.tasks.db.statements import sql
 from leadline.tasks.store.store import Store
 
-DIGESTS = "INSERT INTO digests BY NAME SELECT row_id, md5(row_id::VARCHAR)::BLOB AS question FROM rows"
+DIGESTS = "UPDATE digests SET question = md5(row_id::VARCHAR)::BLOB"
 
 
 def build(store: Store, **sizes: int) -> tuple[str, str]:

@@ -26,6 +26,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -180,7 +181,7 @@ def judges(farm: Farm) -> None:
         times = ours.recv()
         shards = farm.shards(result["run"])
         rates.append(throughput(times, shards, count))
-        walls.append(float(result["seconds"]))
+        walls.append(float(result["time"]["total"]))
         print(
             f"{count} workers: {rates[-1]:.1f} calls/s while all are at work "
             f"(ideal {count * IN_FLIGHT / LATENCY_S:.0f}), "
@@ -189,9 +190,9 @@ def judges(farm: Farm) -> None:
         )
         farm.stop_workers()
     ours.send(False)
-    for before, after in ((0, 1), (1, 2)):
-        print(verdict(f"throughput, {WORKERS[before]} to {WORKERS[after]} workers", rates[after] / rates[before], 1.8))
-        print(f"  the whole run, start of processes and report included: {walls[before] / walls[after]:.2f}")
+    for one, more in pairwise(range(len(WORKERS))):
+        print(verdict(f"throughput, {WORKERS[one]} to {WORKERS[more]} workers", rates[more] / rates[one], 1.8))
+        print(f"  the whole run, start of processes and report included: {walls[one] / walls[more]:.2f}")
 
 
 def evaluate(farm: Farm, dataset: Path) -> Mapping[str, Any]:

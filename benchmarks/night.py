@@ -35,6 +35,10 @@ NEW_ROWS: Final = 40
 EVALUATORS: Final = ("bleu", "rouge", "text_matching", "pii_leakage", "databricks.safety")
 REST_S: Final = 900.0
 """Longest wait for the last runs and alerts after the last kill."""
+LOOK_S: Final = 20.0
+"""Seconds between two looks at what is still in work."""
+ALERTS_S: Final = 60.0
+"""Seconds for alerts about the last runs."""
 
 WORDS: Final = {
     "redis-server": "Redis",
@@ -136,10 +140,10 @@ def _pass(service: LiveService, minutes: float, every: int, kill_every: float) -
     deadline = time.monotonic() + REST_S
     calm = 0
     while calm < 3 and time.monotonic() < deadline:  # three looks in a row without anything in work
-        time.sleep(20)
+        time.sleep(LOOK_S)
         waiting = [run for run in service.found("/flow_runs/filter", {}) if run["state_type"] not in ENDED]
         calm = 0 if [run for run in waiting if run["state_name"] != "Scheduled"] else calm + 1
-    time.sleep(60)  # for alerts about the last ones
+    time.sleep(ALERTS_S)
     return kills
 
 

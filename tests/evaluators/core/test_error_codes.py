@@ -6,6 +6,7 @@ import ast
 import pickle
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -15,18 +16,23 @@ from leadline.evaluators.core.error_codes import AREAS, ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, StoreError, UsageError
 
 ROOT: Final = Path(__file__).parents[3]
-PRODUCT: Final = {
-    path: ast.parse(path.read_text(encoding="utf-8"))
-    for room in ("evaluators", "tasks", "flows", "deployments")
-    for path in sorted((ROOT / room).rglob("*.py"))
-}
 GENERAL: Final = {"LeadlineError", "UsageError", "StoreError", "ModelUnavailable"}
 """Classes for many causes, so that each place that raises one names its cause."""
 
 
+@cache
+def product() -> dict[Path, ast.Module]:
+    """Parse the product; not when this module is imported, since every worker collects it."""
+    return {
+        path: ast.parse(path.read_text(encoding="utf-8"))
+        for room in ("evaluators", "tasks", "flows", "deployments")
+        for path in sorted((ROOT / room).rglob("*.py"))
+    }
+
+
 def general_errors() -> Iterator[tuple[str, ast.Call]]:
     """Yield where errors of the general classes are made."""
-    for path, tree in PRODUCT.items():
+    for path, tree in product().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in GENERAL:
                 yield f"{path.relative_to(ROOT)}:{node.lineno}", node
@@ -51,7 +57,7 @@ def test_each_code_says_what_happened_and_what_to_do(code: ErrorCode) -> None:
 def test_every_code_is_in_use() -> None:
     used = {
         node.attr
-        for tree in PRODUCT.values()
+        for tree in product().values()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ErrorCode"
     }

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nltk.translate.meteor_score import meteor_score
 from sacrebleu.metrics import CHRF, TER
 
 from leadline.evaluators.core.context import EvalContext
@@ -90,6 +89,8 @@ def test_texts_whose_moves_take_minutes_are_unscorable():
 @settings(max_examples=60)
 @given(pairs=corpus)
 def test_meteor_is_nltks(pairs):
+    from nltk.translate.meteor_score import meteor_score  # brings scikit-learn and scipy.stats
+
     for (answer, expected), found in zip(pairs, score("meteor", pairs, synonyms=False), strict=True):
         words = [nltk_words([each.text for each in CTX.sentences(one)]) for one in (answer, *expected)]
         assert found.values["meteor"] == pytest.approx(meteor_score(words[1:], words[0], wordnet=_NoSynonyms()))
