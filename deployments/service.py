@@ -32,6 +32,7 @@ from leadline.deployments.postgres import Postgres, initialise
 from leadline.deployments.processes import Processes, ServicePart
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.evaluators.core.paths import from_home
 from leadline.flows.logs.json_lines import json_line, prefect_environment, wants_json
 from leadline.flows.notify.recipients import find_recipients
 from leadline.flows.prefect_server.background import answers
@@ -39,6 +40,7 @@ from leadline.flows.prefect_server.logs import tail
 from leadline.flows.prefect_server.server_settings import BATCHED_WRITES, NO_TELEMETRY, RETENTION
 from leadline.flows.shared.report_links import UI_VARIABLE
 from leadline.tasks.store.locks import is_held, locked
+from leadline.tasks.store.store import DEFAULT_STORE, STORE_VARIABLE, Store
 
 WORKERS: Final = {"flows": 1, "cpu": 2, "gpu": 1, "judge": 1}
 LIMITS: Final = {"flows": 4, "cpu": 1, "gpu": 1, "judge": 1}
@@ -72,7 +74,9 @@ class Service:
 
     def __post_init__(self) -> None:
         self.folder = self.folder.absolute()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        _make_store_above(self.folder)
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (self.folder / "prefect").mkdir(exist_ok=True, mode=0o700)
         self._processes = Processes(self.folder / "logs", _say, Rotation.from_environment())
         self._lock = locked(self.folder / "lock", wait=False)
         self._started = False
@@ -190,7 +194,7 @@ class Service:
     def _environment(self, port: int, postgres: Postgres) -> dict[str, str]:
         """Return what server, workers and a person's shell share."""
         api = f"http://127.0.0.1:{port}/api"
-        store = os.environ.get("LEADLINE_STORE") or str(Path(".leadline").absolute())
+        store = os.environ.get(STORE_VARIABLE) or str(Path(DEFAULT_STORE).absolute())
         ledger = os.environ.get("LEADLINE_LEDGER") or postgres.url("leadline")
         own = {
             "PREFECT_API_URL": api,
@@ -298,6 +302,17 @@ def server_environment(database: str, redis: str) -> dict[str, str]:
         "PREFECT_REDIS_MESSAGING_URL": redis,
         "PREFECT_REDIS_MESSAGING_PUBLISHER_PUBLISH_EVERY": "1",
     }
+
+
+def _make_store_above(folder: Path) -> None:
+    """Make the store in which a folder is to lie, as any command makes it: private, and of today's format.
+
+    Args:
+        folder: The service's folder.
+    """
+    for store in {os.environ.get(STORE_VARIABLE) or DEFAULT_STORE, DEFAULT_STORE}:
+        if "://" not in store and from_home(store).absolute() in folder.parents:
+            Store.open(store)
 
 
 def free_port(wanted: int) -> int:
