@@ -49,6 +49,9 @@ LIMITS: Final = {"flows": 4, "cpu": 1, "gpu": 1, "judge": 1}
 METRICS_PORT: Final = 8485
 """Port of the metrics, where it is free."""
 
+GPU_DEVICES: Final = ("nvidia[0-9]*", "kfd", "dxg")
+"""What drivers of NVIDIA and AMD, and Windows below Linux, make in ``/dev`` for a GPU."""
+
 TOKEN_VARIABLE: Final = "LEADLINE_UI_TOKEN"  # noqa: S105 - the variable's name
 PORT_VARIABLE: Final = "LEADLINE_SERVICE_PORT"
 FOLDER: Final = Path(".leadline/service")
@@ -68,7 +71,7 @@ class Service:
 
     folder: Path = FOLDER
     port: int = 4200
-    workers: Mapping[str, int] = field(default_factory=lambda: dict(WORKERS))
+    workers: Mapping[str, int] = field(default_factory=lambda: default_workers())
     file: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -102,6 +105,8 @@ class Service:
         postgres = self._start_postgres()
         redis = self._start_redis()
         environment = self._environment(port, postgres)
+        if not self.workers.get("gpu"):
+            _say("No worker for the pool gpu: local models run where their flow runs. --gpu-workers 1 starts one.")
         _say(f"Starting Prefect's server on port {port} (10 to 40 s; the first time it makes its database)…")
         api = environment["PREFECT_API_URL"]
         server = ["-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
@@ -304,6 +309,18 @@ def server_environment(database: str, redis: str) -> dict[str, str]:
     }
 
 
+def default_workers(devices: Path = Path("/dev")) -> dict[str, int]:
+    """Return how many workers serve each pool: none that of GPUs where this machine shows none.
+
+    Args:
+        devices: Where devices are. They are looked at without torch, which may be missing and takes seconds.
+    """
+    shown = any(next(devices.glob(name), None) for name in GPU_DEVICES)
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    apple = sys.platform == "darwin" and os.uname().machine == "arm64"
+    return WORKERS | {"gpu": WORKERS["gpu"] if apple or (shown and not hidden) else 0}
+
+
 def _make_store_above(folder: Path) -> None:
     """Make the store in which a folder is to lie, as any command makes it: private, and of today's format.
 
@@ -397,7 +414,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where it keeps everything")
     parser.add_argument("--port", type=int, default=int(os.environ.get(PORT_VARIABLE, "4200")))
     parser.add_argument("--file", type=Path, help="what is deployed, instead of Leadline's own prefect.yaml")
-    for pool, count in WORKERS.items():
+    for pool, count in default_workers().items():
         parser.add_argument(f"--{pool}-workers", type=int, default=count, metavar="N", help=f"default: {count}")
     chosen = parser.parse_args(arguments)
     try:

@@ -17,6 +17,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed, Failed
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.secret_values import masked
 from leadline.flows.dispatch.fitness import Unfit, check_identities, find_run
 from leadline.flows.dispatch.pools import FLOW
@@ -34,6 +35,10 @@ JUDGE_DOWN: Final = "JudgeDown"
 
 UNFIT: Final = "Unfit"
 """Name of the final state of chunks that this worker cannot score, while another or the waiting flow could."""
+
+
+NO_DEVICE: Final = "NoDevice"
+"""Name of the final state of such chunks where what this worker lacks is the device that the run asks for."""
 
 
 def task_run_name(chunk: Chunk) -> str:
@@ -75,8 +80,8 @@ def score_in_turn(chunks: Sequence[Chunk], score: Callable[[Chunk], State[Any]])
 
     Returns:
         A completed state with the counts; a failed one where a chunk failed, named ``JudgeDown`` when only verdicts are
-        lacking since the judge did not answer; one named ``Unfit`` when this is the wrong worker; a cancelled one when
-        nobody waits for the chunks any more.
+        lacking since the judge did not answer; one named ``Unfit`` or ``NoDevice`` when this is the wrong worker; a
+        cancelled one when nobody waits for the chunks any more.
     """
     outcomes: dict[str, Mapping[str, Any]] = {}
     try:
@@ -92,7 +97,7 @@ def score_in_turn(chunks: Sequence[Chunk], score: Callable[[Chunk], State[Any]])
             if len(chunks) > 1:
                 scored.pop("spans", None)  # many, and the state of its task run has them
     except Unfit as error:
-        return Failed(name=UNFIT, message=str(error))
+        return Failed(name=NO_DEVICE if error.code == ErrorCode.MODEL_DEVICE else UNFIT, message=str(error))
     # Not logged as well: where the worker has died, writing a line to its closed pipe would end this process.
     failed = {outcome["failed"] for outcome in outcomes.values() if "failed" in outcome}
     if not failed:

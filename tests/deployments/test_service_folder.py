@@ -7,6 +7,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from leadline.deployments.postgres import initialise
-from leadline.deployments.service import FOLDER, Service, free_port, main, running
+from leadline.deployments.service import FOLDER, WORKERS, Service, default_workers, free_port, main, running
 from leadline.flows.doctor.diagnosis import State
 from leadline.flows.doctor.store_condition import examine_store
 from leadline.tasks.store.locks import locked
@@ -118,6 +119,28 @@ def test_a_store_that_is_shared_on_purpose_stays_as_it_is(in_project: Path) -> N
     (in_project / ".leadline").chmod(0o770)
     Service(FOLDER)
     assert modes(in_project / ".leadline", in_project / ".leadline" / "service") == ["0o770", "0o700"]
+
+
+@pytest.mark.parametrize(
+    ("device", "visible", "workers"),
+    [
+        ("nvidia0", None, 1),
+        ("nvidia7", "0", 1),
+        ("kfd", None, 1),
+        ("nvidia0", "", 0),
+        ("nvidia0", "-1", 0),
+        ("x", None, 0),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "darwin", reason="Apple's processors have a GPU")
+def test_the_pool_of_gpus_gets_a_worker_only_where_a_gpu_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str, visible: str | None, workers: int
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    (tmp_path / device).touch()
+    assert default_workers(tmp_path) == WORKERS | {"gpu": workers}
 
 
 @pytest.mark.e2e
