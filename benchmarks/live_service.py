@@ -124,10 +124,8 @@ def serving(latency: float = 0.3) -> Iterator[LiveService]:
         latency: Seconds that the judge takes for a reply.
     """
     with ExitStack() as stack:
-        # Not below a private folder: PostgreSQL's user may not enter that.
         name = stack.enter_context(tempfile.TemporaryDirectory(prefix="leadline-bench-", ignore_cleanup_errors=True))
         folder = Path(name)
-        folder.chmod(0o755)
         judge = stack.enter_context(endpoint(latency, 64))
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("LEADLINE_", "PREFECT_"))}
         own = {

@@ -1,6 +1,7 @@
 """A PostgreSQL server of one's own: a data folder that is made when it is missing, and the command that serves it.
 
-PostgreSQL refuses to run as root. There it runs as the user ``postgres``, which Debian's package makes.
+PostgreSQL refuses to run as root. There it runs as the user ``postgres``, which Debian's package makes. That user may
+not enter the folders above, which are for root alone, so it is handed its own folder as an open file.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from leadline.evaluators.core.errors import LeadlineError
 
 ROLE: Final = "leadline"
 SYSTEM_USER: Final = "postgres"
+HANDED: Final = Path("/proc/self/fd/9")
+"""The folder that was handed over, as the process of :data:`SYSTEM_USER` sees it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,8 @@ class Postgres:
             "max_connections": "200",
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        return [*as_postgres(), str(binaries() / "postgres"), "-D", str(self.data), *options]
+        folder = self.data.parent
+        return [*as_postgres(folder), str(binaries() / "postgres"), "-D", str(_seen(folder) / "data"), *options]
 
     def answers(self) -> bool:
         """Return whether the server accepts the role and its password."""
@@ -82,7 +86,7 @@ def initialise(folder: Path, port: int) -> Postgres:
         port: A free port of the loopback interface.
 
     Raises:
-        LeadlineError: PostgreSQL is not installed, or its user cannot reach the folder.
+        LeadlineError: PostgreSQL is not installed, or cannot keep its data there.
     """
     data, secret = folder / "data", folder / "password"
     if not (data / "PG_VERSION").exists():
@@ -93,9 +97,10 @@ def initialise(folder: Path, port: int) -> Postgres:
         if as_postgres():
             for path in (folder, secret):
                 shutil.chown(path, SYSTEM_USER, SYSTEM_USER)
-        options = ["--auth=scram-sha-256", f"--username={ROLE}", f"--pwfile={secret}", "--encoding=UTF8"]
+        seen = _seen(folder)
+        options = ["--auth=scram-sha-256", f"--username={ROLE}", f"--pwfile={seen / 'password'}", "--encoding=UTF8"]
         done = subprocess.run(  # noqa: S603 - PostgreSQL's own command
-            [*as_postgres(), str(binaries() / "initdb"), "-D", str(data), *options],
+            [*as_postgres(folder), str(binaries() / "initdb"), "-D", str(seen / "data"), *options],
             cwd="/",
             env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", "TZ": "UTC"},
             capture_output=True,
@@ -106,7 +111,6 @@ def initialise(folder: Path, port: int) -> Postgres:
         if done.returncode:
             raise LeadlineError(
                 f"PostgreSQL cannot keep its data in {data}: {' '.join(done.stderr.split())[-400:]}",
-                hint=f"Every folder above it must be open to the user {SYSTEM_USER}." if as_postgres() else "",
                 code=ErrorCode.DEPLOY_POSTGRES,
             )
     return Postgres(data, port, secret.read_text(encoding="ascii").strip())
@@ -131,8 +135,19 @@ def binaries() -> Path:
     return versions[-1].parent
 
 
-def as_postgres() -> list[str]:
-    """Return how to start a command as somebody whom PostgreSQL accepts: it refuses to run as root."""
+def as_postgres(folder: Path | None = None) -> list[str]:
+    """Return how to start a command as somebody whom PostgreSQL accepts: it refuses to run as root.
+
+    Args:
+        folder: Handed to the command as :data:`HANDED`.
+    """
     if os.geteuid() != 0:
         return []
-    return ["setpriv", f"--reuid={SYSTEM_USER}", f"--regid={SYSTEM_USER}", "--clear-groups", "--pdeathsig=keep", "--"]
+    handing = ["sh", "-c", 'cd / && exec 9<"$0" && exec "$@"', str(folder)] if folder else []
+    user = ["setpriv", f"--reuid={SYSTEM_USER}", f"--regid={SYSTEM_USER}", "--clear-groups", "--pdeathsig=keep", "--"]
+    return [*handing, *user]
+
+
+def _seen(folder: Path) -> Path:
+    """Return a folder as PostgreSQL's process sees it."""
+    return HANDED if as_postgres() else folder

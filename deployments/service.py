@@ -32,6 +32,7 @@ from leadline.deployments.postgres import Postgres, initialise
 from leadline.deployments.processes import Processes, ServicePart
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.evaluators.core.paths import from_home
 from leadline.flows.logs.json_lines import json_line, prefect_environment, wants_json
 from leadline.flows.notify.recipients import find_recipients
 from leadline.flows.prefect_server.background import answers
@@ -39,6 +40,7 @@ from leadline.flows.prefect_server.logs import tail
 from leadline.flows.prefect_server.server_settings import BATCHED_WRITES, NO_TELEMETRY, RETENTION
 from leadline.flows.shared.report_links import UI_VARIABLE
 from leadline.tasks.store.locks import is_held, locked
+from leadline.tasks.store.store import DEFAULT_STORE, STORE_VARIABLE, Store
 
 WORKERS: Final = {"flows": 1, "cpu": 2, "gpu": 1, "judge": 1}
 LIMITS: Final = {"flows": 4, "cpu": 1, "gpu": 1, "judge": 1}
@@ -46,6 +48,9 @@ LIMITS: Final = {"flows": 4, "cpu": 1, "gpu": 1, "judge": 1}
 
 METRICS_PORT: Final = 8485
 """Port of the metrics, where it is free."""
+
+GPU_DEVICES: Final = ("nvidia[0-9]*", "kfd", "dxg")
+"""What drivers of NVIDIA and AMD, and Windows below Linux, make in ``/dev`` for a GPU."""
 
 TOKEN_VARIABLE: Final = "LEADLINE_UI_TOKEN"  # noqa: S105 - the variable's name
 PORT_VARIABLE: Final = "LEADLINE_SERVICE_PORT"
@@ -66,13 +71,15 @@ class Service:
 
     folder: Path = FOLDER
     port: int = 4200
-    workers: Mapping[str, int] = field(default_factory=lambda: dict(WORKERS))
+    workers: Mapping[str, int] = field(default_factory=lambda: default_workers())
     file: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.folder = self.folder.absolute()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        _make_store_above(self.folder)
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (self.folder / "prefect").mkdir(exist_ok=True, mode=0o700)
         self._processes = Processes(self.folder / "logs", _say, Rotation.from_environment())
         self._lock = locked(self.folder / "lock", wait=False)
         self._started = False
@@ -98,6 +105,8 @@ class Service:
         postgres = self._start_postgres()
         redis = self._start_redis()
         environment = self._environment(port, postgres)
+        if not self.workers.get("gpu"):
+            _say("No worker for the pool gpu: local models run where their flow runs. --gpu-workers 1 starts one.")
         _say(f"Starting Prefect's server on port {port} (10 to 40 s; the first time it makes its database)…")
         api = environment["PREFECT_API_URL"]
         server = ["-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
@@ -190,7 +199,7 @@ class Service:
     def _environment(self, port: int, postgres: Postgres) -> dict[str, str]:
         """Return what server, workers and a person's shell share."""
         api = f"http://127.0.0.1:{port}/api"
-        store = os.environ.get("LEADLINE_STORE") or str(Path(".leadline").absolute())
+        store = os.environ.get(STORE_VARIABLE) or str(Path(DEFAULT_STORE).absolute())
         ledger = os.environ.get("LEADLINE_LEDGER") or postgres.url("leadline")
         own = {
             "PREFECT_API_URL": api,
@@ -300,6 +309,29 @@ def server_environment(database: str, redis: str) -> dict[str, str]:
     }
 
 
+def default_workers(devices: Path = Path("/dev")) -> dict[str, int]:
+    """Return how many workers serve each pool: none that of GPUs where this machine shows none.
+
+    Args:
+        devices: Where devices are. They are looked at without torch, which may be missing and takes seconds.
+    """
+    shown = any(next(devices.glob(name), None) for name in GPU_DEVICES)
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    apple = sys.platform == "darwin" and os.uname().machine == "arm64"
+    return WORKERS | {"gpu": WORKERS["gpu"] if apple or (shown and not hidden) else 0}
+
+
+def _make_store_above(folder: Path) -> None:
+    """Make the store in which a folder is to lie, as any command makes it: private, and of today's format.
+
+    Args:
+        folder: The service's folder.
+    """
+    for store in {os.environ.get(STORE_VARIABLE) or DEFAULT_STORE, DEFAULT_STORE}:
+        if "://" not in store and from_home(store).absolute() in folder.parents:
+            Store.open(store)
+
+
 def free_port(wanted: int) -> int:
     """Return a port of the loopback interface on which nobody listens.
 
@@ -382,7 +414,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where it keeps everything")
     parser.add_argument("--port", type=int, default=int(os.environ.get(PORT_VARIABLE, "4200")))
     parser.add_argument("--file", type=Path, help="what is deployed, instead of Leadline's own prefect.yaml")
-    for pool, count in WORKERS.items():
+    for pool, count in default_workers().items():
         parser.add_argument(f"--{pool}-workers", type=int, default=count, metavar="N", help=f"default: {count}")
     chosen = parser.parse_args(arguments)
     try:

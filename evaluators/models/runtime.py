@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import math
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
+from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory, UsageError
 from leadline.evaluators.models.weights import precision
 
 if TYPE_CHECKING:
@@ -64,6 +65,26 @@ def device_for(settings: Settings) -> str:
             code=ErrorCode.MODEL_DEVICE,
         )
     return asked
+
+
+def require_device(settings: Settings) -> None:
+    """Refuse a device that this machine lacks, where each evaluator would leave its rows unscored for it.
+
+    Raises:
+        UsageError: The run asked for a device that is not here.
+    """
+    if settings.device in ("auto", "cpu"):
+        return
+    try:
+        device_for(settings)
+    except ModelUnavailable as error:
+        what = f"--device {settings.device}: {error.message}"
+        raise UsageError(what, hint=error.hint, code=ErrorCode.MODEL_DEVICE) from error
+
+
+def device_in_use(settings: Settings) -> str:
+    """Return the device on which this process runs models, ``""`` if it has run none with torch."""
+    return device_for(settings) if "torch" in sys.modules else ""
 
 
 def dtype_for(settings: Settings) -> torch.dtype:

@@ -100,6 +100,8 @@ def worker(
         "LEADLINE_HOME": str(home.absolute()),
         "LEADLINE_STORE": store,
         "PREFECT_API_URL": api.url,
+        # Deployments start their runs with the command python.
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", os.defpath)]),
         "PYTHONSAFEPATH": "1",  # files such as secrets.py where a run starts shadow no library
     }
     environment.setdefault("PREFECT_WORKER_QUERY_SECONDS", "2")

@@ -11,6 +11,7 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError, StoreError, UsageError
 from leadline.evaluators.core.row import Json
 from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.models.runtime import require_device
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.plan.jobs import EvaluatorJob, read_jobs
 from leadline.tasks.store.files import digest
@@ -50,9 +51,14 @@ def check_identities(run: Run, lane: Lane) -> None:
         lane: The lane whose evaluators are looked at.
 
     Raises:
-        Unfit: An evaluator is another one here.
+        Unfit: An evaluator is another one here, or the device of models is not here.
     """
     settings, jobs = _read_jobs(run)
+    if lane == "gpu":
+        try:
+            require_device(settings)
+        except UsageError as error:
+            raise Unfit(f"The worker {socket.gethostname()}: {error.message}", code=error.code) from error
     ctx = EvalContext(settings)
     for job in jobs:
         if job.lane != lane or job.error:

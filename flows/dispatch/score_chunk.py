@@ -20,6 +20,7 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.secret_values import masked
 from leadline.evaluators.core.text import count
 from leadline.flows.dispatch.fitness import Unfit, check_identities, find_run
@@ -42,6 +43,10 @@ UNFIT: Final = "Unfit"
 
 LONGEST: Final = 500
 """Characters of a state's message: Prefect shows all of it, and logs it."""
+
+
+NO_DEVICE: Final = "NoDevice"
+"""Name of the final state of such chunks where what this worker lacks is the device that the run asks for."""
 
 
 def task_run_name(chunk: Chunk) -> str:
@@ -83,8 +88,8 @@ def score_in_turn(chunks: Sequence[Chunk], score: Callable[[Chunk], State[Any]])
 
     Returns:
         A completed state; a failed one where a chunk failed, named ``JudgeDown`` when only verdicts are lacking since
-        the judge did not answer; one named ``Unfit`` when this is the wrong worker; a cancelled one when nobody waits
-        for the chunks any more.
+        the judge did not answer; one named ``Unfit`` or ``NoDevice`` when this is the wrong worker; a cancelled one
+        when nobody waits for the chunks any more.
     """
     failed: list[State[Any]] = []
     try:
@@ -98,7 +103,8 @@ def score_in_turn(chunks: Sequence[Chunk], score: Callable[[Chunk], State[Any]])
             if not state.is_completed():
                 failed.append(state)
     except Unfit as error:
-        return Failed(name=UNFIT, message=_short(str(error)))
+        lacking = error.code == ErrorCode.MODEL_DEVICE
+        return Failed(name=NO_DEVICE if lacking else UNFIT, message=_short(str(error)))
     # Not logged as well: where the worker has died, writing a line to its closed pipe would end this process.
     if not failed:
         return Completed(message=f"{count(len(chunks), 'chunk')} scored")

@@ -28,12 +28,14 @@ from prefect.exceptions import PrefectException
 from prefect.states import Cancelling
 
 from leadline.evaluators.core.base import Lane
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.flows.dispatch.failures import NoWorkers, Stopped, WorkerLost
 from leadline.flows.dispatch.heartbeats import Heartbeats
 from leadline.flows.dispatch.pools import deployment_name, look_at
 from leadline.flows.dispatch.score_chunk import (
     JUDGE_DOWN,
+    NO_DEVICE,
     UNFIT,
     flow_run_name,
     read_result,
@@ -358,8 +360,9 @@ class Shards:
         if state.type == shard.state:
             return False
         message = state.message or ""
-        if state.type == StateType.FAILED and state.name == UNFIT:
-            self._give_up(shard, lambda name: NoWorkers(f"{name}: {message}"))
+        if state.type == StateType.FAILED and state.name in (UNFIT, NO_DEVICE):
+            code = ErrorCode.MODEL_DEVICE if state.name == NO_DEVICE else None
+            self._give_up(shard, lambda name: NoWorkers(f"{name}: {message}", code=code))
         elif state.is_final():
             self._conclude(shard, state)
         shard.state, shard.since = state.type, time.monotonic()

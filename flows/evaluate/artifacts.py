@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, cast
 from uuid import UUID
@@ -81,7 +82,8 @@ def publish_artifacts(store: Store, run: Run, result: EvaluateResult) -> None:
         )
     seconds = run.read().get("evaluator_seconds") or {}
     link = run_link(store, run, result.report)
-    create_markdown_artifact(_summary(result, link), key="leadline-summary", description=f"Run {run.id}")
+    devices = run.read().get("devices", ())
+    create_markdown_artifact(_summary(result, link, devices), key="leadline-summary", description=f"Run {run.id}")
     create_table_artifact(
         [{key: rounded(value) for key, value in line.items()} for line in board],
         key="leadline-leaderboard",
@@ -119,7 +121,7 @@ def _announce(run: Run, result: EvaluateResult, link: str) -> None:
     )
 
 
-def _summary(result: EvaluateResult, link: str) -> str:
+def _summary(result: EvaluateResult, link: str, devices: Sequence[str] = ()) -> str:
     return "\n".join(
         [
             f"# {result.gate.upper()}",
@@ -132,6 +134,7 @@ def _summary(result: EvaluateResult, link: str) -> str:
             "|---|---|",
             f"| Scores | {result.scored} scored, {result.unscored} unscored, {result.not_applicable} not applicable |",
             f"| Row scores | {result.reused} reused, {result.computed} computed |",
+            *([f"| Device of models | {', '.join(devices)} |"] if devices else []),
             f"| Problems | {result.problems_in_words} |",
             f"| Report | <{link}> |"
             if link.startswith("http")

@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from leadline.evaluators.core.base import Lane
+from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.models.runtime import require_device
 from leadline.flows.dispatch.dask_cluster import dask_workers
 from leadline.flows.dispatch.lanes import open_lanes
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
@@ -118,8 +121,10 @@ def _run(config: EvaluateConfig, steps: Steps, timeline: Timeline) -> EvaluateRe
                 with timeline.part("score"):
                     _watch(store, run, config, settings, planned, steps)
             with timeline.part("score"):
+                if any(chunk.lane == "gpu" and chunk.lane not in workers for chunk in planned.chunks):
+                    require_device(settings)
                 lanes = open_lanes(processes, planned.chunks, workers, config.dispatch)
-                follow = _follow(planned.chunks, steps, retries, timeline)
+                follow = _follow(run, planned.chunks, steps, retries, timeline)
                 if planned.waves:
                     planned = score_in_waves(store, run, config, planned, Scoring(steps, lanes, retries, follow))
                 else:
@@ -178,7 +183,7 @@ def _judge_further(
         again = _step(steps, further.name, further.plan, further.store, further.run, **places._asdict())
     with timeline.part("score"):
         lanes = open_lanes(places.processes, again.chunks, places.workers, config.dispatch)
-        steps.score(again.chunks, lanes, retries, _follow(again.chunks, steps, retries, timeline))
+        steps.score(again.chunks, lanes, retries, _follow(further.run, again.chunks, steps, retries, timeline))
     return replace(
         planned,
         chunks=planned.chunks + again.chunks,
@@ -222,9 +227,13 @@ def _step(steps: Steps, name: str, function: Callable[P, R], *args: P.args, **kw
 
 
 def _follow(
-    chunks: tuple[Chunk, ...], steps: Steps, retries: Retries, timeline: Timeline
+    run: Run, chunks: tuple[Chunk, ...], steps: Steps, retries: Retries, timeline: Timeline
 ) -> Callable[[Chunk, ChunkResult | BaseException], None]:
-    """Return what takes note of each chunk's end; a chunk that fails for good leaves its rows unscored."""
+    """Return what takes note of each chunk's end; a chunk that fails for good leaves its rows unscored.
+
+    But for a device that is nowhere, which is a fault of the request.
+    """
+    devices: set[str] = set()
     totals: dict[str, int] = {}
     for chunk in chunks:
         totals[chunk.lane] = totals.get(chunk.lane, 0) + chunk.scores
@@ -238,6 +247,11 @@ def _follow(
             steps.log.info("%s: %d scored, %d not, %s", result.chunk, result.scored, result.unscored, result.seconds)
             timeline.add(result.spans)
             timeline.add_chunk(chunk.lane, result.wall_s, result.seconds)
+            if result.device not in {"", *devices}:
+                devices.add(result.device)
+                run.update({"devices": sorted(devices)}, tell=False)
+        elif isinstance(result, LeadlineError) and result.code == ErrorCode.MODEL_DEVICE:
+            raise UsageError(result.message, hint=result.hint, code=result.code) from result
         else:
             steps.log.error("%s failed for good: %s", chunk.name, result)
         if chunk.lane == "judge":

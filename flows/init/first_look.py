@@ -152,7 +152,8 @@ def _questions(planned: PlanPreview) -> tuple[str, ...]:
         found |= {
             rule.question
             for rule in rules.values()
-            if rule.role is not Role.INFORMATION and (rule.proof not in ("none", "likeness") or rule.question not in DECIDED_BY_ROWS)
+            if rule.role is not Role.INFORMATION
+            and (rule.proof not in ("none", "likeness") or rule.question not in DECIDED_BY_ROWS)
         }
     return tuple(str(question) for question in Question if question in found)
 

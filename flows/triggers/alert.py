@@ -20,7 +20,10 @@ from pydantic import ConfigDict, Field, model_validator
 
 from leadline.evaluators.core.secret_values import masked_value
 from leadline.flows.shared.form import FormModel
+from leadline.flows.shared.server_outage import outlast_outages
 from leadline.flows.triggers.prefect_events import failure_reason, known_as
+
+outlast_outages()
 
 SHOWN = 4000
 """Characters of an event's payload that an artifact shows."""

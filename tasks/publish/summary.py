@@ -286,7 +286,7 @@ def _examples(connection: DuckDBPyConnection, facts: Facts, problems: Sequence[P
         ]
         said = next((e for e in pointing if e[1].get("message")), None)
         marks = next((spans for item in pointing if (spans := _offending(facts, *item))), [])
-        missing = next((spans for _, item in pointing if (spans := _spans(item, "expected_answer"))), [])
+        missing = next((lacking for _, item in pointing if (lacking := _spans(item, "expected_answer"))), [])
         nearest = missing[0].get("index", 0) if missing else 0
         model = facts.model(model_id)
         found[position] = Example(

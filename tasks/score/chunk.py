@@ -21,6 +21,7 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import LeadlineError
 from leadline.evaluators.core.log_masking import mask_logs
 from leadline.evaluators.core.row import Reason, RowField, Unscored
+from leadline.evaluators.models.runtime import device_in_use, require_device
 from leadline.tasks import log_context
 from leadline.tasks.drift.run_judges import quarantined_judges
 from leadline.tasks.log_context import logged_as
@@ -57,6 +58,7 @@ class ChunkResult:
         unscored: Row scores with at least one metric that could not be measured.
         seconds: Wall time by evaluator id.
         spans: When the chunk and its evaluators were at work, the first :data:`MOST_SPANS`.
+        device: On which models ran, where the chunk is one of models.
     """
 
     chunk: str
@@ -64,6 +66,7 @@ class ChunkResult:
     unscored: int
     seconds: Mapping[str, float] = field(default_factory=dict)
     spans: tuple[Span, ...] = ()
+    device: str = ""
 
     @property
     def wall_s(self) -> float:
@@ -90,6 +93,7 @@ def score_chunk(chunk: Chunk) -> ChunkResult:
     """Score a chunk and write its segments; doing it again writes the same.
 
     Raises:
+        UsageError: Models are to run on a device that this machine lacks.
         JudgeDown: The judge did not answer for some rows. They are written as unscored, the others as scored, and
             scoring the chunk again asks only for what is missing.
     """
@@ -107,6 +111,8 @@ def _score_chunk(chunk: Chunk) -> ChunkResult:
     settings, jobs = read_jobs(run.plan / JOBS)
     mine = [job for job in jobs if job.lane == chunk.lane and not job.error]
     ctx = context_for(store, run, settings, chunk.lane)
+    if chunk.lane == "gpu":
+        require_device(settings)
     with ExitStack() as opened:
         work = [
             _Work(job, trial, opened.enter_context(atomic_parquet(_segment(store, chunk, job, trial))))
@@ -132,6 +138,7 @@ def _score_chunk(chunk: Chunk) -> ChunkResult:
         unscored=sum(one.unscored for one in work),
         seconds={name: round(s, 3) for name, s in seconds.items() if s},
         spans=(span(chunk.name, "chunk", began), *(each for one in work for each in one.spans))[:MOST_SPANS],
+        device=device_in_use(settings) if chunk.lane == "gpu" else "",
     )
 
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from leadline.deployments.service import Service, main, running
+from leadline.deployments.postgres import initialise
+from leadline.deployments.service import FOLDER, WORKERS, Service, default_workers, free_port, main, running
+from leadline.flows.doctor.diagnosis import State
+from leadline.flows.doctor.store_condition import examine_store
 from leadline.tasks.store.locks import locked
+from leadline.tasks.store.store_format import FORMAT, format_of
+from tests.support.processes.service import eventually
 
 
 @contextmanager
@@ -73,6 +80,82 @@ def test_logs_are_for_their_owner_alone(tmp_path: Path) -> None:
         log = service._processes.log("server")
         assert [stat.S_IMODE(path.stat().st_mode) for path in (log.parent, log)] == [0o700, 0o600]
     assert log.read_text(encoding="utf-8") == "said"
+
+
+@pytest.fixture
+def in_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder in which somebody with the common umask starts the service."""
+    monkeypatch.delenv("LEADLINE_STORE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    before = os.umask(0o022)
+    yield tmp_path
+    os.umask(before)
+
+
+def modes(*paths: Path) -> list[str]:
+    return [oct(stat.S_IMODE(path.stat().st_mode)) for path in paths]
+
+
+def test_the_store_around_a_new_service_is_private_and_of_todays_format(in_project: Path) -> None:
+    Service(FOLDER)
+    store = in_project / ".leadline"
+    assert modes(store, store / "service", store / "service" / "prefect") == ["0o700"] * 3
+    found = [(one.state, one.found) for one in examine_store(None)]
+    assert {state for state, _ in found} == {State.OK}
+    assert {f".leadline, format {FORMAT}", "for its user alone (mode 700)"} <= {said for _, said in found}
+
+
+def test_a_service_in_a_store_of_another_place_makes_that_one_as_well(
+    in_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEADLINE_STORE", "ours")
+    Service(Path("ours/service"))
+    assert (modes(in_project / "ours"), format_of(in_project / "ours")) == (["0o700"], FORMAT)
+    assert not (in_project / ".leadline").exists()
+
+
+def test_a_store_that_is_shared_on_purpose_stays_as_it_is(in_project: Path) -> None:
+    (in_project / ".leadline").mkdir()
+    (in_project / ".leadline").chmod(0o770)
+    Service(FOLDER)
+    assert modes(in_project / ".leadline", in_project / ".leadline" / "service") == ["0o770", "0o700"]
+
+
+@pytest.mark.parametrize(
+    ("device", "visible", "workers"),
+    [
+        ("nvidia0", None, 1),
+        ("nvidia7", "0", 1),
+        ("kfd", None, 1),
+        ("nvidia0", "", 0),
+        ("nvidia0", "-1", 0),
+        ("x", None, 0),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "darwin", reason="Apple's processors have a GPU")
+def test_the_pool_of_gpus_gets_a_worker_only_where_a_gpu_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str, visible: str | None, workers: int
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    (tmp_path / device).touch()
+    assert default_workers(tmp_path) == WORKERS | {"gpu": workers}
+
+
+@pytest.mark.e2e
+def test_postgresql_keeps_its_data_in_a_folder_that_only_its_owner_may_enter(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    postgres = initialise(tmp_path / "postgres", free_port(0))
+    for _ in range(2):  # the second time with the data of the first
+        process = subprocess.Popen(postgres.command(), cwd=tmp_path, stdin=subprocess.DEVNULL)
+        try:
+            eventually(postgres.answers, 30, "PostgreSQL answers")
+            postgres.ensure("leadline")
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 0
+    assert modes(tmp_path, tmp_path / "postgres" / "data") == ["0o700", "0o700"]
 
 
 def test_the_token_of_the_reading_page_is_drawn_once_for_its_owner_alone(

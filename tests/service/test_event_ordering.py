@@ -100,3 +100,36 @@ def test_events_that_overtake_each_other_are_still_put_in_order(redis: None) -> 
         return server.acted
 
     assert asyncio.run(scenario()) == ["Scheduled", "Pending", "Running"]
+
+
+def test_a_heartbeat_that_is_acted_on_after_the_end_of_its_run_begins_no_wait(redis: None) -> None:
+    """It may be sent while the end is on its way to the server, and has the later time."""
+
+    async def scenario() -> tuple[list[str], list[str], list[str]]:
+        server = Server()
+        heartbeat, end = state("heartbeat", None), state("Completed", None)
+        end.resource.root["prefect.state-type"] = "COMPLETED"
+        await server.receive(heartbeat)
+        before = list(server.acted)
+        await server.receive(end)
+        await ripen(server)
+        after = list(server.acted)
+        again = state("AwaitingRetry", None)
+        again.resource.root["prefect.state-type"] = "SCHEDULED"
+        await server.receive(again, state("heartbeat", None))
+        await ripen(server)
+        return before, after, server.acted
+
+    async def ripen(server: Server) -> None:
+        waiting = server.ordering._key("waitlist")
+        for name in await server.ordering.redis.zrange(waiting, 0, -1):
+            event = await server.ordering.redis.get(server.ordering._key(f"event:{name}"))
+            old = ReceivedEvent.model_validate_json(event)
+            old = old.model_copy(update={"received": old.received - PATIENCE - timedelta(seconds=1)})
+            await server.ordering.redis.set(server.ordering._key(f"event:{name}"), old.model_dump_json())
+            await server.ordering.redis.zadd(waiting, {name: old.received.timestamp()})
+        await server.look_for_lost_ones()
+
+    before, after, at_last = asyncio.run(scenario())
+    assert (before, after) == ([], ["Completed"])
+    assert at_last == ["Completed", "AwaitingRetry", "heartbeat"]

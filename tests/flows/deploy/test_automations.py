@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -77,6 +77,44 @@ def test_a_run_that_nobody_starts_raises_an_alert_and_anything_that_happens_to_i
         assert late.expects(f"prefect.flow-run.{name}")
         assert not late.starts_after(f"prefect.flow-run.{name}")
     assert not late.covers(state("Late", "SCHEDULED", "alert", ("leadline-alert",)))
+
+
+@pytest.mark.parametrize("tags", [("leadline",), ("leadline-alert",)])
+def test_a_run_that_was_taken_and_does_not_begin_is_found_within_ten_minutes(tags: tuple[str, ...]) -> None:
+    lost = TRIGGERS["leadline-not-begun"]
+    assert (lost.posture.value, lost.within <= timedelta(minutes=10)) == ("Proactive", True)
+    for name in ("Pending", "Submitting"):
+        assert lost.starts_after(f"prefect.flow-run.{name}")
+        assert lost.covers(state(name, "PENDING", tags=tags))
+    assert lost.expects("prefect.flow-run.Running")
+    assert not lost.starts_after("prefect.flow-run.Running")
+    assert not lost.covers(state("Pending", "PENDING", tags=("somebody-elses",)))
+
+
+MESSAGES = [one["actions"][0].get("message", "") for one in read_deployment_file().automations]
+
+
+def crashed(
+    flow: str = "evaluate", count: str = "1", deployment: str = "d", tag: str = "leadline", message: str = MESSAGES[0]
+) -> ReceivedEvent:
+    found = state("Crashed", "CRASHED", deployment, (tag,))
+    found.resource.root |= {"prefect.run-count": count, "prefect.state-message": message}
+    return event(found.event, found.resource.root, [one.root for one in found.related] + [
+        related_resource("flow", "1", flow)
+    ])  # fmt: skip
+
+
+def test_a_run_that_was_lost_is_started_again_but_not_for_ever() -> None:
+    again = TRIGGERS["leadline-start-again"]
+    assert [again.covers(crashed(count=count)) for count in ("0", "1", "2")] == [True, True, False]
+    assert again.covers(crashed(message=MESSAGES[1]))
+    assert not again.covers(crashed(message="Flow run infrastructure exited with non-zero status code -9."))
+    assert again.within == timedelta(hours=1)  # one that never begins has a count of 0 each time
+    assert again.for_each == {"prefect.resource.id"}
+    assert again.covers(crashed("alert", tag="leadline-alert"))
+    for other in (crashed("score-chunk"), crashed(deployment=""), crashed(tag="somebody-elses")):
+        assert not again.covers(other)
+    assert not again.expects("prefect.flow-run.Failed")
 
 
 @pytest.mark.parametrize(

@@ -71,3 +71,9 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path, text: str) -> None:
         read_deployment_file(file)
     with pytest.raises(UsageError):
         read_deployment_file(tmp_path / "none.yaml")
+
+
+def test_every_run_of_ours_is_started_by_the_engine_that_waits_for_a_server_that_is_away() -> None:
+    commands = {one.name: one.work_pool.job_variables.get("command") for one in read_deployment_file().deployments}
+    assert len(commands) == 12
+    assert set(commands.values()) == {"python -m leadline.flows.shared.patient_engine"}

@@ -30,7 +30,7 @@ def test_every_thing_of_a_file_has_a_digest() -> None:
         "work pool": 4,
         "deployment": 12,
         "trigger": 1,
-        "automation": 6,
+        "automation": 8,
     }
 
 

@@ -14,7 +14,7 @@ from prefect.client.schemas.objects import StateType
 from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.summarization.rouge import Rouge
 from leadline.flows.dispatch import score_chunk as module
-from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, LONGEST, UNFIT, read_result, take_outcome
+from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, LONGEST, NO_DEVICE, UNFIT, read_result, take_outcome
 from leadline.tasks import pipeline
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset
@@ -122,9 +122,17 @@ def test_a_worker_without_the_users_evaluators_scores_nothing(
     assert "does not have what the run was planned with: There is no folder" in state.message
 
 
-def planned_with(folder: Path, embedder: Path) -> Chunk:
+@pytest.mark.skipif("__import__('torch').cuda.is_available()", reason="This machine has CUDA")
+def test_a_worker_without_the_device_that_the_run_asks_for_scores_nothing(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "embedder", model_files())
+    state = score(planned_with(tmp_path, folder, device="cuda"))
+    assert (state.type, state.name) == (StateType.FAILED, NO_DEVICE)
+    assert "--device cuda: There is no device 'cuda' on this machine." in state.message
+
+
+def planned_with(folder: Path, embedder: Path, device: str = "auto") -> Chunk:
     """Plan one row with a model in a folder, and take that away."""
-    settings = Settings(embedder=str(embedder))
+    settings = Settings(embedder=str(embedder), device=device)
     line = {
         "case": "c", "model": "m", "expected_answer": "5 m.", "actual_answer": "It is 5 m.",
         "retrieved_context": ["The quay is 5 m deep."],

@@ -16,11 +16,12 @@ import pytest
 from prefect.client.schemas.objects import StateType
 from prefect.states import Cancelled, Completed, Crashed, Failed, Pending, Running, Scheduled, State
 
+from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.flows.dispatch import board, lanes, shards
 from leadline.flows.dispatch.board import table
 from leadline.flows.dispatch.failures import NoWorkers, Stopped, WorkerLost
 from leadline.flows.dispatch.pools import Pool
-from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, UNFIT
+from leadline.flows.dispatch.score_chunk import JUDGE_DOWN, NO_DEVICE, UNFIT
 from leadline.flows.dispatch.shards import Shards, ShardTimeouts
 from leadline.flows.shared.settings import Dispatch
 from leadline.tasks.plan.chunks import Chunk
@@ -204,6 +205,13 @@ def test_a_worker_that_cannot_score_is_as_good_as_none(monkeypatch: pytest.Monke
     api = Api(Failed(name=UNFIT, message="does not see the run"))
     with serving(api, monkeypatch) as (_, score), pytest.raises(NoWorkers, match="does not see"):
         score(chunk()).result(5)
+
+
+def test_a_worker_without_the_device_says_what_is_wrong_with_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, code in ((NO_DEVICE, ErrorCode.MODEL_DEVICE), (UNFIT, ErrorCode.WORKER_NONE)):
+        with serving(Api(Failed(name=name, message="m")), monkeypatch) as (_, score), pytest.raises(NoWorkers) as said:
+            score(chunk()).result(5)
+        assert said.value.code == code
 
 
 @pytest.mark.parametrize(

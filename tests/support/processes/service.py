@@ -98,10 +98,8 @@ def eventually(question: Callable[[], T | None], seconds: float, what: str) -> T
 
 def serving(workers: Mapping[str, int], environment: Mapping[str, str] | None = None) -> Iterator[LiveService]:
     """Start the service with these workers, in a folder of its own, and end it."""
-    # Not below pytest's own folder: PostgreSQL's user may not enter that one.
     with tempfile.TemporaryDirectory(prefix="leadline-service-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        folder.chmod(0o755)
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("LEADLINE_", "PREFECT_"))}
         own = {
             "LEADLINE_STORE": str(folder / "store"),
