@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks import all as every
 from benchmarks import crowd, dispatch, end_to_end, judge, night, verdicts
+from leadline.evaluators.models import resident
 
 SMALL = {
     "aggregation --cases 200 --models 2 --metrics 5 --repeats 1": "2,000 scores, 10 aggregates, 5 flips, 420 slices",
@@ -31,8 +32,8 @@ WITH_MODELS = {
 }
 PARTS = {"live_service", "machine", "subjects", "trust_figures", "trust_sets", "all"}
 """What others are made of, or run the others."""
-ELSEWHERE = {"trust"}
-"""Held by tests/tasks/trust/test_trust_figures.py."""
+ELSEWHERE = {"trust", "label_simulation"}
+"""Held by tests/tasks/trust/test_trust_figures.py and tests/tasks/labels/test_label_simulation.py."""
 IN_PROCESSES = {"dispatch", "end_to_end", "night", "crowd", "webhook_load"}
 
 
@@ -57,6 +58,7 @@ def test_a_small_size_runs_with_models(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(judge, "ROUNDS", 1)
+    resident.unload()  # they look at the one model that they have loaded
     assert WITH_MODELS[command] in said(command, monkeypatch, capsys)
 
 

@@ -91,7 +91,7 @@ class TrainedJury:
 
     @property
     def advice(self) -> str:
-        """What to do with the weights: they replace a plain majority where they are surely better on held-out rows."""
+        """The advice on the weights: they replace a plain majority where they are surely better on held-out rows."""
         measured = {each.name: each for each in self.held_out}
         learned, plain = measured.get("dawid-skene"), measured.get("majority")
         if learned is None or plain is None:

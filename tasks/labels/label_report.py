@@ -348,7 +348,7 @@ def _effective(weights: Floats, clusters: Ints) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Sense:
-    """How far a judge tells good from bad, which is what a correction needs of it.
+    """The extent to which a judge tells good from bad, which is what a correction needs of it.
 
     Attributes:
         agreed: Agreement of passes and fails; ``None`` for numbers.

@@ -51,6 +51,8 @@ class Batches:
         rows: Answers so far.
         answered: Answers so far that are texts, annotations or errors of a host.
         words_for_nothing: Answers so far that are a word for a missing value, such as ``nan``.
+        blank: What a row without answer, annotations and error gets: ``""`` in a table of texts that has a column of
+            answers, where an empty cell is an empty answer.
     """
 
     def __init__(self, staged: Staging, faults: Faults, *, file_size: int) -> None:
@@ -72,6 +74,7 @@ class Batches:
         self.rows = 0
         self.answered = 0
         self.words_for_nothing = 0
+        self.blank: str | None = None
 
     def case(self, place: Place, key: str, *, derived: bool, bare: bool, fields: tuple[Any, ...]) -> int:
         """Stage a mention of a case; ``fields`` are those of :data:`CASE_FIELDS`. Returns the mention's number.
@@ -124,10 +127,12 @@ class Batches:
             metadata: JSON object.
             annotations: What the model found in a data item: JSON list.
         """
-        self._rows.extend((self.rows, *place, *case, model, answer, context, error, *numbers, metadata))
+        given = answer is not None or error is not None or annotations is not None
+        said = answer if given else self.blank
+        self._rows.extend((self.rows, *place, *case, model, said, context, error, *numbers, metadata))
         self._rows.append(annotations)
         self.rows += 1
-        self.answered += answer is not None or error is not None or annotations is not None
+        self.answered += given
         self.words_for_nothing += answer in WORDS_FOR_NOTHING
 
     def labels(self, given: Iterable[GivenLabel]) -> None:
@@ -167,13 +172,22 @@ class Batches:
             self.flush()
         seq = np.arange(self._mentions, self._mentions + len(rows), dtype=np.uint32)
         row_id = np.arange(self.rows, self.rows + len(rows), dtype=np.uint32)
+        given = [answer[name].is_valid() for name in ("actual_answer", "error") if name in answer]
+        answer = dict(answer)
+        if self.blank is not None:
+            kind = answer["actual_answer"].type if "actual_answer" in answer else pa.string()
+            blank = pa.array([self.blank] * len(rows), kind)
+            if "error" in answer:
+                blank = pc.if_else(answer["error"].is_valid(), pa.scalar(None, kind), blank)
+            answer["actual_answer"] = (
+                pc.coalesce(answer["actual_answer"], blank) if "actual_answer" in answer else blank
+            )
         shared = {"record": pa.array(rows, pa.uint32())} | dict(both)
         cases = {"seq": pa.array(seq)} | shared | dict(case)
         answers = {"row_id": pa.array(row_id), "case_seq": pa.array(seq)} | shared | dict(answer)
         self._tables.append((self._completed(CASES, cases), self._completed(ROWS, answers)))
         self._mentions += len(rows)
         self.rows += len(rows)
-        given = [answer[name].is_valid() for name in ("actual_answer", "error") if name in answer]
         if given:
             self.answered += pc.sum(pc.or_(given[0], given[-1])).as_py()
         if "actual_answer" in answer:

@@ -118,6 +118,7 @@ def _stage(reader: DatasetFormat, records: Records, names: Collection[str]) -> N
     bare = pc.invert(is_derived)
     for each in said:
         bare = pc.and_(bare, pc.invert(each))
+    reader.note_blank()
     reader.batches.records(
         records.rows,
         {"case_key": keys, "derived": is_derived},

@@ -340,8 +340,10 @@ def _answer_warnings(models: Models, batches: Batches, pairs: int) -> list[str]:
         have = nouns(pairs - rows, "has", "have")
         found.append(f"{pairs - rows:,} of {pairs:,} pairs of a case and a model {have} no answer in the file")
     if rows > answered:
-        have = nouns(rows - answered, "has", "have")
-        found.append(f"{rows - answered:,} of {count(rows, 'row')} {have} neither an answer nor an error")
+        have, are = nouns(rows - answered, "has", "have"), nouns(rows - answered, "is", "are")
+        missing = f"{rows - answered:,} of {count(rows, 'row')} {have} neither an answer nor an error"
+        empty = f"{rows - answered:,} of {count(rows, 'answer')} {are} empty"
+        found.append(missing if batches.blank is None else empty)
     if batches.words_for_nothing:
         words = count(batches.words_for_nothing, "answer is", "answers are")
         found.append(f"{words} the word nan, None or null; leave the cell empty where there is no answer")

@@ -1,4 +1,4 @@
-"""How many labels more would decide what those that there are leave open."""
+"""The number of further labels that would decide what those that there are leave open."""
 
 from __future__ import annotations
 

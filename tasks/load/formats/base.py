@@ -501,6 +501,7 @@ class DatasetFormat(ABC):
         model = get("model")
         if "model_name" in values or "model_version" in values:
             self._describe_model(place, values)
+        self.note_blank()
         self.batches.answer(
             place,
             case,
@@ -514,6 +515,11 @@ class DatasetFormat(ABC):
         )
         if _PEOPLE in values:
             self._stage_labels(values[_PEOPLE])
+
+    def note_blank(self) -> None:
+        """Have empty cells of a column of answers taken for empty answers."""
+        if self._cells and self.batches.blank is None and self.flat.fills(self._answer_field()):
+            self.batches.blank = ""
 
     def _stage_labels(self, labels: Sequence[GivenLabel]) -> None:
         self.batches.labels(labels)

@@ -115,7 +115,8 @@ def test_labels_survive_another_prompt_and_a_certificate_of_other_rows_does_not(
     person = Person(capsys)
     first, second = _answers("first"), _answers("second")
     gate, why = person.gates(first, *prompt(WORDS[0]), code=1)
-    assert (gate, f"leadline labels sample RUN --metric {metric}" in why) == ("inconclusive", True), why
+    assert gate == "inconclusive"
+    assert re.search(rf"leadline labels sample [\w-]+ --metric {re.escape(metric)}", why), why
     person.types("labels", "sample", "latest", "--metric", metric, "--n", "100", "-o", "tasks.jsonl")
     tasks = [json.loads(line) for line in Path("tasks.jsonl").read_text(encoding="utf-8").splitlines()]
     said = [task | {"person": "anna", "value": int("fine" in task["answer"])} for task in tasks]
@@ -133,8 +134,8 @@ def test_labels_survive_another_prompt_and_a_certificate_of_other_rows_does_not(
 
     gate, why = person.gates(second, *prompt(WORDS[2]), code=1)
     assert gate == "inconclusive"
-    command = f"leadline judges certify RUN --metric {metric} ({len(tasks)} labelled rows to judge)"
-    assert command in why, why
+    command = rf"leadline judges certify [\w-]+ --metric {re.escape(metric)} \({len(tasks)} labelled rows to judge\)"
+    assert re.search(command, why), why
     assert person.certificate()["state"] == "stale"
     asked = len(judge.log)
     assert ": valid" in person.types("judges", "certify", "latest", "--metric", metric)
@@ -144,4 +145,5 @@ def test_labels_survive_another_prompt_and_a_certificate_of_other_rows_does_not(
     for certified in WORDS[:0:-1]:
         gate, why = person.gates(second, *prompt(certified), code=1)
         assert gate == "inconclusive"
-        assert f"none is of this run's answers of model bot: leadline labels sample RUN --metric {metric}" in why
+        said = r"none is of this run's answers of model bot: leadline labels sample [\w-]+ --metric "
+        assert re.search(said + re.escape(metric), why), why

@@ -111,7 +111,7 @@ def test_faults_of_all_files_are_listed_with_their_file(tmp_path: Path) -> None:
     for message in (
         "dets.json, row 1: there is no image 99",
         "dets.json, row 2: there is no category 99",
-        "dets.json, row 3: bbox: the width -1",
+        "dets.json, row 3: bbox: width and height must be positive numbers, and are -1 and 1",
         "dets.json, row 4: score: expected a number between 0 and 1",
         "dets.json, row 5: bbox: expected [x, y, width, height]",
         "dets.json, row 6: image_id is missing",

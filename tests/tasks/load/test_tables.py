@@ -12,6 +12,7 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
+from leadline.evaluators.core.errors import DatasetError
 from leadline.tasks.db.field_digests import STORED
 from leadline.tasks.load import load_dataset
 from leadline.tasks.store.store import Store
@@ -233,6 +234,9 @@ records = st.fixed_dictionaries(
 @given(st.lists(records, min_size=1, max_size=6, unique_by=lambda record: record["case"]), texts)
 def test_records_become_the_same_tables_from_every_container(made: list[dict[str, Any]], answer: str) -> None:
     made[0]["actual_answer"] = answer
+    for record in made:  # a cell cannot say that there is no answer: one that is empty is an empty answer
+        if not record.get("error"):
+            record.setdefault("actual_answer", "")
     folder = Path(tempfile.mkdtemp())
     try:
         contents = [json.dumps(made).encode(), json.dumps(made, indent=1, ensure_ascii=False).encode()]
@@ -245,3 +249,15 @@ def test_records_become_the_same_tables_from_every_container(made: list[dict[str
         assert all(one == found[0] for one in found[1:])
     finally:
         shutil.rmtree(folder)
+
+
+def test_an_empty_cell_of_the_answers_is_an_empty_answer_but_where_the_host_failed(tmp_path: Path) -> None:
+    lines = "case,question,actual_answer,error\na,q1,yes,\nb,q2,,\nc,q3,,timeout\n"
+    many = lines + "".join(f"d{n},q{n},,\n" for n in range(3000))
+    for content in (lines, many):  # record by record, and by columns
+        loaded = load(tmp_path, "d", content.encode())
+        said = {row["case_id"]: row["actual_answer"] for row in tables(loaded)["rows"]}
+        assert list(said.values())[:3] == ["yes", "", None]
+        assert set(list(said.values())[3:]) <= {""}
+    with pytest.raises(DatasetError, match="no record has an answer"):
+        load(tmp_path, "d", b"case,question,actual_answer\na,q1,\nb,q2,\n")
