@@ -333,7 +333,8 @@ class DatasetFormat(ABC):
             )
         if self.faults.unreadable or not read:
             return
-        for column in self.needed()[: 1 if self.cases_only else None]:
+        # Conversations that end with their answer need no column of answers.
+        for column in self.needed()[: 1 if self.cases_only or self.batches.answered else None]:
             if not self.flat.fills(self.columns[column][0]):
                 hint = self._hint(column)
                 self.faults.add(None, column, f"the column is missing, and no other is known to be it{hint}")

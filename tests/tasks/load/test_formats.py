@@ -329,6 +329,13 @@ def test_ragas(tmp_path: Path) -> None:
     assert second["question"] == "Q2"
 
 
+def test_ragas_takes_the_answer_that_ends_a_conversation(tmp_path: Path) -> None:
+    said = [{"content": "How long does it take?", "type": "human"}, {"content": "Four hours.", "type": "ai"}]
+    loaded = load(tmp_path, "r.jsonl", as_jsonl([{"user_input": said, "reference": "4 hours"}]))
+    (row,) = rows(loaded).values()
+    assert (loaded.format, row["actual_answer"], row["expected_answers"]) == ("ragas", "Four hours.", ["4 hours"])
+
+
 def test_ragas_before_version_0_2(tmp_path: Path) -> None:
     records = [{"question": "Q", "answer": "A", "contexts": ["x"], "ground_truths": ["R", "S"]}]
     loaded = load(tmp_path, "old.parquet", as_parquet(records, tmp_path))
