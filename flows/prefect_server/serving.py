@@ -113,6 +113,7 @@ def _listen(options: ServerOptions) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(("127.0.0.1", port))
+            listener.listen()  # two servers that start at once can both bind a port: only one can listen
             return listener
         except OSError:
             listener.close()

@@ -129,6 +129,7 @@ def test_a_judge_that_changed_at_night_gets_no_row_of_a_gated_run_until_that_is_
 
 
 def run_checks_of_another_day() -> Any:
+    import leadline.flows.drift.prepare as prepare
     import leadline.tasks.drift.drift_check as module
 
     class Tomorrow(module.datetime):  # type: ignore[name-defined,misc]
@@ -138,6 +139,7 @@ def run_checks_of_another_day() -> Any:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "datetime", Tomorrow)
+        patch.setattr(prepare, "datetime", Tomorrow)
         return run_checks(CheckJudgesConfig(store="store"))
 
 
