@@ -83,11 +83,12 @@ KILLS ?= 50
 SEED  ?= 1
 soak: $(VENV)/.dev
 	$(BIN)/python -m tests.support.processes.soak $(KILLS) $(SEED)
-	$(PARALLEL) -m soak
+	$(PARALLEL) -m "soak and not service"
+	$(if $(SERVICE),$(BIN)/pytest tests/service -m "service and soak")
 
 test-all: $(VENV)/.dev
 	$(PARALLEL) -m "(e2e or browser or postgres) and not service and not soak$(LEFT_OUT)"
-	$(if $(SERVICE),$(BIN)/pytest tests/service -m "service$(LEFT_OUT)")  # one service for all of them, so not in parallel
+	$(if $(SERVICE),$(BIN)/pytest tests/service -m "service and not soak$(LEFT_OUT)")  # one service for all of them, so not in parallel
 
 test-bridges: $(VENV)/.bridges
 	$(VENV)/bridges/bin/pytest tests/bridges tests/docs/test_code_blocks.py -m bridges

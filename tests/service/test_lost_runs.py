@@ -19,6 +19,7 @@ from leadline.flows.deploy.file import own_file
 from tests.support.processes.service import LiveService, eventually
 
 pytestmark = [
+    pytest.mark.soak,  # minutes of waiting, of which a busy machine needs more
     pytest.mark.e2e,
     pytest.mark.service,
     pytest.mark.timeout(500),
