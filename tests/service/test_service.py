@@ -233,7 +233,7 @@ def test_a_scheduled_run_that_fails_raises_an_alert_in_seconds(service: LiveServ
     try:
         deployed(service, "--file", str(mine))
         seen = eventually(alert, 150, "an alert about the run")
-        assert (seen["state_type"], seen["name"]) == ("FAILED", "alert: evaluate failing")
+        assert (seen["state_type"], seen["name"]) == ("FAILED", "alert: failing (evaluate)")
     finally:
         evaluate["schedules"][0]["active"] = False
         mine.write_text(yaml.safe_dump(file))
