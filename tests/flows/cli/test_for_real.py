@@ -115,8 +115,8 @@ def test_a_dataset_that_is_not_there_is_refused(environment: dict[str, str], tmp
 
 
 VARYING = {
-    "run", "created", "started", "finished", "seconds", "chunk_seconds", "evaluator_seconds", "time", "report", "process",
-    "id", "at", "duration", "flow_run",
+    "run", "created", "started", "finished", "seconds", "chunk_seconds", "evaluator_seconds", "time", "report",
+    "process", "id", "at", "duration", "flow_run",
 }  # fmt: skip
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # of evaluators, drawn from the run's name
