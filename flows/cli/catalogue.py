@@ -30,7 +30,20 @@ _FILES: Final = click.option(
 )
 
 
-@click.group(invoke_without_command=True)
+class _Catalogue(click.Group):
+    """A group whose unknown commands are mostly ids of evaluators."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command, or say how one evaluator is shown. See :class:`click.Group`."""
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            meant = "evaluators" if args[0] == "list" else f"evaluators show {args[0]}"
+            raise click.UsageError(f"There is no command {args[0]!r}. Did you mean {meant}?", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Catalogue, invoke_without_command=True)
 @click.option("--family", metavar="NAME", help="Only this family.")
 @click.option("--suite", metavar="NAME", help="Only this suite.")
 @click.option("--find", metavar="TEXT", help="Only those whose id, purpose, description or keywords hold this text.")

@@ -46,6 +46,9 @@ FIRST: Final = ("init", "evaluate", "show", "compare", "collect", "generate")
 END_S: Final = 5.0
 """Longest wait of an interrupted command for its threads; who stops a container kills it after some 10 s."""
 
+MEANT: Final = {"list": "evaluators or runs", "report": "show", "run": "evaluate", "score": "evaluate"}
+"""Commands of other tools, and what does that here."""
+
 ENTRY_POINTS: Final = "leadline.commands"
 """Group of entry points by which other packages bring commands: ``NAME = "module:command"``."""
 
@@ -92,7 +95,8 @@ class LazyGroup(click.Group):
 
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
+            meant = MEANT.get(args[0]) or (near[0] if near else None)
+            hint = f" Did you mean {meant}?" if meant else ""
             raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
