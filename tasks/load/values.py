@@ -24,6 +24,7 @@ Chunks: TypeAlias = list[tuple[str, str | None]]
 _LITERAL: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 _PLAIN: Final = re.compile(r"(?:[\[\](){},:\s\d.+-]|None|True|False)*")
 """What may stand outside of the texts of a list that Python printed."""
+_ARRAY: Final = re.compile(r"array\((\[.*\])(?:, dtype=[\w'<>|]+)?\)", re.DOTALL)
 _WORDS: Final = re.compile(r"None|True|False|[()]")
 _AS_JSON: Final = {"None": "null", "True": "true", "False": "false", "(": "[", ")": "]"}
 
@@ -245,6 +246,8 @@ def unpacked(value: Any) -> Any:
 
 def _decoded(cell: str) -> Any:
     """Return the list or object that a cell contains as JSON, or the cell itself."""
+    if array := _ARRAY.fullmatch(cell):
+        return printed_by_python(array[1]) or cell
     if cell.lstrip()[:1] not in ("[", "{"):
         return cell
     try:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import ndcg_score
 
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.row import ContextChunk, Row
@@ -34,6 +33,8 @@ def test_only_the_first_k_documents_count() -> None:
 
 @given(st.permutations([f"d{n}" for n in range(8)]), st.integers(1, 8), st.integers(1, 8))
 def test_ndcg_at_k_is_scikit_learns(order: list[str], relevant: int, k: int) -> None:
+    from sklearn.metrics import ndcg_score
+
     expected = [f"d{n}" for n in range(relevant)]
     truth = np.array([[float(document in expected) for document in order]])
     scores = np.arange(len(order), 0, -1, dtype=float)[None, :]

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import f1_score
 
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.errors import UsageError
@@ -54,6 +53,8 @@ def test_f1_of_present_fields_is_that_of_scikit_learn(pairs):
     payloads = evaluator.prepare([each.payload for each in evaluator.score(rows, EvalContext())])
     truth = [[name in theirs for name in "abcd"] for _, theirs in pairs]
     given_ = [[name in ours for name in "abcd"] for ours, _ in pairs]
+    from sklearn.metrics import f1_score
+
     expected = f1_score(np.array(truth).ravel(), np.array(given_).ravel(), zero_division=0)
     assert evaluator.aggregate(payloads, np.ones((1, len(rows))))["field_f1"][0] == pytest.approx(expected)
 

@@ -8,7 +8,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import pandas as pd
 import pytest
 
@@ -127,6 +126,8 @@ def test_the_report_is_one_page(result: leadline.Result, tmp_path: Path) -> None
 
 
 def test_the_plot_has_an_interval_for_each_mean(result: leadline.Result) -> None:
+    import matplotlib as mpl
+
     mpl.use("Agg")
     axes = result.plot()
     assert [label.get_text() for label in axes.get_yticklabels()] == ["bleu_1", "polite"]

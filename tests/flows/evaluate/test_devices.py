@@ -23,8 +23,6 @@ from leadline.tasks.store.store import Store
 from leadline.tasks.timeline import Timeline
 from tests.support.models.tiny_models import make_embedder
 
-torch = pytest.importorskip("torch")
-without_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="This machine has CUDA")
 CHUNK = Chunk("store", "run", "dataset", "gpu", 0, 0, 7, 8, 8)
 
 
@@ -41,7 +39,13 @@ def evaluated(folder: Path, evaluator: str = "answer_semantic_similarity", **mod
     return run_evaluation(config, DirectSteps())
 
 
-@without_cuda
+@pytest.fixture
+def without_cuda() -> None:
+    if pytest.importorskip("torch").cuda.is_available():
+        pytest.skip("This machine has CUDA")
+
+
+@pytest.mark.usefixtures("without_cuda")
 def test_the_device_that_was_used_is_in_record_report_and_artifact(tmp_path: Path) -> None:
     result = evaluated(tmp_path)
     store = Store.open(tmp_path / "store")
@@ -55,7 +59,7 @@ def test_the_device_that_was_used_is_in_record_report_and_artifact(tmp_path: Pat
     assert "devices" not in store.run(again.run).read()
 
 
-@without_cuda
+@pytest.mark.usefixtures("without_cuda")
 def test_a_device_that_is_not_here_ends_the_run_with_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--device cuda: There is no device 'cuda' on") as said:
         evaluated(tmp_path, device="cuda")

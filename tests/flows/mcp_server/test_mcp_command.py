@@ -13,11 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import httpx2
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamable_http_client
 
 from leadline.flows.cli.main import run
 from leadline.tasks.store.store import Store
@@ -53,6 +49,8 @@ def serving(store: Path, **variables: str) -> Iterator[tuple[str, str, subproces
 
 
 async def runs_of(transport: Any, mode: str = "auto") -> list[str]:
+    from mcp import Client
+
     async with Client(transport, mode=mode) as client:
         result = await client.call_tool("runs", {})
         return [line["id"] for line in (result.structured_content or {})["items"]]
@@ -61,6 +59,9 @@ async def runs_of(transport: Any, mode: str = "auto") -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_client_starts_it_as_a_process(store: Path, mode: str) -> None:
+    from mcp import StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
     program = StdioServerParameters(
         command=COMMAND[0], args=[*COMMAND[1:], "--store", str(store)], env=dict(os.environ)
     )
@@ -69,6 +70,9 @@ def test_a_client_starts_it_as_a_process(store: Path, mode: str) -> None:
 
 @pytest.mark.slow
 def test_over_http_it_wants_its_token_and_refuses_pages_of_other_sites(store: Path) -> None:
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
     async def asked(authorization: str) -> list[str]:
         async with httpx2.AsyncClient(headers={"Authorization": authorization}, trust_env=False) as http:
             return await runs_of(streamable_http_client(address, http_client=http))

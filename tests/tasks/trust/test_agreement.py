@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import cohen_kappa_score
 
 from leadline.tasks.trust.agreement import agreement, bootstrap, krippendorff_alpha, spearman, weighted_kappa
 from tests.support.simulated_labels import JUDGE_ON_LABELS, LABELS
@@ -41,6 +40,8 @@ def test_alpha_needs_two_ratings_of_a_unit_and_two_values():
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=60))
 def test_kappa_of_pass_and_fail_equals_scikit_learn(pairs):
+    from sklearn.metrics import cohen_kappa_score
+
     ones, others = np.array(pairs, float).T
     agreed = agreement(ones, others)
     if len({*pairs[0], *np.ravel(pairs)}) == 1:
@@ -52,6 +53,8 @@ def test_kappa_of_pass_and_fail_equals_scikit_learn(pairs):
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=2, max_size=60))
 def test_quadratic_kappa_equals_scikit_learn(pairs):
+    from sklearn.metrics import cohen_kappa_score
+
     ones, others = np.array(pairs, float).T
     ours = weighted_kappa(ones, others)
     if len(set(np.ravel(pairs).tolist())) == 1:
