@@ -25,7 +25,7 @@ help:
 	@echo "make service    run server, PostgreSQL, Redis and workers as processes, until Ctrl-C or make service-stop"
 	@echo "make test-smoke run the tests that a change breaks first, in half a minute"
 	@echo "make test       run the tests that every commit must pass"
-	@echo "make test-all   run the others: whole runs in processes, kills, browser, PostgreSQL, service"
+	@echo "make test-all   run all: those, whole runs in processes, kills, browser, PostgreSQL, service"
 	@echo "make test-bridges run the tests with LangChain, LlamaIndex, MLflow and others, in an environment of their own"
 	@echo "make soak       kill a judged evaluation 50 times at random, say what that cost, and try each fault alone"
 	@echo "make fuzz       load 50,000 broken datasets, of which none may get further than a refusal"
@@ -87,7 +87,7 @@ soak: $(VENV)/.dev
 	$(if $(SERVICE),$(BIN)/pytest tests/service -m "service and soak")
 
 test-all: $(VENV)/.dev
-	$(PARALLEL) -m "(e2e or browser or postgres) and not service and not soak$(LEFT_OUT)"
+	$(PARALLEL) -m "not service and not soak and not bridges$(LEFT_OUT)"
 	$(if $(SERVICE),$(BIN)/pytest tests/service -m "service and not soak$(LEFT_OUT)")  # one service for all of them, so not in parallel
 
 test-bridges: $(VENV)/.bridges

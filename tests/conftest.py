@@ -42,13 +42,16 @@ settings.register_profile(
 settings.register_profile("search", settings.get_profile("ci"), derandomize=False, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-LONG = ("e2e", "slow", "browser", "postgres", "service")
+LONGEST_FIRST = ("e2e", "browser", "postgres", "service", "slow")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files with long tests first: one that came last would keep one core busy while the others wait."""
-    long: set[Path] = {item.path for item in items if any(item.get_closest_marker(name) for name in LONG)}
-    items.sort(key=lambda item: item.path not in long)
+    place: dict[Path, int] = {}
+    for item in items:
+        longest = next((n for n, name in enumerate(LONGEST_FIRST) if item.get_closest_marker(name)), len(LONGEST_FIRST))
+        place[item.path] = min(place.get(item.path, longest), longest)
+    items.sort(key=lambda item: place[item.path])
 
 
 def pytest_collection_finish() -> None:

@@ -48,6 +48,7 @@ def said(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 @pytest.mark.parametrize("command", SMALL)
 def test_a_small_size_runs(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(verdicts, "WRONG", (0.3,))
+    monkeypatch.setattr(verdicts, "JUDGES", 1)
     monkeypatch.setattr(verdicts, "BOTS", {"labels": verdicts.BOTS["labels, all right"]})
     assert SMALL[command] in said(command, monkeypatch, capsys)
 
