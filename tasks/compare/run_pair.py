@@ -100,7 +100,8 @@ def open_sides(store: Store, baseline: Run, candidate: Run) -> Iterator[DuckDBPy
                 catalogs[run.id] = _attach(connection, store, run, f"{side}_run")
             _create_views(connection, store, run, side, catalogs[run.id])
         connection.execute(sql("compare/cases"))
-        connection.register("families", perturbation_clusters(connection, sql("compare/copies")))
+        links = " UNION ALL ".join(sql("compare/copies").format(side=side) for side in SIDES)
+        connection.register("families", perturbation_clusters(connection, links))
         yield connection
 
 

@@ -10,7 +10,7 @@ FROM row_pairs
 WHERE baseline_row IS NOT NULL AND candidate_row IS NOT NULL
 
 -- statement: cases
--- The cases of both datasets, matched by key and numbered; and who is a perturbed copy of whom, in either of them.
+-- The cases of both datasets, matched by key and numbered.
 CREATE OR REPLACE TEMP TABLE both_cases AS
 SELECT
     (row_number() OVER () - 1)::UINTEGER AS case_no,
@@ -18,42 +18,22 @@ SELECT
     baseline_cases.case_id AS baseline_case_id,
     candidate_cases.case_id AS candidate_case_id
 FROM (SELECT case_id, case_key FROM baseline.cases) AS baseline_cases
-FULL JOIN (SELECT case_id, case_key FROM candidate.cases) AS candidate_cases USING (case_key);
-
-CREATE OR REPLACE TEMP VIEW relationships AS
-SELECT copy.case_no AS case_id, original.case_no AS original_case_id
-FROM baseline.relationships AS links
-JOIN both_cases AS copy ON copy.baseline_case_id = links.case_id
-JOIN both_cases AS original ON original.baseline_case_id = links.original_case_id
-UNION ALL
-SELECT copy.case_no, original.case_no
-FROM candidate.relationships AS links
-JOIN both_cases AS copy ON copy.candidate_case_id = links.case_id
-JOIN both_cases AS original ON original.candidate_case_id = links.original_case_id;
+FULL JOIN (SELECT case_id, case_key FROM candidate.cases) AS candidate_cases USING (case_key)
 
 -- statement: copies
--- As aggregate/copies has them, of the cases of both datasets.
-SELECT case_id::BIGINT AS copy, original_case_id::BIGINT AS original
-FROM relationships
+-- As aggregate/copies has them, of the cases of a side.
+SELECT copy.case_no::BIGINT AS copy, original.case_no::BIGINT AS original
+FROM {side}.relationships AS links
+JOIN both_cases AS copy ON copy.{side}_case_id = links.case_id
+JOIN both_cases AS original ON original.{side}_case_id = links.original_case_id
 UNION ALL
 SELECT case_no::BIGINT, original::BIGINT
 FROM (
     SELECT case_no, min(case_no) OVER (PARTITION BY model_id, digests.actual_answer, digests.expected_answer) AS original
-    FROM baseline.rows AS rows
-    JOIN baseline.digests AS digests USING (row_id)
-    JOIN baseline.cases AS cases USING (case_id)
-    JOIN both_cases ON both_cases.baseline_case_id = rows.case_id
-    WHERE error IS NULL AND len(rows.actual_answer) >= $least AND len(expected_answers) > 0
-)
-WHERE case_no <> original
-UNION ALL
-SELECT case_no::BIGINT, original::BIGINT
-FROM (
-    SELECT case_no, min(case_no) OVER (PARTITION BY model_id, digests.actual_answer, digests.expected_answer) AS original
-    FROM candidate.rows AS rows
-    JOIN candidate.digests AS digests USING (row_id)
-    JOIN candidate.cases AS cases USING (case_id)
-    JOIN both_cases ON both_cases.candidate_case_id = rows.case_id
+    FROM {side}.rows AS rows
+    JOIN {side}.digests AS digests USING (row_id)
+    JOIN {side}.cases AS cases USING (case_id)
+    JOIN both_cases ON both_cases.{side}_case_id = rows.case_id
     WHERE error IS NULL AND len(rows.actual_answer) >= $least AND len(expected_answers) > 0
 )
 WHERE case_no <> original

@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,28 @@ class TestPairing:
         assert triple.ci_low == pytest.approx(single.ci_low)
         assert triple.p == pytest.approx(single.p)
         assert triple.p_flips is None
+
+    @pytest.mark.parametrize("likes", [0, 1])
+    @pytest.mark.parametrize(
+        "kin",
+        [
+            lambda n: {"original": f"c{n % 6:03d}", "perturbation": "typo"} if n >= 6 else {},
+            lambda n: {"answer": f"The same long answer, {n % 6}."},
+        ],
+        ids=["copies", "long answers that are alike"],
+    )
+    def test_cases_that_are_kin_on_one_side_only_count_together(
+        self, store: Store, tmp_path: Path, likes: int, kin: Callable[[int], dict[str, str]]
+    ) -> None:
+        change = [-0.1, 0.05, -0.02, 0.03, -0.07, 0.01] * 2
+        rows = [
+            [answer(f"c{n:03d}", "m", expected=["yes"], **(kin(n) if side == likes else {})) for n in range(12)]
+            for side in (0, 1)
+        ]
+        sides = [completed(tmp_path, {"m": [0.6 + side * d for d in change]}, rows=rows[side]) for side in (0, 1)]
+        alone = [completed(tmp_path, {"m": [0.6 + side * d for d in change[:6]]}) for side in (0, 1)]
+        both, single = (only(compare(store, a.id, b.id)) for a, b in (sides, alone))
+        assert (both.coverage.pairs, both.ci_low) == (12, pytest.approx(single.ci_low))
 
     def test_no_common_case_is_inconclusive(self, store: Store, tmp_path: Path) -> None:
         before = completed(tmp_path, {"m": [0.1, 0.2]})
