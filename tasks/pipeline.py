@@ -50,7 +50,7 @@ from leadline.tasks.db.compaction import compact
 from leadline.tasks.db.connection import open_run, release
 from leadline.tasks.db.tables import provide_tables
 from leadline.tasks.drift.epochs import enrolled_keys, judge_key
-from leadline.tasks.drift.run_judges import JUDGES, watch
+from leadline.tasks.drift.run_judges import JUDGES, notice_replies, watch
 from leadline.tasks.drift.scores_after_change import reused_after_change
 from leadline.tasks.labels.run_corrections import GateOn, correct_run
 from leadline.tasks.ledger.ledger_report import add_up
@@ -466,7 +466,7 @@ def detect_problems(store: Store, run: Run) -> dict[str, int]:
         run: The run.
     """
     with open_run(store, run) as connection:
-        judges = run.read().get(JUDGES, {})
+        judges = notice_replies(store, run)
         found = find_problems(connection, policy_of(run), ParquetVectors(store), judges)
         run.update({"problems_by_fault": tally_run(connection)}, tell=False)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
@@ -137,24 +137,47 @@ def standings(store: Store) -> list[JudgeStanding]:
     return sorted(found, key=lambda standing: (standing.name, standing.key))
 
 
+def signs_of_replies(store: Store, key: str, epoch: int, replies: Sequence[Mapping[str, str | None]]) -> list[Sign]:
+    """Return whether replies come from a model or system that neither the enrolment nor a check of a judge has seen.
+
+    Args:
+        store: The store.
+        key: The judge.
+        epoch: Its epoch.
+        replies: Each ``served_model`` and ``fingerprint`` that the provider told.
+    """
+    enrolment = find_enrolment(store, key, epoch)
+    told = {
+        field: tuple(sorted({name for line in replies for name in _names(line[field] or "")}))
+        for field in ("served_model", "fingerprint")
+    }
+    return _new_names(enrolment, checks_of(store, key, epoch), told) if enrolment else []
+
+
 def _signs(
     enrolment: Enrolment, check: DriftCheck, checks: list[DriftCheck], details: Mapping[str, Any]
 ) -> tuple[Sign, ...]:
     """Return what else was noticed at a check."""
-    found = []
-    before = [one for one in checks if one.at < check.at]
-    for what, known, told in (
-        ("model", enrolment.replies.served_models, "served_model"),
-        ("fingerprint", enrolment.replies.fingerprints, "fingerprint"),
-    ):
-        seen = {*known, *(name for one in before for name in _names(getattr(one, told)))}
-        fresh = [name for name in _names(getattr(check, told)) if name not in seen]
-        if fresh and seen:
-            last = ", ".join(_names(getattr(before[0], told)) if before else known)
-            found.append(Sign(Severity.MEDIUM, f"the provider's {what} went from {last} to {', '.join(fresh)}"))
+    told = {"served_model": _names(check.served_model), "fingerprint": _names(check.fingerprint)}
+    found = _new_names(enrolment, [one for one in checks if one.at < check.at], told)
     if check.state == "steady" and details.get("tokens_p", 1.0) <= CERTAIN:
         found.append(Sign(Severity.LOW, "its replies have another length, and the same verdicts"))
     return tuple(found)
+
+
+def _new_names(enrolment: Enrolment, before: Sequence[DriftCheck], told: Mapping[str, tuple[str, ...]]) -> list[Sign]:
+    """Return the names of models and systems that the provider told and that were not known before."""
+    found = []
+    for what, known, field in (
+        ("model", enrolment.replies.served_models, "served_model"),
+        ("fingerprint", enrolment.replies.fingerprints, "fingerprint"),
+    ):
+        seen = {*known, *(name for one in before for name in _names(getattr(one, field)))}
+        fresh = [name for name in told[field] if name not in seen]
+        if fresh and seen:
+            last = ", ".join(_names(getattr(before[0], field)) if before else known)
+            found.append(Sign(Severity.MEDIUM, f"the provider's {what} went from {last} to {', '.join(fresh)}"))
+    return found
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -16,8 +16,9 @@ from leadline.evaluators.judge.engine.judge_config import JudgeConfig
 from leadline.evaluators.judge.engine.jury_config import members_of
 from leadline.tasks.drift.drift_check import check_judge
 from leadline.tasks.drift.epochs import judge_key
-from leadline.tasks.drift.judge_standing import standing_of
-from leadline.tasks.store.files import write_json
+from leadline.tasks.drift.judge_standing import signs_of_replies, standing_of
+from leadline.tasks.ledger.location import read_ledger
+from leadline.tasks.store.files import digest, write_json
 from leadline.tasks.store.store import Run, Store
 
 log = logging.getLogger("leadline.judge")
@@ -71,6 +72,29 @@ def watch(
     if quarantined:
         write_json(run.plan / _QUARANTINED, quarantined)
         store.push([run.plan / _QUARANTINED])
+    if found:
+        run.update({JUDGES: found})
+    return found
+
+
+def notice_replies(store: Store, run: Run) -> dict[str, Any]:
+    """Add to how the judges of a run stood what the provider told of the replies of the run, and return that.
+
+    Nothing is asked for this.
+
+    Args:
+        store: The store.
+        run: The run, whose rows are judged.
+    """
+    found: dict[str, Any] = run.read().get(JUDGES) or {}
+    replies: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for line in read_ledger(store).served(run.id) if found else ():
+        epoch = line["identity"].pop("epoch", 0)
+        replies.setdefault((digest(line["identity"]), epoch), []).append(line)
+    for judge in found.values():
+        signs = signs_of_replies(store, judge["key"], judge["epoch"], replies.get((judge["key"], judge["epoch"]), []))
+        told = [{"severity": sign.severity.value, "text": sign.text} for sign in signs]
+        judge["signs"] += [sign for sign in told if sign not in judge["signs"]]
     if found:
         run.update({JUDGES: found})
     return found

@@ -172,6 +172,10 @@ class LedgerReader:
         """Return ``output_tokens``, ``served_model`` and ``fingerprint`` of a run's replies by the call's digest."""
         return {line.pop("digest"): line for line in self._read("told", run=run)}
 
+    def served(self, run: str) -> list[dict[str, Any]]:
+        """Return each ``identity`` of a judge with a ``served_model`` and ``fingerprint`` of a run's replies."""
+        return [line | {"identity": json.loads(line["identity"])} for line in self._read("served", run=run)]
+
     def teams(self, month: str | None = None) -> list[dict[str, Any]]:
         """Return ``team``, ``month``, ``calls`` and ``usd`` of the teams that were charged, youngest month first.
 

@@ -43,7 +43,7 @@ def judge_change_problems(view: RunView) -> Iterator[Finding]:
                 judge,
                 Severity(sign["severity"]),
                 f"The judge {name} shows a sign of change beside its verdicts: {sign['text']}.",
-                "Its verdicts on the probes say whether that matters: leadline judges status",
+                f"Its verdicts on the probes say whether that matters: leadline judges check {name}",
             )
 
 

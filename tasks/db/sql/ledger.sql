@@ -157,6 +157,12 @@ SELECT calls.digest, asks.output_tokens, asks.served_model, asks.fingerprint
 FROM asks JOIN calls ON calls.answered_by = asks.ask
 WHERE asks.run = :run;
 
+-- statement: served
+-- Which models and systems answered the judges of a run, by what the provider tells.
+SELECT DISTINCT judges.identity, asks.served_model, asks.fingerprint
+FROM asks JOIN calls ON calls.answered_by = asks.ask JOIN judges ON judges.judge = calls.judge
+WHERE asks.run = :run;
+
 -- statement: add_budget
 INSERT INTO budgets VALUES (?, 0, 0) ON CONFLICT DO NOTHING
 

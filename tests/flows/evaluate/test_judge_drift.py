@@ -184,6 +184,34 @@ def test_a_judge_that_changes_while_a_run_of_seven_hours_asks_it_is_found_at_the
     assert (after.reused, after.unscored) == (2 * ROWS, 10), "the next gated run puts no row to it"
 
 
+@pytest.mark.parametrize(
+    ("told", "before", "now"), [("fingerprint", "fp_a1", "fp_c7"), ("model", "judge-1", "judge-2")]
+)
+def test_a_run_whose_replies_come_from_another_system_says_so_and_asks_nothing_for_that(
+    judge: ChangingJudge, told: str, before: str, now: str
+) -> None:
+    settings = Path("leadline.toml")
+    settings.write_text(settings.read_text().replace("1e-9", "24"))
+    enrol()
+    assert problems(evaluate()) == []
+    setattr(judge, told, now)
+    assert problems(evaluate()) == [], "scores that are reused are those of before"
+
+    write_rows(Path("more.jsonl"), ROWS + 10)
+    asked = len(judge.log)
+    result = evaluate(dataset="more.jsonl", fail_on="high")
+    [found] = problems(result)
+    assert (found["severity"], found["instrument"]) == ("medium", True)
+    assert f"the provider's {told} went from {before} to {now}" in found["description"]
+    assert "leadline judges check small" in found["actions"]
+    assert (result.scored, result.unscored) == (ROWS + 10, 0), "the model is not blamed for it"
+    assert len(judge.log) - asked == 2 * 10, "two questions a row"
+
+    assert run_checks_of_another_day().newly_changed == []
+    write_rows(Path("next.jsonl"), ROWS + 20)
+    assert len(problems(evaluate(dataset="next.jsonl"))) == 1, "what the check has noticed is not said twice"
+
+
 def test_a_judge_that_is_down_is_not_accused_by_a_run(judge: ChangingJudge) -> None:
     enrol()
     judge.fault = lambda question: broken(503)

@@ -15,15 +15,17 @@ class ChangingJudge(JudgeEndpoint):
         changed: The share of the questions that it answers the other way round.
         noise: The share of the questions that it answers as it likes, each time anew.
         fingerprint: Of the system that answers.
+        model: The model that answers.
     """
 
     def __init__(self, **script: Any) -> None:
         super().__init__(self._say, **script)
-        self.changed, self.noise, self.fingerprint = 0.0, 0.0, "fp_a1"
+        self.changed, self.noise, self.fingerprint, self.model = 0.0, 0.0, "fp_a1", "judge-1"
 
     def envelope(self, question: Question, text: str, finish_reason: str) -> dict[str, Any]:
         """See :class:`JudgeEndpoint`."""
-        return super().envelope(question, text, finish_reason) | {"system_fingerprint": self.fingerprint}
+        told = {"system_fingerprint": self.fingerprint, "model": self.model}
+        return super().envelope(question, text, finish_reason) | told
 
     def _say(self, question: Question) -> str:
         from tests.support.judges.judged_run import reply
