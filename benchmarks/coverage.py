@@ -1,6 +1,6 @@
 """Coverage of the aggregates' 95 % intervals, and error rates and power of comparisons, by simulation.
 
-    python -m benchmarks.coverage [--draws 4000] [--only means|copies|compare|cases]
+    python -m benchmarks.coverage [--draws 4000] [--only means|copies|passes|compare|cases]
 
 Prints the tables of docs/statistics.md. Of each setting, datasets with a known truth are drawn; a cell says how often
 the interval contains it and, in brackets, how often it lies wholly above and wholly below: first Student's, mean plus
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
+from scipy.special import betaincinv, stdtrit
 
-from leadline.tasks.analyse.statistics import Clusters, Sample, mean_interval
+from leadline.tasks.analyse.statistics import Clusters, Sample, clopper_pearson, mean_interval
 from leadline.tasks.compare.paired import PairedResult, Series, measure
 from leadline.tasks.compare.sample_size import cases_to_decide
 from leadline.tasks.compare.verdicts import Question, judge
@@ -179,6 +179,7 @@ def alike(
     return np.where(random.random(own.shape) < math.sqrt(correlation), together, own)
 
 
+EVEN = tuple((kind, groups) for kind in ("four each", "1 to 10", "one has half") for groups in (10, 30, 100))
 UNEVEN = (("Pareto", 60), ("one of 20", 51), ("three of 20", 103))
 """Clusters that outweigh others, and their number."""
 
@@ -195,8 +196,7 @@ def cluster_student(values: Numbers, sizes: npt.NDArray[np.int64], truth: float)
 
 def copies(draws: int) -> None:
     print("| cases and copies | correlation | share 0.8 | mean 0.8 |\n|---|---|---|---|")
-    even = [(kind, groups) for kind in ("four each", "1 to 10", "one has half") for groups in (10, 30, 100)]
-    for kind, groups in (*even, *UNEVEN):
+    for kind, groups in (*EVEN, *UNEVEN):
         for correlation in (0.0, 0.5, 1.0):
             random = np.random.default_rng(2)
             cells = []
@@ -212,6 +212,32 @@ def copies(draws: int) -> None:
                 )
                 ratio = f", width {after.width / before.width:.2f}" if holds(before) else ""
                 cells.append(f" {before} → {after}{ratio} |")
+            print(f"| {groups}, {kind} | {correlation} |" + "".join(cells), flush=True)
+
+
+def passed(values: Numbers, population: Population, sizes: npt.NDArray[np.int64]) -> Covered:
+    """Measure the interval of a pass share of 0.8, which has the effective number of rows of the mean."""
+    limit = 1.0 if population.share else float(betaincinv(8, 2, 0.2))
+    shares = (values >= limit).mean(axis=1)
+    each = zip(shares, samples(values, population, sizes), strict=True)
+    low, high = np.array([clopper_pearson(share, sample.effective) for share, sample in each]).T
+    return covered(low, high, 0.8)
+
+
+def passes_of_copies(draws: int) -> None:
+    print("| cases and copies | correlation | share 0.8 | beta(8, 2), of which 80 % pass |\n|---|---|---|---|")
+    for kind, groups in (*EVEN, *UNEVEN):
+        for correlation in (0.0, 0.5, 1.0):
+            random = np.random.default_rng(2)
+            cells = []
+            for population in COPIED:
+                found = []
+                for _ in range(20):
+                    sizes = copied(kind, groups, random)
+                    values = alike(random, population, sizes, correlation, max(1, draws // 20))
+                    found.append(passed(values, population, sizes))
+                mean = np.mean([(one.above, one.below, one.width) for one in found], axis=0)
+                cells.append(f" {Covered(*mean)} |")
             print(f"| {groups}, {kind} | {correlation} |" + "".join(cells), flush=True)
 
 
@@ -340,7 +366,7 @@ def verdict(measured: PairedResult, candidate: Candidate) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=4000)
-    tables = {"means": means, "copies": copies, "compare": compare, "cases": cases}
+    tables = {"means": means, "copies": copies, "passes": passes_of_copies, "compare": compare, "cases": cases}
     parser.add_argument("--only", choices=tables)
     args = parser.parse_args()
     for name, table in tables.items():
