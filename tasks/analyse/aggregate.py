@@ -225,7 +225,8 @@ def _line(cell: Cell) -> dict[str, Any]:
     else:
         ends = (metric["low"], metric["high"]) if metric["higher_is_better"] else (metric["high"], metric["low"])
         if_worst, if_best = bounds(cell.value, rows.scored, rows.unscored, *ends)
-    judged = Judged(cell.value, interval, if_worst, if_best, rows.coverage)
+    surely = interval and interval.surely(metric["low"], metric["high"])
+    judged = Judged(cell.value, surely, if_worst, if_best, rows.coverage)
     share = cell.n_pass / rows.scored if cell.n_pass is not None else None
     pass_low, pass_high = (None, None) if share is None else clopper_pearson(share, cell.effective)
     return {

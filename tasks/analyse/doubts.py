@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.text import count, listing, number, percent
+from leadline.tasks.analyse.statistics import FEW_SEEN, TRUSTING
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 from leadline.tasks.policy.policy import Policy
@@ -75,9 +76,10 @@ def _unsure(unsure: list[dict[str, Any]]) -> str:
             f"{percent(share)} of the answers of model {first['model_key']} satisfy {first['name']}, "
             f"{percent(first['min_pass_share'])} should, which {rows} cannot decide{more}."
         )
+    few = f": {FEW_SEEN}" if first["verdict"] == "inconclusive" and first["ci_method"] == TRUSTING else ""
     return (
         f"{first['name']} of model {first['model_key']} is {number(first['value'])} against a threshold of "
-        f"{number(first['threshold'])}, which {rows} cannot decide{more}."
+        f"{number(first['threshold'])}, which {rows} cannot decide{few}{more}."
     )
 
 

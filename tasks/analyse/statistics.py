@@ -22,13 +22,19 @@ from leadline.tasks.trust.intervals import alike, design_effect
 ENOUGH_COVERAGE: Final = 0.95
 """Share of rows scored from which a verdict stands although what is missing cannot be bounded."""
 
+ENOUGH_SEEN: Final = 72
+"""Independent rows of which at least one has what one row in twenty has, with 97.5 %: 1 - 0.95^72."""
+
 Method: TypeAlias = Literal[
-    "exact", "bounded", "t", "score", "bootstrap", "ranks", "posterior", "jackknife", "always valid"
+    "exact", "bounded", "t", "trusting", "score", "bootstrap", "ranks", "posterior", "jackknife", "always valid"
 ]
-"""How an interval was found: of a share; of a mean in a range with two ends; of a mean in an open range, where the
-interval trusts that the values seen are like those not seen, so that stating a range would help; of a difference of two
-shares; by resampling; of a percentile, by order statistics; of averages over labels, by a posterior; by leaving out
+"""How an interval was found: of a share; of a mean in a range with two ends; of a mean in an open range; of one that
+fewer than 72 rows tell, which trusts that no outlier was missed, so that stating a range would help; of a difference of
+two shares; by resampling; of a percentile, by order statistics; of averages over labels, by a posterior; by leaving out
 one cluster at a time; by e-processes, whenever judging stopped."""
+TRUSTING: Final = "trusting"
+FEW_SEEN: Final = f"fewer than {ENOUGH_SEEN} independent rows of a metric without a range"
+"""Says why such an interval decides nothing on its open side."""
 Verdict: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
 
@@ -43,6 +49,18 @@ class Interval:
     def excludes(self, value: float) -> bool:
         """Return whether a value lies outside."""
         return value < self.low or value > self.high
+
+    def surely(self, low: float, high: float) -> Interval:
+        """Return the interval that decides: one that trusts the values seen has no end where the range has none.
+
+        Args:
+            low: Least value of the metric's range.
+            high: Greatest value of the metric's range.
+        """
+        if self.method != TRUSTING:
+            return self
+        ends = low if math.isinf(low) else self.low, high if math.isinf(high) else self.high
+        return Interval(*ends, self.method)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,8 +287,10 @@ def mean_interval(sample: Sample) -> Interval | None:
         return Interval(*clopper_pearson(min(1.0, max(0.0, sample.mean)), sample.independent), "exact")
     if sample.independent < 2:
         return None
+    mean = sample.estimate()
     bounded = math.isfinite(sample.low) and math.isfinite(sample.high)
-    return Interval(*sample.estimate().interval(), "bounded" if bounded else "t")
+    method: Method = "bounded" if bounded else "t" if mean.draws >= ENOUGH_SEEN else TRUSTING
+    return Interval(*mean.interval(), method)
 
 
 def bounds(

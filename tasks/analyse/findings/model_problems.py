@@ -10,6 +10,7 @@ from leadline.evaluators.core.row import Severity
 from leadline.evaluators.core.text import count, listing, number, percent, quoted
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding
 from leadline.tasks.analyse.findings.run_view import RunView
+from leadline.tasks.analyse.statistics import FEW_SEEN, Interval
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import lines_shown, records
 
@@ -229,6 +230,9 @@ def doubt(metric: Line, aggregate: Line) -> str:
         return "One score is too little to be sure."
     if low <= threshold <= high:
         return "This may be chance: the interval reaches the threshold."
+    surely = Interval(low, high, aggregate["ci_method"]).surely(metric["low"], metric["high"])
+    if surely.low <= threshold <= surely.high:
+        return f"This may be chance: these are {FEW_SEEN}."
     return "The rows that could not be scored could change this."
 
 

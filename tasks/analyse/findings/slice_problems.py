@@ -6,6 +6,7 @@ or the policy asks that a metric holds within each value of a column, and in som
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding
 from leadline.tasks.analyse.findings.model_problems import avid_code
 from leadline.tasks.analyse.slice_columns import PERTURBATION, RETRIEVAL, in_words
 from leadline.tasks.analyse.slices import FALSE_DISCOVERIES
+from leadline.tasks.analyse.statistics import ENOUGH_SEEN
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import lines_shown, records
 from leadline.tasks.policy.policy import Role
@@ -293,8 +295,9 @@ def _severity(view: RunView, line: Line) -> Severity | None:
     else:
         if _passes(metric, line["value"]):
             return None
-        near = line["ci_high"] if metric["higher_is_better"] else line["ci_low"]
-        sure = near is not None and not _passes(metric, near)
+        near, end = ("ci_high", "high") if metric["higher_is_better"] else ("ci_low", "low")
+        told = math.isfinite(metric[end]) or line["n_cases"] * scored >= ENOUGH_SEEN * line["n_rows"]
+        sure = told and line[near] is not None and not _passes(metric, line[near])
     return Severity.HIGH if sure and scored >= rule["min_rows"] else Severity.MEDIUM
 
 

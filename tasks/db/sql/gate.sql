@@ -51,8 +51,8 @@ ORDER BY coverage, evaluator_id, model_id
 -- Metrics that can block and whose verdict is open: those whose value misses the threshold, or which too few answers
 -- satisfy, or, where certainty is asked for, all of them. Must metrics come first.
 SELECT
-    metrics.name, model_key, value, aggregates.threshold, n_scored, n_pass, role, surely, pass_share, min_pass_share,
-    is_share
+    metrics.name, model_key, value, verdict, ci_method, aggregates.threshold, n_scored, n_pass, role, surely, pass_share,
+    min_pass_share, is_share
 FROM aggregates
 JOIN metrics USING (metric_id)
 JOIN rules USING (metric_id)

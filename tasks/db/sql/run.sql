@@ -90,7 +90,7 @@ CREATE TABLE aggregates (
     value      DOUBLE,                  -- mean of the rows, or the dataset-level value; NULL when nothing was scored
     ci_low     DOUBLE,
     ci_high    DOUBLE,
-    ci_method  VARCHAR,                 -- 'exact', 'bounded', 't', 'bootstrap', 'ranks', 'posterior', …, see docs/statistics.md; or NULL
+    ci_method  VARCHAR,                 -- 'exact', 'bounded', 't', 'trusting', 'bootstrap', 'ranks', 'posterior', …, see docs/statistics.md; or NULL
     std        DOUBLE,
     minimum    DOUBLE,
     maximum    DOUBLE,

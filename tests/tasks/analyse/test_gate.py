@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leadline.evaluators.core.metric import INF, Metric
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.answer_shares import LEAST_OF_PART, Stratum, good_share, weighted
 from leadline.tasks.analyse.findings.problems import find_problems
@@ -130,6 +131,31 @@ def test_a_mean_that_may_miss_its_threshold_by_chance_is_no_pass(tmp_path: Path)
     decision = gate(tmp_path, values, policy=GROUPED)
     assert decision.gate == "inconclusive"
     assert "Value of model a is 0.775 against a threshold of 0.75, which 10 rows cannot decide." in decision.reason
+
+
+@pytest.mark.parametrize("rows", [71, 72])
+@pytest.mark.parametrize(
+    ("ends", "higher_is_better", "value", "few", "enough"),
+    [
+        ((0.0, INF), False, 2.0, "inconclusive", "pass"),
+        ((0.0, INF), False, 9.0, "fail", "fail"),
+        ((0.0, INF), True, 2.0, "inconclusive", "fail"),
+        ((0.0, INF), True, 9.0, "pass", "pass"),
+        ((-INF, 10.0), True, 9.0, "inconclusive", "pass"),
+        ((-INF, 10.0), True, 2.0, "fail", "fail"),
+        ((-INF, 10.0), False, 9.0, "inconclusive", "fail"),
+        ((-INF, 10.0), False, 2.0, "pass", "pass"),
+    ],
+)
+def test_few_rows_decide_nothing_on_the_side_where_the_range_of_their_metric_has_no_end(
+    tmp_path: Path, ends: tuple[float, float], higher_is_better: bool, value: float, few: str, enough: str, rows: int
+) -> None:
+    metric = Metric("value", "Value", higher_is_better, range=ends, threshold=5.0, primary=True)
+    values: list[float | str] = [value + n % 3 / 10 for n in range(rows)]
+    decision = gate(tmp_path, values, toys=[Toy(metrics=[metric])], policy=GROUPED)
+    assert decision.gate == (enough if rows == 72 else few), decision.reason
+    why = "which 71 rows cannot decide: fewer than 72 independent rows of a metric without a range."
+    assert (why in decision.reason) is (decision.gate == "inconclusive")
 
 
 def test_few_verdicts_of_a_judge_do_not_fail_the_gate(tmp_path: Path) -> None:

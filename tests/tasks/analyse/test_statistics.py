@@ -114,10 +114,32 @@ def test_infinite_values_have_no_interval_and_no_deviation():
 
 
 def test_equal_values_have_an_interval_with_a_width_on_the_sides_where_the_range_ends():
-    assert mean_interval(sample([7.0] * 5, -math.inf, math.inf)) == Interval(7.0, 7.0, "t")
+    assert mean_interval(sample([7.0] * 5, -math.inf, math.inf)) == Interval(7.0, 7.0, "trusting")
     found = mean_interval(sample([7.0] * 5, 0.0, math.inf))
     assert found is not None
     assert (found.low, found.high) == (pytest.approx(7 * 0.04 ** (1 / 5)), 7.0)
+
+
+@pytest.mark.parametrize(("rows", "method"), [(71, "trusting"), (72, "t")])
+@pytest.mark.parametrize(("low", "high"), [(0.0, math.inf), (-math.inf, 3.0), (-math.inf, math.inf)])
+def test_a_mean_in_an_open_range_of_which_few_rows_tell_trusts_that_no_outlier_was_missed(rows, method, low, high):
+    values = np.linspace(1, 2, rows)
+    twice, cases = np.repeat(values, 2), np.repeat(np.arange(rows), 2)
+    for one in (sample(values, low, high), sample(twice, low, high, clusters=clusters_of(twice, cases))):
+        found = mean_interval(one)
+        assert found is not None
+        assert found.method == method
+    bounded = mean_interval(sample(values, 0.0, 3.0))
+    assert bounded is not None
+    assert bounded.method == "bounded"
+
+
+def test_an_interval_that_trusts_what_was_seen_has_no_end_where_the_range_has_none():
+    found = Interval(1.0, 2.0, "trusting")
+    assert found.surely(0.0, math.inf) == Interval(1.0, math.inf, "trusting")
+    assert found.surely(-math.inf, 3.0) == Interval(-math.inf, 2.0, "trusting")
+    for method in ("t", "bounded", "ranks"):
+        assert Interval(1.0, 2.0, method).surely(-math.inf, math.inf) == Interval(1.0, 2.0, method)
 
 
 def test_rows_that_are_exact_copies_count_once():

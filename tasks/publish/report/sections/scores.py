@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from leadline.evaluators.core.suites import folded
 from leadline.evaluators.core.text import count, nouns
+from leadline.tasks.analyse.statistics import FEW_SEEN, TRUSTING
 from leadline.tasks.numbers import ABSENT, RANGE, bound, figure, percent
 from leadline.tasks.publish.report.section import Section, register_section
 from leadline.tasks.publish.run_results import RunResults
@@ -209,7 +210,8 @@ def _depth(metric: MetricView, value: float, scale: tuple[float, float]) -> int:
 def _title(metric: MetricView, model: ModelView, item: Aggregate, interval: str) -> str:
     lines = [f"{metric.name}, {model.label}: {figure(item.value, metric.share)}"]
     if interval:
-        lines.append(f"95 % interval {interval}{f' ({item.ci_method})' if item.ci_method else ''}")
+        trust = f": {FEW_SEEN}" if item.ci_method == TRUSTING else ""
+        lines.append(f"95 % interval {interval}{f' ({item.ci_method}{trust})' if item.ci_method else ''}")
     if item.threshold is not None:
         words = {"pass": "satisfied", "fail": "not satisfied", "inconclusive": "cannot be told", None: ""}[item.verdict]
         sign = "at least" if metric.higher_is_better else "at most"

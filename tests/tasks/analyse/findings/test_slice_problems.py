@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from leadline.evaluators.core.metric import Metric
+import pytest
+
+from leadline.evaluators.core.metric import INF, Metric
 from leadline.tasks.policy.policy import Role, Rule
 from tests.support.stores.problem_factory import GROUPED, problems
 from tests.support.stores.run_factory import VALUE, Given, Toy, answer
@@ -109,6 +111,15 @@ def test_a_named_slice_that_may_miss_by_chance_or_has_few_rows_is_of_medium_seve
     assert "may be chance" in unsure["description"]
     (few,) = found(tmp_path / "2", tides_are_bad, toy=Toy(rule=Rule(slices=("category",), min_rows=21)))
     assert few["severity"] == "medium"
+
+
+@pytest.mark.parametrize(("ends", "severity"), [((0.0, INF), "medium"), ((-INF, 1.0), "high")])
+def test_a_named_slice_of_few_rows_surely_misses_no_limit_above_which_its_metric_has_no_end(
+    tmp_path: Path, ends: tuple[float, float], severity: str
+) -> None:
+    metric = Metric("value", "Value", True, range=ends, threshold=0.75, primary=True)
+    (problem,) = found(tmp_path, tides_are_bad, toy=replace(MUST_HOLD, metrics=[metric]))
+    assert problem["severity"] == severity
 
 
 def test_a_must_metric_counts_the_failing_rows_of_each_named_value(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -240,6 +241,11 @@ def test_a_cell_says_more_than_its_colour(tmp_path: Path) -> None:
     assert "threshold at least 0.5: not satisfied" in cells[0].title
     assert heat_row(facts, judged)[0].gap == "77.5 %"
     assert "with them it would be" in heat_row(facts, judged)[0].title
+    assert "(t)" in cells[0].title
+    key = bleu.id, cells[0].model.id
+    trusting = {**facts.aggregates, key: replace(facts.aggregates[key], ci_method="trusting")}
+    said = heat_row(replace(facts, aggregates=trusting), bleu)[0].title
+    assert "(trusting: fewer than 72 independent rows of a metric without a range)" in said
 
 
 def test_the_heat_map_is_grouped_by_role_and_family_and_folds_look_alikes(tmp_path: Path) -> None:
