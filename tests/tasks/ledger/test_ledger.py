@@ -498,6 +498,11 @@ def test_what_the_provider_tells_of_the_model_that_answered_is_kept(place: Place
         "output_tokens": 2, "served_model": "small-2026-11-01", "fingerprint": "fp_a1",
     }  # fmt: skip
     assert found[question("b").digest]["served_model"] is None
+    served = LedgerReader(place).served("told")
+    assert all(line["identity"] == question("a").judge for line in served)
+    names = {(line["served_model"], line["fingerprint"]) for line in served}
+    assert names == {("small-2026-11-01", "fp_a1"), (None, None)}
+    assert LedgerReader(place).served("another run") == []
 
 
 def test_a_check_of_a_judge_is_kept_once_for_its_occasion(place: Place) -> None:
