@@ -83,6 +83,8 @@ class Byop(PassFailEvaluator):
       around a placeholder do as well; any other brace is text, so that a prompt can show JSON.
     * A reply with neither or both of the words, or with one in a sentence, is asked for again, and then counts as a
       parsing failure: the row neither passes nor fails. (In the reference such a row counts as failed.)
+    * Where 20 rows got no reply with one of the words, and none did, no further row is asked about, and the reason
+      says what the replies hold. With ``classes`` that name these words, the same replies are read again for free.
 
     **Source.** H2O Sonar evaluator reference, "Parameterizable BYOP Evaluator", whose default prompt it is.
     """

@@ -113,14 +113,18 @@ class Judge:
         return await self._read(name, texts, parse, _schema(kind))
 
     async def choose(self, name: str, words: Sequence[str], /, **texts: Any) -> str:
-        """Ask for one of several words.
+        """Ask for one of several words; not at all where no reply to the prompt ever was one.
 
         Args:
             name: The prompt.
             words: The words to choose from; the reply must be one of them.
             **texts: Texts that the prompt shows, by name.
         """
-        return await self._read(name, texts, lambda text: read_word(text, words))
+        if self.cache_salt:  # canaries and probes are few
+            return await self._read(name, texts, lambda text: read_word(text, words))
+        watch = self.client.word_watch(f"{self.evaluator}:{self.prompts[name].digest}", tuple(words))
+        async with watch.turn():
+            return await self._read(name, texts, watch.read)
 
     async def number(self, name: str, low: float, high: float, /, **texts: Any) -> float:
         """Ask for a number.

@@ -48,6 +48,7 @@ from leadline.evaluators.judge.engine.transport import (
     Unusable,
     plausible,
 )
+from leadline.evaluators.judge.word_watch import WordWatch
 
 if TYPE_CHECKING:
     from leadline.evaluators.core.settings import Settings
@@ -118,6 +119,7 @@ class JudgeClient:
         self._sleep = sleep
         self._clock = clock
         self._flying: dict[str, asyncio.Task[Reply]] = {}
+        self._watches: dict[tuple[str, ...], WordWatch] = {}
         _clients.add(self)
         self._random = random.Random()  # noqa: S311 - jitter, not a secret
 
@@ -135,9 +137,22 @@ class JudgeClient:
             task.add_done_callback(lambda done: self._landed(digest, done))
         return await asyncio.shield(task)
 
+    def word_watch(self, prompt: str, words: tuple[str, ...]) -> WordWatch:
+        """Return what watches whether the judge answers a prompt by one of some words.
+
+        Args:
+            prompt: What names the prompt.
+            words: The words.
+        """
+        name = prompt, *words
+        if name not in self._watches:
+            self._watches[name] = WordWatch(words)
+        return self._watches[name]
+
     def forget(self) -> None:
         """Forget the calls of the process that this one was forked from: they end there."""
         self._flying.clear()
+        self._watches.clear()
         self.limiter.forget()
         self._breaker.forget()
 

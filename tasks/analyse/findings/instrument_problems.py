@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from leadline.evaluators.core.row import Reason, Severity
 from leadline.evaluators.core.text import count, listing, number, percent, quoted
+from leadline.evaluators.judge.word_watch import NOT_ASKED
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.db.statements import sql
@@ -68,6 +69,11 @@ _CHANGED: Final = (
     "the judge is not the one that was enrolled any more, so it was not asked about them",
     "Accept the change with the command above, or choose another judge, then run again: only these rows are judged.",
 )
+_NO_CLASS: Final = (
+    "no reply was one of the words that it was asked for, so it was not asked any further",
+    "If prompt or classes are yours, let both name the same words and run again: replies that there are cost nothing. "
+    "Else choose a judge that keeps to the format asked for.",
+)
 _NOT_THE_MODEL: Final = frozenset({"evaluation", "dataset"})  # types of flags that are not a model's fault
 _UNKNOWN: Final = ("no reason was given", "Run again; if it stays so, look at the run's log.")
 
@@ -97,7 +103,9 @@ def _unscored_problem(view: RunView, reason: str, lines: Sequence[Mapping[str, A
     message = next((line["message"] for line in lines if line["message"]), None)
     unpriced = reason == Reason.BUDGET and "price is unknown" in (message or "")
     changed = reason == Reason.QUARANTINED and ACCEPT in (message or "")
-    why, action = _NO_PRICE if unpriced else _CHANGED if changed else _REASONS.get(reason, _UNKNOWN)
+    stopped = reason == Reason.JUDGE_UNPARSEABLE and (message or "").startswith(NOT_ASKED)
+    special = _NO_PRICE if unpriced else _CHANGED if changed else _NO_CLASS if stopped else None
+    why, action = special or _REASONS.get(reason, _UNKNOWN)
     parts = [f"{listing(names)} could not score {count(n, 'row')} ({reason}): {why}."]
     parts.append(f"Coverage is down to {percent(coverage)}; the rows are left out of every mean, not counted as 0.")
     if message:

@@ -390,7 +390,8 @@ WHERE value IS NOT NULL
   AND row_id IN (SELECT unnest($2::UINTEGER[]))
 
 -- statement: unscored
--- Rows that could not be measured, by evaluator, reason and model, with the commonest message of the instrument.
+-- Rows that could not be measured, by evaluator, reason and model, with the commonest message of the instrument; why it
+-- was not asked goes before what happened until then.
 WITH lost AS (
     SELECT DISTINCT evaluator_id, row_id, reason
     FROM row_scores
@@ -408,7 +409,7 @@ SELECT
     coalesce(reason, 'unknown') AS reason,
     model_id,
     count(*) AS n,
-    mode(messages.error) AS message,
+    coalesce(mode(messages.error) FILTER (messages.error LIKE 'Not asked:%'), mode(messages.error)) AS message,
     min(lost.row_id, {most}) AS row_ids
 FROM lost
 JOIN rows USING (row_id)

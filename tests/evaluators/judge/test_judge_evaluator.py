@@ -233,3 +233,46 @@ def test_the_judge_and_the_prompts_are_part_of_the_scores_key() -> None:
 
     assert key() == key(timeout_s=5, max_in_flight=3, key="other", down_after_s=1)
     assert len({key(), key(model="openai/b"), key(temperature=1), key(max_tokens=5), key(api_base="http://x")}) == 5
+
+
+def _polite(number: int, script: Callable[[int, list[dict[str, str]]], Reply | str]) -> tuple[list[RowScore], int]:
+    """Return the scores of so many rows, all different, and how many questions were sent."""
+
+    async def main() -> tuple[list[RowScore], int]:
+        transport = ScriptedTransport(script)
+        rows = [Row(str(n), "m", actual_answer=f"text {n}") for n in range(number)]
+        return await Polite()._judge_all(rows, make_client(transport), EvalContext()), len(transport.sent)
+
+    return run(main())
+
+
+def test_a_judge_that_never_says_one_of_the_words_is_asked_about_20_rows_and_its_words_are_told() -> None:
+    scores, sent = _polite(300, lambda number, messages: "Yes." if number % 4 else "no")
+    assert sent == 40  # each of 20 rows twice
+    assert reasons(scores) == [Reason.JUDGE_UNPARSEABLE] * 300
+    value = scores[-1].values["polite"]
+    assert isinstance(value, Unscored)
+    assert 'The replies hold "yes" (30) and "no" (10).' in value.message
+    assert "no reply was polite or rude" in value.message
+
+
+def test_one_word_that_is_read_lets_all_rows_be_asked_about_however_many_are_not() -> None:
+    scores, sent = _polite(300, lambda number, messages: "rude" if "text 19\n" in messages[1]["content"] else "no")
+    assert sent == 2 * 299 + 1
+    assert reasons(scores).count(0.0) == 1
+    assert all("Not asked" not in str(score.values["polite"]) for score in scores)
+
+
+def test_replies_that_are_cut_off_or_withheld_are_no_wrong_words() -> None:
+    for reply in (Reply("pol", "length"), Reply("", "content_filter")):
+        assert _polite(30, lambda number, messages, reply=reply: reply)[1] == 60  # type: ignore[misc]
+
+
+def test_rows_wait_for_the_first_word_only_as_long_as_it_takes() -> None:
+    async def main() -> int:
+        transport = ScriptedTransport(lambda number, messages: "polite")
+        client = make_client(transport, start_in_flight=64, max_in_flight=64)
+        await Polite()._judge_all([Row(str(n), "m", actual_answer=f"{n}") for n in range(64)], client, EvalContext())
+        return transport.most_in_flight
+
+    assert run(main()) == 44  # the 20 that were asked about first, then all the others at once

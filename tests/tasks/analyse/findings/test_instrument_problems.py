@@ -52,6 +52,21 @@ def test_a_missing_model_is_one_problem_for_all_evaluators_and_shows_the_command
     assert found[0]["evaluator_id"] is None
 
 
+def test_a_judge_that_never_said_a_class_is_told_by_what_it_said_and_not_by_the_commonest_message(
+    tmp_path: Path,
+) -> None:
+    stopped = 'Not asked: for 20 rows no reply was false or true. The replies hold "yes" (40).'
+    lost = [f"x{number}" for number in range(22)]
+    scores = even(8, 0.9) + [Given(case, "a", "judge_unparseable") for case in lost]
+    evidence = [Basis(case, "a", error=stopped if case == "x21" else "It holds none.") for case in lost]
+    (problem,) = problems(tmp_path, scores=scores, evidence=evidence)
+    assert f"Message: {stopped}" in problem["description"]
+    assert problem["actions"].startswith("If prompt or classes are yours, let both name the same words")
+    (problem,) = problems(tmp_path / "else", scores=scores, evidence=evidence[:21])
+    assert "Message: It holds none." in problem["description"]
+    assert problem["actions"].startswith("Read the raw replies")
+
+
 def test_every_reason_has_its_advice_and_a_refused_call_that_which_can_help(tmp_path: Path) -> None:
     assert set(_REASONS) == set(Reason) - {Reason.HOST_ERROR}
     assert len(set(_REASONS.values())) == len(_REASONS)
