@@ -160,6 +160,10 @@ class DatabricksCustom(JudgeEvaluator):
         """The rating, which is 0 or 1 only where the answer, not each chunk, is rated."""
         return tuple(replace(metric, share=not self._by_chunk) for metric in self.spec.metrics)
 
+    def criterion(self) -> list[str]:
+        """Return the user's prompt."""
+        return [self.params.judge_prompt]
+
     @property
     def required(self) -> tuple[RowField, ...]:
         """The fields that the prompt names."""

@@ -33,6 +33,7 @@ from leadline.evaluators.judge.engine.event_loop import run
 from leadline.evaluators.judge.engine.failures import BudgetSpent, JudgeError, JudgeTruncated, JudgeUnparseable
 from leadline.evaluators.judge.engine.jury_config import JuryConfig
 from leadline.evaluators.judge.engine.transport import NO_TEXT
+from leadline.evaluators.judge.prompt_text import readable
 from leadline.evaluators.judge.prompting import Prompt, canonical, draw_fence, prompt, prompt_from
 from leadline.evaluators.judge.replies import read_json, read_number, read_word
 from leadline.evaluators.text.sentences import without_surrogates
@@ -280,6 +281,10 @@ class JudgeEvaluator(Evaluator):
             name: prompt(source) if isinstance(source, Path) else prompt_from(name, source)
             for name, source in self.prompts.items()
         }
+
+    def criterion(self) -> list[str]:
+        """Return what it asks a judge, for people who are to judge by the same."""
+        return [readable(prompt) for prompt in self.all_prompts().values()]
 
     def identity(self, ctx: EvalContext) -> dict[str, Json]:
         """Add the prompts and the judge to what a score's key covers."""

@@ -36,11 +36,13 @@ class Prompt:
         name: The file's name without its ending.
         digest: Digest of its text and of the system message; part of score keys.
         template: The compiled template.
+        source: Its text.
     """
 
     name: str
     digest: str
     template: Template
+    source: str
 
     def messages(self, fence: str, texts: dict[str, Any]) -> tuple[dict[str, str], ...]:
         """Return the system and the user message with the texts filled in.
@@ -96,7 +98,7 @@ def prompt_from(name: str, source: str) -> Prompt:
     """
     system = _SYSTEM.read_text(encoding="utf-8")
     identity = hashlib.sha256(f"{system}\0{source}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return Prompt(name, identity, _environment().from_string(source))
+    return Prompt(name, identity, _environment().from_string(source), source)
 
 
 def draw_fence() -> str:

@@ -20,11 +20,13 @@ from leadline.flows.cli.session import F, Session, say, session_options
 
 if TYPE_CHECKING:
     from leadline.tasks.labels.drawing import Drawing
+    from leadline.tasks.labels.judged_rows import JudgedRows
     from leadline.tasks.labels.label import Label
     from leadline.tasks.labels.label_report import LabelledModel
     from leadline.tasks.labels.label_sets import LabelSet
     from leadline.tasks.labels.run_corrections import LabelledMetric
-    from leadline.tasks.store.store import Store
+    from leadline.tasks.labels.ties import Tie
+    from leadline.tasks.store.store import Run, Store
     from leadline.tasks.trust.correction import Corrected
 
 _SET = click.option("--set", "set_name", default="labels", show_default=True, metavar="NAME", help="The set of labels.")
@@ -52,7 +54,13 @@ def labels() -> None:
     help="Ask people the question itself, whatever metrics say: is this answer right, does it rest on its contexts?",
 )
 @click.option(
-    "--n", "-n", "rows", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Rows to draw."
+    "--n", "-n", "rows", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Rows to draw at most."
+)
+@click.option("--model", metavar="KEY", help="Only rows of this model.")
+@click.option(
+    "--disagreed",
+    is_flag=True,
+    help="Instead of drawing, take the rows on which people are tied, for somebody who decides (adjudication).",
 )
 @click.option(
     "--how",
@@ -80,16 +88,19 @@ def labels_sample(
     metric: str | None,
     question: str | None,
     rows: int,
+    model: str | None,
+    disagreed: bool,
     how: Drawing,
     seed: int,
     set_name: str,
     output: Path | None,
 ) -> None:
     """Draw rows of a run at random for people to label."""
+    from leadline.tasks.labels.criterion import criterion_of
     from leadline.tasks.labels.drawing import draw
     from leadline.tasks.labels.judged_rows import read_judged_rows
     from leadline.tasks.labels.label_sets import LabelSet, make_sample
-    from leadline.tasks.labels.labelling_tasks import tasks_of, written
+    from leadline.tasks.labels.labelling_tasks import tasks_of, tasks_of_ties, why_more, written
     from leadline.tasks.labels.question_labels import question_rows
     from leadline.tasks.runs.lookup import find_run
     from leadline.tasks.store.files import handed_out
@@ -103,20 +114,48 @@ def labels_sample(
             code=ErrorCode.LABEL_SAMPLE,
         )
     judged = question_rows(store, run, question) if question else read_judged_rows(store, run, str(metric))
-    drawn = draw(judged, rows, how=how, seed=seed)
-    sample = make_sample(run, judged, drawn, how=how, seed=seed)
-    tasks = tasks_of(store, run, judged, drawn, sample)
-    page = output or Path(f"labels-{question or metric}-{run.id}.html")
-    with handed_out(page) as temporary:
-        temporary.write_text(written(tasks, judged.metric, page), encoding="utf-8")
-    LabelSet(store, set_name).keep_sample(sample)
+    judged = judged.of_model(model) if model else judged
     of = f"{len(judged.rows):,}" if question else f"{count(len(judged.rows), 'row')} that {metric} scored"
+    sample, why = None, ""
+    if disagreed:
+        tied = _ties(store, run, judged)
+        tasks = tasks_of_ties(store, run, judged, tied[:rows])
+        of = f"{len(tied):,} on which people are tied"
+        if not tasks:
+            say(f"People are tied on no row of {run.id}.")
+            return
+    else:
+        drawn = draw(judged, rows, how=how, seed=seed)
+        sample = make_sample(run, judged, drawn, how=how, seed=seed, model=model)
+        tasks = tasks_of(store, run, judged, [row.index for row in drawn], sample.id)
+        why = "" if question else why_more(judged, drawn, rows)
+    page = output or Path(f"labels-{question or metric}-{run.id}{'-disagreed' * disagreed}.html")
+    criterion = criterion_of(store, run, judged.metric)
+    with handed_out(page) as temporary:
+        temporary.write_text(written(tasks, judged.metric, page, criterion), encoding="utf-8")
+    if sample:
+        LabelSet(store, set_name).keep_sample(sample)
     say(f"{count(len(tasks), 'answer')} of {of}: {page}")
+    if why:
+        say(why)
     if output is None and sys.stdout.isatty():
         click.launch(str(page))
     say(f"Then: leadline labels import FILE --set {set_name}")
     if question:
         say("And the command that made the run once more: nothing is computed twice, and the labels decide.")
+
+
+def _ties(store: Store, run: Run, judged: JudgedRows) -> list[Tie]:
+    """Return the rows of a run on which people are tied, whatever the set, and print them."""
+    from leadline.tasks.labels.dataset_labels import dataset_labels
+    from leadline.tasks.labels.known_labels import labels_of_question
+    from leadline.tasks.labels.ties import ties
+
+    found = ties(judged, labels_of_question(store, judged.metric.id, None, lambda: [dataset_labels(store, run)]).labels)
+    if found:
+        lines = [(judged.cases[tie.index], judged.models[tie.index], ", ".join(tie.said)) for tie in found]
+        print_table(("case", "model", "people"), [[clean(part) for part in line] for line in lines])
+    return found
 
 
 @labels.command("import")
@@ -182,15 +221,22 @@ def _correct_runs(store: Store, labels_of: LabelSet, found: Sequence[Label], run
 @session_options
 @click.pass_obj
 def labels_export(session: Session, /, set_name: str, output: Path) -> None:
-    """Write the labels of a set to a file."""
+    """Write the labels of a set to a file, with model and texts of their rows."""
+    from leadline.tasks.labels.known_labels import known_labels
     from leadline.tasks.labels.label_files import write_labels
     from leadline.tasks.labels.label_sets import find_label_set
+    from leadline.tasks.labels.labelled_rows import seen_rows
     from leadline.tasks.store.files import handed_out
 
-    found = find_label_set(session.open_store(), set_name).labels()
+    store = session.open_store()
+    found = find_label_set(store, set_name).labels()
+    seen = seen_rows(store, known_labels(store, set_name))
     with handed_out(output) as temporary:
-        temporary.write_text(write_labels(found, output), encoding="utf-8")
-    say(f"{count(len(found), 'label')}: {output}")
+        temporary.write_text(write_labels(found, output, seen), encoding="utf-8")
+    without = sum((label.question, label.key) not in seen for label in found)
+    say(
+        f"{count(len(found), 'label')}: {output}" + f" ({without:,} of texts that are not in the store)" * bool(without)
+    )
 
 
 @labels.command("list")
@@ -269,8 +315,10 @@ def _print_report(found: LabelledMetric, run: str) -> None:
 
     report = found.report
     click.echo(f"{report.question}")
+    rows = sum(model.judged for model in report.models if model.model)
     for model in report.models:
-        _print_model(model, found.corrected(model), binary=report.binary)
+        name = model.model or ("all models" if model.judged == rows else "models with labels")
+        _print_model(name, model, found.corrected(model), binary=report.binary)
     if found.state == "stale" or found.borrowed:
         other = "of other rows, " * (found.state != "stale")
         click.echo(f"The judge's certificate, {found.certificate.config[:6]}: {other}{STATES[found.state]}.")
@@ -282,6 +330,11 @@ def _print_report(found: LabelledMetric, run: str) -> None:
         rows = last.labels + (last.more_labels or last.labels)
         draw = f"leadline labels sample {run} --metric {report.question} --n {rows}"
         click.echo(f"{in_words(last.more_labels).capitalize()} would tell: {draw}")
+    if report.tied:
+        decide = f"leadline labels sample {run} --metric {report.question} --disagreed"
+        click.echo(
+            f"People are tied on {count(report.tied, 'row')}, which tell nothing of the judge. To decide: {decide}"
+        )
     if report.stale:
         click.echo(f"{count(report.stale, 'labelled row')} of the set: not in this run, or its texts differ.")
     if report.saw_judge:
@@ -297,7 +350,7 @@ def _print_report(found: LabelledMetric, run: str) -> None:
         )
 
 
-def _print_model(model: LabelledModel, corrected: Corrected | None, *, binary: bool) -> None:
+def _print_model(name: str, model: LabelledModel, corrected: Corrected | None, *, binary: bool) -> None:
     def shown(value: float) -> str:
         return f"{100 * value:.1f} %" if binary else f"{value:.3f}"
 
@@ -309,10 +362,7 @@ def _print_model(model: LabelledModel, corrected: Corrected | None, *, binary: b
         borrowed = ", borrowed from other rows" if corrected.method == "rogan-gladen" else ""
         told += f" · corrected {ends(corrected)}{borrowed}"
     who = f"{count(model.labels, 'label')} of {count(model.people, 'person', 'people')}"
-    click.echo(
-        f"  {clean(model.model) or 'all models'}: {told} · {who}"
-        + (f", {model.untold} can't tell" * bool(model.untold))
-    )
+    click.echo(f"  {clean(name)}: {told} · {who}" + (f", {model.untold} can't tell" * bool(model.untold)))
     if model.agreed:
         agreed = model.agreed
         kappa = f"κ {agreed.kappa:.2f} ({agreed.kappa_low:.2f} to {agreed.kappa_high:.2f}), "

@@ -58,6 +58,7 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
     from leadline.flows.shared.projects import projects
     from leadline.flows.triggers.outside_requests import allowed
     from leadline.tasks.db.csv_files import is_guarded
+    from leadline.tasks.labels.criterion import guides
     from leadline.tasks.load.column_map import ColumnNames, map_columns, project_map
     from leadline.tasks.maintenance.retention import load_retention
     from leadline.tasks.plan.standing_params import standing_params
@@ -81,6 +82,7 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
         "evaluate": lambda: fill_in(EvaluateConfig, "evaluate", {"dataset": "-"}, settings_table("evaluate")),
         "evaluators": evaluators,
         "judges": lambda: find_judges(None, None, None, os.environ),
+        "labels": guides,
         "notify": read_tables,
         "policy": load_policy,
         "privacy": standing_params,

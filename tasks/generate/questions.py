@@ -92,7 +92,7 @@ class _Prompt(Prompt):
 def _prompts() -> dict[str, Prompt]:
     system = prompt(_file("system"))
     found = {name: prompt(_file(name)) for name in ("questions", "answer")}
-    return {name: _Prompt(one.name, one.digest, one.template, system) for name, one in found.items()}
+    return {name: _Prompt(one.name, one.digest, one.template, one.source, system) for name, one in found.items()}
 
 
 def _file(name: str) -> Path:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.text import count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,18 +44,18 @@ class Drawn:
 
 
 def draw(judged: JudgedRows, number: int, *, how: Drawing = "uniform", seed: int = 1) -> list[Drawn]:
-    """Return rows drawn at random, as many for each model.
+    """Return rows drawn at random, as many for each model, and no more than asked for.
 
     Args:
         judged: The rows that were judged.
-        number: Rows wanted in all; whole clusters may bring more.
+        number: The most rows in all; of whole clusters, a few less.
         how: ``uniform`` gives every row the same chance, but tops up to 20 rows of either verdict, where rows pass or
             fail; ``balanced`` takes half of the rows from those that the judge fails; ``by-score`` as many from each
             fifth of the scores.
         seed: Another seed draws other rows.
 
     Raises:
-        UsageError: There is no row.
+        UsageError: There is no row, or the number is too small for a single cluster.
     """
     import numpy as np
 
@@ -70,7 +71,13 @@ def draw(judged: JudgedRows, number: int, *, how: Drawing = "uniform", seed: int
     for place, model in enumerate(names):
         rows = np.flatnonzero(models == model)
         wanted = number // len(names) + (place < number % len(names))
-        drawn += _draw_of_model(judged, rows, wanted, how, f"{seed}/{model}")
+        drawn += _draw_of_model(judged, rows, wanted, how, f"{seed}/{model}") if wanted else []
+    if not drawn:
+        raise UsageError(
+            f"No case of {count(len(names), 'model')} fits into {count(number, 'row')} with all its copies.",
+            hint=f"Take {'one model alone (--model NAME), or ' if len(names) > 1 else ''}a larger --n.",
+            code=ErrorCode.LABEL_SAMPLE,
+        )
     return sorted(drawn, key=lambda row: _rank(f"{seed}/order", judged.keys[row.index]))
 
 
@@ -106,16 +113,19 @@ def _draw_of_model(
     strata = dict(zip(of_row.tolist(), strata_of(judged, rows, how), strict=True))
     parts = [strata[number] for number in range(len(members))]
     order = sorted(range(len(members)), key=lambda number: _rank(seed, judged.cases[members[number][0]]))
-    if how == "uniform" and not (judged.metric.is_share or judged.metric.threshold is not None):
+    if how == "uniform" and not judged.metric.is_binary:
         parts, wishes = [""] * len(members), {"": wanted}  # numbers pass and fail nothing
     elif how == "uniform":
         wishes = _wishes_of_uniform(members, order, parts, wanted)
     else:
-        wishes = dict.fromkeys(sorted(set(parts)), -(-wanted // len(set(parts))))
+        names = sorted(set(parts))
+        wishes = {part: (wanted + len(names) - 1 - place) // len(names) for place, part in enumerate(names)}
     drawn = []
     for part, wish in wishes.items():
         those = [number for number in order if parts[number] == part]
         taken = _first(members, those, wish)
+        if not taken and how == "by-score":  # the mean of the others would be another one
+            return []
         chance = len(taken) / len(those)
         drawn += [Drawn(int(row), part, chance) for number in taken for row in members[number]]
     return drawn
@@ -133,19 +143,20 @@ def _wishes_of_uniform(
     least = {part: min(LEAST_OF_VERDICT, wanted // 2, sum(rows[part])) for part in rows}
     wishes = {part: max(by_chance[part], least[part]) for part in rows}
     for part in rows:
-        beyond = sum(wishes.values()) - max(wanted, sum(by_chance.values()))
+        beyond = sum(wishes.values()) - wanted
         wishes[part] -= min(max(0, beyond), wishes[part] - least[part])
-    return wishes
+    fits = all(_first(members, [number for number in order if parts[number] == part], wishes[part]) for part in rows)
+    return wishes if fits else by_chance  # a case with its copies is more than some of either
 
 
 def _first(members: Sequence[npt.NDArray[np.int64]], order: Sequence[int], wanted: int) -> list[int]:
-    """Return the first clusters in an order that have so many rows together."""
+    """Return the first clusters in an order that have at most so many rows together."""
     taken, rows = [], 0
     for number in order:
-        if rows >= wanted:
+        rows += len(members[number])
+        if rows > wanted:
             break
         taken.append(number)
-        rows += len(members[number])
     return taken
 
 

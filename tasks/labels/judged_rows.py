@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.core.text import listing
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
@@ -60,6 +61,11 @@ class JudgedMetric:
         """``EVALUATOR.METRIC``, which labels name; of a question that people are asked, its name."""
         return f"{self.evaluator}.{self.metric}" if self.metric else self.evaluator
 
+    @property
+    def is_binary(self) -> bool:
+        """Whether rows pass or fail; otherwise they have numbers."""
+        return self.is_share or self.threshold is not None
+
     def passes(self, values: Floats) -> npt.NDArray[np.bool_]:
         """Say which values pass: those on the good side of the threshold, or of one half where there is none."""
         limit = HALF if self.threshold is None else self.threshold
@@ -87,6 +93,32 @@ class JudgedRows:
     models: list[str]
     clusters: Ints
     values: Floats
+
+    def of_model(self, model: str) -> JudgedRows:
+        """Return the rows of one model.
+
+        Args:
+            model: Its key.
+
+        Raises:
+            UsageError: None is of it.
+        """
+        import numpy as np
+
+        own = np.array([name == model for name in self.models], dtype=bool)
+        if not own.any():
+            known = sorted(set(self.models))
+            raise UsageError(
+                f"{self.metric.id} has no row of the model {model[:100]!r}.",
+                hint=f"Models: {listing(known)}." if known else "",
+                code=ErrorCode.LABEL_SAMPLE,
+            )
+        keys, cases = ([each[place] for place in np.flatnonzero(own)] for each in (self.keys, self.cases))
+        models = [model] * len(keys)
+        return replace(
+            self, rows=self.rows[own], keys=keys, cases=cases, models=models, clusters=self.clusters[own],
+            values=self.values[own],
+        )  # fmt: skip
 
 
 def read_judged_rows(store: Store, run: Run, metric: str) -> JudgedRows:

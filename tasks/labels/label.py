@@ -91,7 +91,7 @@ def read_label(record: Mapping[str, Any], where: str) -> Label:
         at=text("at", datetime.now(UTC).isoformat(timespec="seconds")),
         case=text("case"),
         model=text("model"),
-        saw_judge=record.get("saw_judge") in (True, "true", "1", 1),
+        saw_judge=str(record.get("saw_judge")).lower() in ("true", "1"),
         sample=text("sample"),
         note=text("note"),
     )

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,9 +17,23 @@ from leadline.tasks.labels.judged_rows import JudgedRows
 from leadline.tasks.labels.label import Label, read_label
 
 MOST_BYTES: Final = 256 << 20
-_GIVEN: Final = ("value", "person", "note", "at")
-"""What a person fills in."""
-_FIELDS: Final = tuple(field.name for field in fields(Label))
+_GIVEN: Final = ("value", "person", "note", "at", "saw_judge")
+"""What a person fills in, or was kept of that."""
+_TEXTS: Final = ("question", "contexts", "expected", "answer")
+"""What a person saw."""
+_COLUMNS: Final = (
+    "key",
+    "question_id",
+    "sample",
+    "case",
+    "model",
+    *_TEXTS,
+    "value",
+    "person",
+    "note",
+    "at",
+    "saw_judge",
+)
 
 
 def read_labels(path: Path, judged: JudgedRows | None = None, *, person: str = "", question: str = "") -> list[Label]:
@@ -41,8 +55,8 @@ def read_labels(path: Path, judged: JudgedRows | None = None, *, person: str = "
     for where, record in _records(path):
         filled = {name: value for name, value in record.items() if value not in (None, "")}
         if "question_id" in filled:  # a line that labels sample wrote, where question is the text of the row
-            if "value" not in filled:
-                continue  # nobody has come to it
+            if "value" not in filled and "at" not in filled:
+                continue  # nobody has come to it; one that was exported is "can't tell"
             filled = _row_of(filled) | {name: filled[name] for name in _GIVEN if name in filled}
         filled = {"person": person, "question": filled.get("metric", question)} | filled
         if "key" not in filled:
@@ -66,24 +80,39 @@ def read_labels(path: Path, judged: JudgedRows | None = None, *, person: str = "
     return labels
 
 
-def write_labels(labels: Sequence[Label], path: Path) -> str:
+def write_labels(
+    labels: Sequence[Label], path: Path, seen: Mapping[tuple[str, str], Mapping[str, Any]] | None = None
+) -> str:
     """Return labels as the text of a file: CSV, JSON for ``.json``, JSON Lines for ``.jsonl``.
+
+    A line is one that ``labels sample`` wrote, filled in: what was asked is ``question_id``, ``question`` is a text.
 
     Args:
         labels: The labels.
         path: The file, for its suffix.
+        seen: Model and texts of the rows, by what was asked and the row's key; those of a row that is not here are
+            empty.
 
     Raises:
         UsageError: It has another suffix.
     """
-    records = [asdict(label) for label in labels]
+    records = [_line_of(label, (seen or {}).get((label.question, label.key), {})) for label in labels]
     if path.suffix == ".json":
         return json.dumps({"labels": records}, ensure_ascii=False, indent=1) + "\n"
     if path.suffix == ".jsonl":
         return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     if path.suffix != ".csv":
         raise unknown_format(path, ".csv, .json or .jsonl")
-    return csv_text(_FIELDS, records)
+    return csv_text(_COLUMNS, records)
+
+
+def _line_of(label: Label, seen: Mapping[str, Any]) -> dict[str, Any]:
+    given = asdict(label)
+    given["question_id"] = given.pop("question")
+    nothing = dict.fromkeys(_TEXTS, "")
+    filled = {name: value for name, value in given.items() if value not in (None, "")}
+    line = given | nothing | dict(seen) | filled
+    return {name: line[name] for name in _COLUMNS}
 
 
 def csv_text(names: Iterable[str], records: Iterable[Mapping[str, Any]]) -> str:
@@ -91,14 +120,19 @@ def csv_text(names: Iterable[str], records: Iterable[Mapping[str, Any]]) -> str:
 
     Args:
         names: The columns.
-        records: The records; a column that one lacks is empty.
+        records: The records; a column that one lacks is empty, and a list is its parts with empty lines between.
     """
     shown = guarded_cell if is_guarded() else str
+
+    def cell(value: Any) -> Any:
+        value = "\n\n".join(value) if isinstance(value, list) else value
+        return shown(value) if isinstance(value, str) else value
+
     text = io.StringIO()
     writer = csv.DictWriter(text, list(names), lineterminator="\n")
     writer.writeheader()
     for record in records:
-        writer.writerow({name: shown(value) if isinstance(value, str) else value for name, value in record.items()})
+        writer.writerow({name: cell(value) for name, value in record.items()})
     return text.getvalue()
 
 
@@ -188,7 +222,7 @@ def _of_label_studio(task: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         answer = next((found for found in answers if found is not None), None)
         yield about | {
             "value": None if skipped else (answer[0] if isinstance(answer, list) and answer else answer),
-            "person": str(who),
+            "person": str(about.get("person") or who),
             "at": str(annotation.get("updated_at") or annotation.get("created_at") or ""),
             "note": notes[0] if notes else "",
         }
@@ -206,13 +240,14 @@ def _of_argilla(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             continue
         for response in responses:
             if isinstance(response, dict):
-                yield about | {"value": response.get("value"), "person": str(response.get("user_id") or "")}
+                person = str(about.get("person") or response.get("user_id") or "")
+                yield about | {"value": response.get("value"), "person": person}
         return
 
 
 def _row_of(data: object) -> dict[str, Any]:
     """Return what says which row a task is about, as ``labels sample`` writes it."""
-    names = ("key", "case", "model", "question_id", "sample")
+    names = ("key", "case", "model", "question_id", "sample", "person")
     found = {name: data[name] for name in names if name in data} if isinstance(data, dict) else {}
     if "question_id" in found:
         found["question"] = found.pop("question_id")

@@ -112,7 +112,8 @@ class LabelReport:
         question: ``EVALUATOR.METRIC``.
         config: Digest of the evaluator's configuration.
         binary: Whether rows pass or fail; otherwise they have numbers.
-        models: Each model, the last one ``""`` for all together where there are several.
+        models: Each model, the last one ``""`` for all together that have labels where there are several.
+        tied: Rows on which people are tied: they tell nothing of the judge until one is decided.
         stale: Labelled rows that this run does not have: their text differs, or the judge was not asked about them.
         people_alpha: Krippendorff's alpha between people, the most that a judge can reach; not a number where fewer
             than :data:`LEAST_SHARED` rows have labels of several.
@@ -129,6 +130,7 @@ class LabelReport:
     config: str
     binary: bool
     models: tuple[LabelledModel, ...]
+    tied: int
     stale: int
     people_alpha: float
     people_alpha_low: float
@@ -193,7 +195,7 @@ def report_labels(
     import numpy as np
 
     metric = judged.metric
-    binary = metric.is_share or metric.threshold is not None
+    binary = metric.is_binary
     known = set(judged.keys)
     current = [label for label in labels if label.key in known]
     joined = _join(judged, current, samples, binary=binary)
@@ -201,7 +203,9 @@ def report_labels(
     models = np.array(judged.models)
     parts = [(name, np.flatnonzero(models == name)) for name in names]
     if len(names) > 1:
-        parts.append(("", np.arange(len(models))))
+        every = np.arange(len(models))
+        labelled = np.isin(models, models[joined.of(every).places])
+        parts.append(("", np.flatnonzero(labelled) if labelled.any() else every))
     untold = _untold(current)
     low, alpha, high = _between_people(current, binary=binary, interval=bootstrapped)
     return LabelReport(
@@ -209,6 +213,7 @@ def report_labels(
         config=metric.config,
         binary=binary,
         models=tuple(_of_model(judged, joined, name, rows, untold, alpha, binary=binary) for name, rows in parts),
+        tied=len({judged.keys[place] for place in joined.places[joined.values == TIE]}) if binary else 0,
         stale=len({label.key for label in labels} - known),
         people_alpha=alpha,
         people_alpha_low=low,

@@ -100,7 +100,8 @@ class LabelSet:
     def add(self, labels: Sequence[Label]) -> int:
         """Write labels that the set does not have yet, and return their number.
 
-        A label that says what its person says of the row already is not written again, whenever it was given.
+        A label that says what its person says of the row already is not written again, whenever it was given, and
+        whatever it tells readers of the row.
 
         Args:
             labels: The labels.
@@ -108,8 +109,8 @@ class LabelSet:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        known = {replace(label, at="") for label in self.labels()}
-        fresh = [label for label in dict.fromkeys(labels) if replace(label, at="") not in known]
+        known = {_said(label) for label in self.labels()}
+        fresh = [label for label in dict.fromkeys(labels) if _said(label) not in known]
         if not fresh:
             return 0
         path = self.folder / f"{digest([asdict(label) for label in fresh])}.parquet"
@@ -184,6 +185,10 @@ class LabelSet:
         return [sample for sample in found if question in (None, sample.question)]
 
 
+def _said(label: Label) -> Label:
+    return replace(label, at="", case="", model="")
+
+
 def label_sets(store: Store) -> list[LabelSet]:
     """Return the sets of a store by name.
 
@@ -217,7 +222,9 @@ def find_label_set(store: Store, name: str) -> LabelSet:
     return found[name]
 
 
-def make_sample(run: Run, judged: JudgedRows, drawn: Sequence[Drawn], *, how: Drawing, seed: int) -> Sample:
+def make_sample(
+    run: Run, judged: JudgedRows, drawn: Sequence[Drawn], *, how: Drawing, seed: int, model: str | None = None
+) -> Sample:
     """Return what was drawn as a sample; the same rows of the same scores have the same id.
 
     Args:
@@ -226,6 +233,7 @@ def make_sample(run: Run, judged: JudgedRows, drawn: Sequence[Drawn], *, how: Dr
         drawn: The rows drawn from them.
         how: How they were drawn.
         seed: By which seed.
+        model: The only model whose rows are meant.
     """
     metric = judged.metric
     rows = tuple(
@@ -233,7 +241,7 @@ def make_sample(run: Run, judged: JudgedRows, drawn: Sequence[Drawn], *, how: Dr
         for row in drawn
     )
     return Sample(
-        id=digest([run.id, metric.id, metric.config, how, seed, len(rows)])[:12],
+        id=digest([run.id, metric.id, metric.config, how, seed, len(rows), *([model] if model else [])])[:12],
         run=run.id,
         question=metric.id,
         how=how,

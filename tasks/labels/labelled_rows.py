@@ -11,7 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.evaluators.core.errors import UsageError
@@ -27,6 +27,7 @@ from leadline.tasks.store.store import Store
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    from duckdb import DuckDBPyConnection
 
     Floats: TypeAlias = npt.NDArray[np.float64]
     Ints: TypeAlias = npt.NDArray[np.int64]
@@ -144,6 +145,44 @@ def find_labelled_rows(store: Store, known: Mapping[str, KnownLabels], question:
                 found[key] = replace(place, cluster=cluster, labels=tuple(by_key[key]), chance=chance)
     rows = tuple(found[key] for key in sorted(found))
     return LabelledRows(labels.question, rows, len(by_key) - len(rows), next(iter(runs), ""))
+
+
+def texts_of(connection: DuckDBPyConnection, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Return what a person sees of rows, by their number.
+
+    Args:
+        connection: A database with the dataset.
+        numbers: The rows' numbers.
+    """
+    return {
+        line["row_id"]: {
+            "question": line["question"] or "",
+            "contexts": list(line["contexts"] or ()),
+            "expected": list(line["expected_answers"] or ()),
+            "answer": line["actual_answer"] or "",
+        }
+        for line in records(connection, sql("labels/texts"), [list(numbers)])
+    }
+
+
+def seen_rows(store: Store, known: Mapping[str, KnownLabels]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return model and texts of the labelled rows that are in the store, by what was asked and what was seen.
+
+    Args:
+        store: The store.
+        known: What people said, by question.
+    """
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for question in (name for name, labels in known.items() if labels.labels):
+        by_dataset: dict[str, list[LabelledRow]] = defaultdict(list)
+        for row in find_labelled_rows(store, known, question).rows:
+            by_dataset[row.dataset].append(row)
+        for dataset, rows in by_dataset.items():
+            with connect() as connection:
+                attach_dataset(connection, store.dataset(dataset))
+                texts = texts_of(connection, [row.row_id for row in rows])
+            found |= {(question, row.key): {"model": row.model, **texts[row.row_id]} for row in rows}
+    return found
 
 
 def _question(known: Mapping[str, KnownLabels], question: str) -> str:

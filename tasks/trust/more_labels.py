@@ -51,6 +51,14 @@ def in_words(more: int | None) -> str:
     """
     if more is None:
         return "many times as many labels"
-    minutes = max(5, 5 * round(more * SECONDS_A_LABEL / 300))
-    time = f"{minutes} minutes" if minutes < 90 else f"{round(minutes / 60)} hours"
-    return f"about {more:,} labels more, some {time} of a person"
+    return f"about {more:,} labels more, {time_of_person(more)}"
+
+
+def time_of_person(labels: int) -> str:
+    """Return ``some 10 minutes of a person``.
+
+    Args:
+        labels: How many labels are to be given.
+    """
+    minutes = max(5, 5 * round(labels * SECONDS_A_LABEL / 300))
+    return f"some {f'{minutes} minutes' if minutes < 90 else f'{round(minutes / 60)} hours'} of a person"

@@ -2,7 +2,7 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const at = (id) => document.getElementById(id);
-  const place = `leadline-labels-${data.sample}-${data.question}`;
+  const place = `leadline-labels-${data.sample}-${data.question}${data.person}`;
   const choices = data.scale
     ? [["s", "Can't tell", null, ""]]
     : [["1", "Good", 1, "good"], ["0", "Bad", 0, "bad"], ["s", "Can't tell", null, ""]];
@@ -12,6 +12,7 @@
   } catch {
     // A browser that keeps nothing for files: labels stay until the page is closed.
   }
+  if (data.person) state.person = data.person;
 
   const keep = () => {
     try {
@@ -38,6 +39,8 @@
     fill("expected", shown.expected, "text");
     at("with-contexts").hidden = !shown.contexts.length;
     at("with-expected").hidden = !shown.expected.length;
+    fill("said", shown.said || [], "text");
+    at("with-said").hidden = !shown.said;
     at("answer").textContent = shown.answer || "(no text)";
     const said = state.said[shown.key];
     at("note").value = said?.note || "";
@@ -115,7 +118,7 @@
       key: entry.key,
       case: entry.case,
       question: data.question,
-      sample: data.sample,
+      sample: entry.sample,
       person: state.person.trim(),
       saw_judge: false,
       ...state.said[entry.key],
@@ -129,7 +132,9 @@
   document.addEventListener("keydown", (event) => {
     if (event.target instanceof HTMLInputElement || event.ctrlKey || event.metaKey || event.altKey) return;
     const choice = choices.find(([key]) => key === event.key);
+    const criterion = at("criterion");
     if (choice) say(choice[2]);
+    else if (event.key === "c" && criterion) criterion.open = !criterion.open;
     else if (event.key === "ArrowLeft") move(-1);
     else if (event.key === "ArrowRight") move(1);
     else return;

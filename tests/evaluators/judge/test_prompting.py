@@ -5,6 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leadline.evaluators.core.registry import all_evaluators, get
+from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
+from leadline.evaluators.judge.prompt_text import readable
 from leadline.evaluators.judge.prompting import canonical, draw_fence, prompt_from
 
 PROMPT = prompt_from("pair", "Question: {{ question | data('question') }}\nAnswer: {{ answer | data('answer') }}")
@@ -22,6 +25,32 @@ def test_text_under_evaluation_stands_between_marks_that_it_cannot_know() -> Non
     assert fence in system
     assert user.endswith(f"<answer-{fence}>\n{attack}\n</answer-{fence}>")
     assert user.count(fence) == 4
+
+
+def test_every_prompt_is_read_by_people_without_its_template() -> None:
+    shown = {
+        (id_, number): text
+        for id_, kind in all_evaluators().items()
+        if issubclass(kind, JudgeEvaluator)
+        for number, text in enumerate(kind().criterion())
+    }
+    assert len(shown) > 30
+    assert not {name for name, text in shown.items() if "{%" in text or "{{" in text or not text}
+    assert "\n[question]\n\n[answer]\n" in shown["byop", 0]
+    assert "determine whether the text contains sexist language" in shown["sexism", 0]
+    assert "a series of [number] statements" in shown["faithfulness", 1]
+
+
+def test_a_users_prompt_is_shown_as_it_was_written() -> None:
+    byop = get("byop")
+    template = 'Is {ACTUAL_OUTPUT} right? {"a": "<b>"} {% raw %}'
+    [shown] = byop(byop.parameters.build("byop", {"prompt_template": template})).criterion()  # type: ignore[attr-defined]
+    assert shown == 'Is [answer] right? {"a": "<b>"} {% raw %}'
+
+
+def test_a_prompt_that_cannot_be_filled_with_names_is_shown_as_source() -> None:
+    source = "{% for a, b, c in things %}{{ a + 1 }}{% endfor %}"
+    assert readable(prompt_from("odd", source)) == source
 
 
 def test_two_calls_have_two_fences_and_one_canonical_form() -> None:

@@ -57,7 +57,16 @@ def test_a_sample_is_labelled_imported_and_reported(store: Path, capsys: pytest.
     [line] = json.loads(capsys.readouterr().out)
     assert (line["set"], line["metric"], line["people"]) == ("labels", "toy.value", 2)
     assert run(["labels", "export", "-o", str(store / "labels.csv")]) == 0
-    assert (store / "labels.csv").read_text().startswith("key,question,value,person")
+    with (store / "labels.csv").open(newline="", encoding="utf-8") as file:
+        exported = list(csv.DictReader(file))
+    first = exported[0]
+    berth = first["case"].removeprefix("case-")
+    assert (first["question_id"], first["model"], first["answer"]) == ("toy.value", "bot", f"{berth} m")
+    assert first["question"].startswith(f"Berth {berth}? ")
+    assert (first["contexts"], first["expected"]) == ("Deep.", "")
+    assert {line["person"] for line in exported} == {"p0", "p1"}
+    assert run(["labels", "import", str(store / "labels.csv")]) == 0
+    assert f"0 labels added to labels, {len(exported)} known already." in capsys.readouterr().err
 
 
 def _label_dataset(folder: Path, number: int) -> None:
@@ -106,7 +115,7 @@ def test_a_sheet_is_filled_in_by_hand_and_what_is_empty_is_no_label(
     assert run(["labels", "export", "-o", str(store / "all.csv")]) == 0
     with (store / "all.csv").open(newline="", encoding="utf-8") as file:
         kept = list(csv.DictReader(file))
-    assert [(each["key"], each["question"], each["value"], each["person"], each["note"]) for each in kept] == [
+    assert [(each["key"], each["question_id"], each["value"], each["person"], each["note"]) for each in kept] == [
         (lines[0]["key"], "toy.value", "1.0", "ann", ""),
         (lines[1]["key"], "toy.value", "", "ann", "'=1+1"),
     ]
@@ -139,6 +148,127 @@ def test_a_set_or_a_metric_that_is_not_there_is_refused(store: Path, capsys: pyt
     assert "no set of labels 'nobody'" in capsys.readouterr().err
     assert run(["labels", "sample", "latest", "--metric", "bleu", "-o", str(store / "page.html")]) == 2
     assert "no metric 'bleu'" in capsys.readouterr().err
+
+
+def test_ties_are_listed_and_decided_on_a_page_that_shows_what_people_said(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["labels", "sample", "latest", "--metric", "toy", "--n", "60", "-o", str(store / "tasks.jsonl")]) == 0
+    said = [json.loads(line) for line in _labelled(store, people=2).read_text().splitlines()]
+    for label in said[:8]:  # the first four rows
+        label["value"], label["note"] = int(label["person"] == "p0"), "short" * (label["person"] == "p1")
+    path = store / "said.jsonl"
+    path.write_text("".join(json.dumps(label) + "\n" for label in said))
+    assert run(["labels", "import", str(path)]) == 0
+    capsys.readouterr()
+    assert run(["labels", "report", "latest", "--metric", "toy"]) == 0
+    report = capsys.readouterr().out
+    assert "People are tied on 4 rows" in report
+    assert "--metric toy.value --disagreed" in report
+
+    sample = ["labels", "sample", "latest", "--metric", "toy", "--disagreed"]
+    assert run([*sample, "-o", str(store / "ties.html")]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.count("p0: good, p1: bad (short)") == 4
+    assert "4 answers of 4 on which people are tied" in shown.err
+    page = (store / "ties.html").read_text()
+    assert "What you say here stands for all of them" in page
+    assert page.count('"said": ["p0: good", "p1: bad (short)"]') == 4
+    assert run([*sample, "--n", "3", "-o", str(store / "ties.csv")]) == 0
+    with (store / "ties.csv").open(newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert [(line["person"], line["value"]) for line in lines] == [("adjudicated", "")] * 3
+    for line in lines:
+        line["value"] = "good"
+    with (store / "ties.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, lines[0])
+        writer.writeheader()
+        writer.writerows(lines)
+    assert run(["labels", "import", str(store / "ties.csv")]) == 0
+    capsys.readouterr()
+    assert run([*sample, "-o", str(store / "left.csv")]) == 0
+    assert "1 answer of 1 on which people are tied" in capsys.readouterr().err
+    assert run(["labels", "report", "latest", "--metric", "toy", "--json"]) == 0
+    decided = json.loads(capsys.readouterr().out)
+    assert (decided["tied"], decided["models"][0]["labels"]) == (1, 60)
+    assert decided["models"][0]["corrected"]  # a decided row is still one that was drawn
+
+
+def test_without_ties_no_page_is_written(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["labels", "sample", "latest", "--metric", "toy", "--disagreed", "-o", str(store / "ties.html")]) == 0
+    assert "People are tied on no row" in capsys.readouterr().err
+    assert not (store / "ties.html").exists()
+
+
+@pytest.mark.parametrize("name", ["toy", '"toy.value"'])
+def test_the_page_shows_what_the_team_tells_those_who_label_and_no_text_is_markup(
+    store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    monkeypatch.chdir(store)
+    settings = store / "leadline.toml"
+    other = '[labels.other]\ninstructions = "not this"\n'
+    settings.write_text(f"{other}[labels.{name}]\ninstructions = 'In metres. {HOSTILE}'\nexamples = ['Good: 4 m']\n")
+    assert run(["labels", "sample", "latest", "--metric", "toy", "-o", "page.html"]) == 0
+    page = (store / "page.html").read_text()
+    assert "How to judge: instructions and 1 example" in page
+    assert "In metres. &lt;/script&gt;&lt;img" in page
+    assert "Good: 4 m" in page
+    assert "not this" not in page
+    assert HOSTILE not in page
+    settings.write_text(other)
+    assert run(["labels", "sample", "latest", "--metric", "toy", "-o", "page.html"]) == 0
+    assert "How to judge" not in (store / "page.html").read_text()
+    settings.write_text("[labels.toy]\ninstruction = 'typo'\n")
+    capsys.readouterr()
+    assert run(["labels", "sample", "latest", "--metric", "toy", "-o", "page.html"]) == 2
+    assert "[labels.toy]: instruction: there is no such field" in capsys.readouterr().err
+
+
+def test_rows_of_one_model_alone_are_drawn_and_the_reason_to_draw_more_is_said(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample = ["labels", "sample", "latest", "--metric", "toy", "-o", str(store / "tasks.jsonl")]
+    assert run([*sample, "--n", "20", "--model", "bot"]) == 0
+    assert "A judge is certified by 50 labels or more: --n 50, some 5 minutes of a person." in capsys.readouterr().err
+    assert len((store / "tasks.jsonl").read_text().splitlines()) == 20
+    assert run([*sample, "--n", "50"]) == 0
+    assert "certified by" not in capsys.readouterr().err
+    assert run([*sample, "--model", "robot"]) == 2
+    assert "Models: bot." in capsys.readouterr().err
+
+
+@pytest.mark.browser
+def test_the_criterion_folds_by_a_key_and_a_tie_is_decided_without_a_name(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(store)
+    (store / "leadline.toml").write_text(
+        f'[labels.toy]\ninstructions = {json.dumps("A long rule. " * 2_000)[:9_000]}"\n'
+    )
+    assert run(["labels", "sample", "latest", "--metric", "toy", "--n", "50", "-o", str(store / "tasks.jsonl")]) == 0
+    said = [json.loads(line) for line in _labelled(store, people=2).read_text().splitlines()]
+    path = store / "said.jsonl"
+    path.write_text("".join(json.dumps(each | {"value": int(each["person"] == "p0")}) + "\n" for each in said))
+    assert run(["labels", "import", str(path)]) == 0
+    page = store / "ties.html"
+    assert run(["labels", "sample", "latest", "--metric", "toy", "--disagreed", "-o", str(page)]) == 0
+    with browse() as tab:
+        tab.open(page)
+        tab.resize(1300, 1000)
+        bottom = "document.querySelector('#answer').getBoundingClientRect().bottom"
+        assert tab.js(bottom) < 700
+        tab.js("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'c'}))")
+        assert tab.js("document.querySelector('#criterion').open")
+        assert tab.js(bottom) < 1000
+        assert tab.js("document.querySelector('#said').innerText").split("\n") == ["p0: good", "p1: bad"]
+        assert not tab.js("document.querySelector('#person').checkVisibility()")
+        tab.js("document.dispatchEvent(new KeyboardEvent('keydown', {key: '0'}))")
+        tab.js("window.saved = null; URL.createObjectURL = (blob) => { window.saved = blob; return 'data:,'; }")
+        tab.press("#export")
+        decided = json.loads(tab.js("window.saved.text()"))
+        assert not tab.complaints
+    [label] = decided["labels"]
+    assert (label["person"], label["value"], bool(label["sample"])) == ("adjudicated", 0, True)
 
 
 @pytest.mark.browser

@@ -104,3 +104,15 @@ def test_labels_that_are_imported_stand_beside_the_run_of_which_they_were_drawn(
         reported = capsys.readouterr().out
         [shown] = [line for line in out.splitlines() if "corrected" in line]
         assert shown.partition("corrected ")[2].partition(" (")[0] in reported
+
+
+def test_people_who_label_are_shown_what_the_judge_was_asked(here: Path) -> None:
+    with serving(_endpoint()) as endpoint:
+        write_settings(here, endpoint.url, {"good": "good"})
+        labelled_by_people(here, ROWS)
+        assert run(["labels", "sample", "latest", "--metric", METRIC, "-o", "page.html"]) == 0
+        page = (here / "page.html").read_text()
+        assert "How to judge: what the judge is asked" in page
+        assert "determine whether the text contains sexist language" in page
+        assert run(["labels", "sample", "latest", "--question", "right", "-o", "page.html"]) == 0
+        assert "sexist language" not in (here / "page.html").read_text()
