@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -93,6 +94,7 @@ def _uncorrected(line: Mapping[str, Any], run: str, *, certain: bool) -> str:
         certify = f"leadline judges certify {run} --metric {metric}"
         why = _WITHOUT_CERTIFICATE[line["state"]].format(draw=draw, certify=certify, rows=rows, more=in_words(more))
         return f"{line['name']} is decided by people's labels, and {why}"
+    metric += f" --model {shlex.quote(line['model_key'])}"
     if line["value"] is None or line["method"] == "rogan-gladen":
         return (
             f"{line['name']} is decided by people's labels, and none is of this run's answers of model "

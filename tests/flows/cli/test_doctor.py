@@ -60,16 +60,17 @@ def test_people_get_a_line_each_and_a_count(capsys: pytest.CaptureFixture[str]) 
 def test_all_faults_of_the_settings_are_listed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "leadline.toml").write_text(
         'canaries = "nowhere.jsonl"\n[evaluate]\nfail_onn = "high"\n[polcy]\n[judges.a]\nmodel = 3\n'
-        "[csv]\ntext = 'exact'\n"
+        "[csv]\ntext = 'exact'\n[labels.byop]\nexample = 'one'\n"
     )
     code, lines = found(capsys)
     faults = [line["found"] for line in of("leadline.toml", lines) if line["state"] == "broken"]
     assert code == 1
-    assert len(faults) == 4
+    assert len(faults) == 5
     assert "nowhere.jsonl" in faults[0]
     assert "did you mean fail_on?" in faults[1]
     assert faults[2] == "nothing reads [polcy]"
     assert "[judges.a]" in faults[3]
+    assert "[labels.byop]: example: there is no such field" in faults[4]
 
 
 def test_a_file_that_is_no_toml_is_one_fault(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
