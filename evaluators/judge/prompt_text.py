@@ -41,7 +41,7 @@ class _Name(Undefined):
 
 
 class _Item(_Name):
-    """What a loop gives, which may be a pair."""
+    """A turn of a loop, which may be a pair."""
 
     def __iter__(self) -> Iterator[_Name]:
         yield self

@@ -1,4 +1,4 @@
-"""What people are to judge by: what the team tells them in ``leadline.toml``, and what the judge is asked.
+"""Criteria that people judge by: what the team tells them in ``leadline.toml``, and what the judge is asked.
 
 ::
 
@@ -40,7 +40,7 @@ class Guide(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """What people judge by.
+    """A criterion that people judge by.
 
     Attributes:
         instructions: What their team tells them.

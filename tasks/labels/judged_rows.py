@@ -63,7 +63,7 @@ class JudgedMetric:
 
     @property
     def is_binary(self) -> bool:
-        """Whether rows pass or fail; otherwise they have numbers."""
+        """True if rows pass or fail; otherwise they have numbers."""
         return self.is_share or self.threshold is not None
 
     def passes(self, values: Floats) -> npt.NDArray[np.bool_]:

@@ -26,7 +26,7 @@ class Tie:
 
     @property
     def said(self) -> list[str]:
-        """What each said, in words: ``anna: good (as the map has it)``."""
+        """The words of each: ``anna: good (as the map has it)``."""
         words = {1.0: "good", 0.0: "bad", None: "can't tell"}
         return [
             f"{label.person}: {words.get(label.value, label.value)}" + f" ({label.note})" * bool(label.note)
