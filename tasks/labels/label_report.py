@@ -246,7 +246,7 @@ def _join(judged: JudgedRows, labels: Sequence[Label], samples: Sequence[Sample]
         places.append(place)
         values.append(value)
         chances.append(drawn[row].chance if row in drawn else math.nan)
-        people.append(frozenset(label.person for label in by_key[key]))
+        people.append(frozenset(label.person for label in by_key[key]) - {ADJUDICATED} or frozenset({ADJUDICATED}))
     these = [each for each in samples if each.config == judged.metric.config and each.judged == len(judged.rows)]
     only = holding_all(these, rows)
     return _Joined(np.array(places, dtype=np.int64), np.array(values, float), np.array(chances, float), people, only)

@@ -191,6 +191,7 @@ def test_ties_are_listed_and_decided_on_a_page_that_shows_what_people_said(
     assert run(["labels", "report", "latest", "--metric", "toy", "--json"]) == 0
     decided = json.loads(capsys.readouterr().out)
     assert (decided["tied"], decided["models"][0]["labels"]) == (1, 60)
+    assert decided["models"][0]["people"] == 2  # who decides is none of them
     assert decided["models"][0]["corrected"]  # a decided row is still one that was drawn
 
 
