@@ -131,9 +131,8 @@ def _table(batch: Any, rows: range) -> TableRecords | None:
     """Return a batch to be read by columns; ``None`` if some row may be too long, or a text no UTF-8."""
     import pyarrow as pa
 
-    names = batch.schema.names
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid:
         return None
-    return None if len(set(names)) < len(names) or batch.nbytes > MAX_RECORD else TableRecords(batch, names, rows)
+    return None if batch.nbytes > MAX_RECORD else TableRecords(batch, batch.schema.names, rows)

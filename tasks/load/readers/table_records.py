@@ -16,7 +16,7 @@ class TableRecords:
 
     Args:
         batch: The rows.
-        names: Names of its columns, no two alike.
+        names: Names of its columns; of two alike the last counts.
         rows: Their numbers.
     """
 

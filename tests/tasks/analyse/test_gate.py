@@ -164,6 +164,21 @@ def test_few_verdicts_of_a_judge_do_not_fail_the_gate(tmp_path: Path) -> None:
     assert gate(tmp_path / "enough", BAD, toys=[toy], policy=GROUPED).gate == "fail"
 
 
+@pytest.mark.parametrize(
+    ("certain", "min_rows", "expected"),
+    [
+        (True, 21, "inconclusive"),
+        (True, 20, "pass"),
+        (False, 21, "pass"),
+    ],
+)
+def test_good_values_of_few_rows_leave_it_open_where_certainty_is_asked_for(
+    tmp_path: Path, certain: bool, min_rows: int, expected: str
+) -> None:
+    decision = gate(tmp_path, GOOD, toys=[Toy(rule=Rule(min_rows=min_rows))], policy=replace(GROUPED, certain=certain))
+    assert decision.gate == expected, decision.reason
+
+
 @pytest.mark.parametrize("policy", [SEED, GROUPED])
 def test_a_named_evaluator_that_measured_nothing_keeps_the_gate_from_passing(tmp_path: Path, policy: Policy) -> None:
     toys = [Toy(), Toy("silent", named=True)]

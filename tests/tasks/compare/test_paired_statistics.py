@@ -22,6 +22,7 @@ from leadline.tasks.compare.paired import (
 )
 from leadline.tasks.compare.sample_size import cases_to_decide, detectable, least_cases
 from leadline.tasks.compare.tango import score_interval, score_statistic
+from leadline.tasks.compare.verdicts import Question, judge
 
 VALUES = st.lists(st.floats(-1, 1, allow_subnormal=False).map(lambda x: round(x, 3)), min_size=2, max_size=10)
 
@@ -185,6 +186,18 @@ class TestHolm:
     def test_it_lies_between_the_p_value_and_bonferroni(self, p_values: list[float]) -> None:
         for p, adjusted in zip(p_values, holm(p_values), strict=True):
             assert p <= adjusted <= min(1.0, len(p_values) * p) + 1e-12
+
+    @pytest.mark.parametrize(("changed", "factor"), [(5, 1), (6, 2)])
+    def test_metrics_whose_changed_cases_are_too_few_to_fail_at_the_level_do_not_count(
+        self, changed: int, factor: int
+    ) -> None:
+        # 6 cases that change give 2^-5 = 0.031 at least, 5 give 0.0625: only 6 can be told apart at 0.05.
+        few, many = (
+            measure(Series(np.repeat([-1.0, 0.0], [n, 40 - n]), None, 1.0, binary=True)) for n in (changed, 12)
+        )
+        asked = [Question(found, 0.05, 1.0, found.effect, found.effect) for found in (few, many)]
+        assert many.p is not None
+        assert judge(asked, 0.05)[1].p_adjusted == pytest.approx(factor * many.p)
 
 
 class TestHowMuchCanBeSeen:

@@ -15,7 +15,7 @@ from leadline.evaluators.judge.engine.jury_config import JuryConfig
 from leadline.evaluators.judge.prompting import prompt_from
 from leadline.tasks.drift import asking
 from leadline.tasks.drift.asking import NotChecked
-from leadline.tasks.drift.drift_check import check_judge
+from leadline.tasks.drift.drift_check import check_judge, details_of
 from leadline.tasks.drift.enrolling import accept, enrol
 from leadline.tasks.drift.enrolment import Enrolment, find_enrolment
 from leadline.tasks.drift.epochs import epoch_of, judge_key, with_epochs
@@ -23,6 +23,7 @@ from leadline.tasks.drift.judge_standing import standing_of
 from leadline.tasks.drift.probes import probes_of_file
 from leadline.tasks.drift.run_judges import JUDGES, quarantined_judges, watch
 from leadline.tasks.store.store import Store
+from leadline.tasks.trust.judge_drift import SUSPICIOUS
 from tests.support.judges.changing_judge import ChangingJudge
 from tests.support.judges.judge_endpoint import Question, broken, serving
 from tests.support.judges.judged_run import STATEMENTS, Brief, judge_at, register, write_rows
@@ -95,6 +96,17 @@ def test_a_judge_that_changes_at_night_is_found_and_accepted_in_a_new_epoch(stor
         assert standing is not None
         assert (standing.state, standing.check) == ("accepted", None)
         assert check_judge(store, judge, Settings(), now=MONDAY + timedelta(days=2)).state == "steady"
+
+
+def test_a_change_that_no_check_shows_alone_is_found_by_checks_taken_together(store: Store, tmp_path: Path) -> None:
+    with serving(ChangingJudge()) as endpoint:
+        enrolled(store, endpoint, tmp_path)
+        endpoint.changed = 0.1
+        judge = judge_at(endpoint.url)
+        alone, together = (check_judge(store, judge, Settings(), now=MONDAY + timedelta(days=day)) for day in range(2))
+    assert (alone.state, together.state) == ("steady", "changed")
+    assert together.differing == alone.differing, "it is not that it changed further"
+    assert alone.p > SUSPICIOUS >= details_of(store, together)["pooled_p"]
 
 
 def test_a_judge_that_is_down_is_not_checked_and_not_accused(store: Store, tmp_path: Path) -> None:

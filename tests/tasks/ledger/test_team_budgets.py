@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from leadline.evaluators.judge.engine.failures import BudgetSpent
 from leadline.tasks.ledger.ledger import DatabaseLedger
 from leadline.tasks.ledger.ledger_report import LedgerReader
 from leadline.tasks.ledger.location import ledger_at
+from leadline.tasks.ledger.operations import Account, Change, End, perform
 from leadline.tasks.plan.jobs import read_limits, write_jobs
 from tests.support.judges.scripted_judge import question
 from tests.support.stores.ledgers import Place
@@ -133,6 +135,18 @@ def test_a_call_counts_against_the_run_and_the_team_or_against_neither(place: Pl
     asyncio.run(main())
     (line,) = LedgerReader(place).teams()
     assert line["calls"] == 3
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))))
+def test_a_transaction_locks_runs_before_teams_and_each_by_its_name_whatever_comes_first(
+    order: tuple[int, ...],
+) -> None:
+    """Two that lock in different orders would wait for each other."""
+    accounts = [Account("run", ("run1",)), Account("run", ("run2",))]
+    accounts += [Account("team", ("ads", "2026-12")), Account("team", ("ads", "2027-01"))]
+    ends = [End(n, (n,), None, "run1", (accounts[n],), 0.1, None) for n in order]
+    spent = [each for each in perform(ends) if each.sql in {account.statement("spend") for account in accounts}]
+    assert spent == [Change(account.statement("spend"), [(-1, -0.1, *account.key)]) for account in accounts]
 
 
 def test_processes_that_begin_calls_at_once_make_none_too_many(place: Place) -> None:

@@ -19,7 +19,7 @@ from pyarrow import parquet
 
 from leadline.evaluators.core.errors import DatasetError
 from leadline.tasks.load.columnwise import stage_records
-from tests.support.datasets.loading import as_jsonl, load, tables
+from tests.support.datasets.loading import as_jsonl, load, rows, tables
 
 TEXTS = st.sampled_from(
     ["", " ", "\u2003", "a", "Ünï\u0301", "😀", '"q": "x"', "} {", "two\nlines", "tab\t\r\n", "\x00nul", "\x1c", "[1]",
@@ -221,6 +221,18 @@ def test_a_fault_in_a_later_batch_of_a_table_has_its_row_too(tmp_path: Path) -> 
     assert [str(fault).partition(", ")[2] for fault in refused.value.faults] == [
         "row 9001, duration_s: -1.0 is negative"
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"), [("actual_answer", "actual_answer", "C"), ("own", "metadata", {"own": "C"})]
+)
+def test_of_two_columns_with_one_name_the_last_counts(tmp_path: Path, name: str, field: str, value: object) -> None:
+    columns = {"case": ["a", "b"], "question": ["Q", "R"], "actual_answer": ["A", "B"], "own": ["x", "y"]}
+    out = io.BytesIO()
+    table = pa.table([*map(pa.array, columns.values()), pa.array(["C", None])], [*columns, name])
+    parquet.write_table(table, out)
+    assert_same("d.parquet", out.getvalue())
+    assert rows(load(tmp_path, "d.parquet", out.getvalue()))["a", "d"][field] == value
 
 
 @pytest.mark.parametrize("odd", [0, 3000])

@@ -381,6 +381,32 @@ def test_what_a_failed_call_had_reserved_is_given_back() -> None:
     run(main())
 
 
+@pytest.mark.parametrize(
+    ("transport", "calls", "usd"),
+    [(ScriptedTransport(latency=100.0), 1, 0.01), (fails(9, Transient("busy", retry_after=100.0)), 0, 0.0)],
+    ids=["in flight: it may have been paid for", "between two attempts"],
+)
+def test_what_a_call_had_reserved_that_is_given_up_is_kept_only_if_it_was_in_flight(
+    transport: ScriptedTransport, calls: int, usd: float
+) -> None:
+    async def main() -> None:
+        budget = Budget(Limits(cost_usd=1.0))
+        client = make_client(
+            transport, budget=budget, input_cost_per_token=0.0, output_cost_per_token=0.001, max_tokens=10
+        )
+        asking = asyncio.ensure_future(client.ask(question()))
+        await asyncio.sleep(50)
+        for task in client._flying.values():
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await asyncio.sleep(1)
+        assert len(transport.sent) == 1
+        assert (budget.calls, budget.spent_usd) == (calls, pytest.approx(usd))
+
+    run(main())
+
+
 def test_a_forked_process_asks_by_itself_and_waits_for_no_call_of_the_one_it_comes_from() -> None:
     program = (
         "import os, sys, time\n"

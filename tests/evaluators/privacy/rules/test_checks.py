@@ -1,5 +1,6 @@
 """Checks of numbers agree with python-stdnum, but for what is a documentation example here."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from stdnum import luhn as stdnum_luhn
@@ -8,7 +9,7 @@ from stdnum.iban import is_valid as stdnum_is_iban
 from stdnum.iso7064 import mod_97_10
 from stdnum.us import ssn as stdnum_ssn
 
-from leadline.evaluators.privacy.rules.checks import _IBAN_LENGTHS, is_iban, is_ssn, is_void_ssn
+from leadline.evaluators.privacy.rules.checks import _IBAN_LENGTHS, is_iban, is_random, is_ssn, is_void_ssn
 from leadline.evaluators.privacy.rules.national_ids import luhn
 
 COUNTRIES = st.sampled_from(sorted(_IBAN_LENGTHS))
@@ -45,3 +46,17 @@ def test_an_iban_has_its_countrys_length_and_check_digits(country, data):
     assert is_iban(right)
     assert not is_iban(right[:-1])
     assert stdnum_is_iban(right) <= is_iban(right)
+
+
+@pytest.mark.parametrize(
+    ("token", "random"),
+    [
+        ("abcdefgh11223344", True),  # eight characters once, four twice: 3.5 bits
+        ("abcd112233445566", False),  # four once, six twice: 3.25 bits
+        ("abcdefg1hhiijjkk", False),  # 3.5 bits, one digit
+        ("abcdef12gghhiijj", True),
+        ("!#$%&()*11223344", False),  # 3.5 bits, no letter
+    ],
+)
+def test_a_token_looks_drawn_by_chance_from_3_5_bits_two_digits_and_a_letter_on(token, random):
+    assert is_random(token) is random

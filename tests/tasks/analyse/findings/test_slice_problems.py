@@ -122,6 +122,20 @@ def test_a_named_slice_of_few_rows_surely_misses_no_limit_above_which_its_metric
     assert problem["severity"] == severity
 
 
+def test_where_lower_is_better_a_named_slice_is_sure_to_miss_from_the_lower_end_of_its_interval_on(
+    tmp_path: Path,
+) -> None:
+    lower = replace(MUST_HOLD, metrics=[Metric("value", "Value", False, threshold=0.25, primary=True)])
+    (sure,) = found(tmp_path / "1", lambda i, m: 1 - tides_are_bad(i), toy=lower)
+    assert (sure["severity"], sure["attrs"]["demanded"]) == ("high", True)
+    (unsure,) = found(tmp_path / "2", lambda i, m: (0.26 if i % 4 == 0 else 0.1) + wobble(i), toy=lower)
+    assert unsure["severity"] == "medium"
+    assert found(tmp_path / "3", lambda i, m: 0.15, toy=lower) == []
+    endless = replace(lower, metrics=[replace(lower.metrics[0], range=(-INF, 1.0))])
+    (unsure,) = found(tmp_path / "4", lambda i, m: 1 - tides_are_bad(i), toy=endless)
+    assert unsure["severity"] == "medium"
+
+
 def test_a_must_metric_counts_the_failing_rows_of_each_named_value(tmp_path: Path) -> None:
     rule = Rule(Role.MUST, slices=("category",), tolerance_rows=2)
     fails = {0, 4, 8, 1, 5}

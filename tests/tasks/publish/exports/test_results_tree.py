@@ -292,19 +292,23 @@ def test_the_files_say_what_changed_since_the_baseline(tmp_path: Path) -> None:
             "INSERT INTO baseline VALUES ('20260101-000000-abc', 'nightly', 'production', 'q', '', 1, 0, '', [])"
         )
         connection.execute(
-            "INSERT INTO model_changes VALUES (0, 'falcon-mini', 'fail', 'Worse, beyond chance.', 10, 2, 0)"
+            "INSERT INTO model_changes VALUES (0, 'falcon-mini', 'fail', 'Worse, beyond chance.', 10, 2, 0), "
+            "(1, 'osprey', 'inconclusive', 'Too few cases.', 10, 0, 0), (2, 'kestrel', 'pass', 'As good.', 10, 0, 0)"
         )
         connection.execute("INSERT INTO row_changes VALUES (3, 0, true, 1, 0, false, 'It <b>was</b> so.')")
     results = published(store, run)
     changes = read(results.folder / "report.json")["changes"]
     assert (changes["baseline"]["run"], changes["n_broken"], changes["n_fixed"]) == ("20260101-000000-abc", 1, 0)
-    (model,) = changes["models"]
+    model, *_ = changes["models"]
     (row,) = model["broken"]
     assert row["baseline_answer"] == "It <b>was</b> so."
-    (failure,) = (
-        ElementTree.parse(results.folder / "junit.xml").getroot().findall("testsuite[@name='changes']/testcase/failure")
-    )
+    suite = ElementTree.parse(results.folder / "junit.xml").getroot().find("testsuite[@name='changes']")
+    assert suite is not None
+    (failure,), (skipped,), (said,) = (suite.findall(f"testcase/{tag}") for tag in ("failure", "skipped", "system-out"))
     assert f"Newly broken: {row['case']}." in failure.get("message", "")
+    assert "Too few cases." in skipped.get("message", "")
+    assert "As good." in (said.text or "")
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
     markdown = (results.folder / "report.md").read_text("utf-8")
     assert "## Changes since run 20260101-000000-abc (production)" in markdown
     assert f"- Newly broken: {row['case']}" in markdown

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
+from leadline.tasks.analyse.aggregate import aggregate, measure_trials
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import show_targets
@@ -118,6 +119,19 @@ def test_the_page_holds_every_case_with_scores_and_evidence(tmp_path: Path) -> N
     assert message.startswith("Least grounded")
 
 
+def test_the_page_has_six_digits_of_a_score_and_of_each_of_its_trials(tmp_path: Path) -> None:
+    values = (0.123456789, 0.7, 0.987654321)
+    scores = [Given("c", "a", value, trial=trial) for trial, value in enumerate(values)]
+    store, run = make_run(tmp_path, rows=[answer("c", "a")], evaluators=[Toy()], scores=scores)
+    with open_run(store, run) as connection:
+        aggregate(connection)
+        measure_trials(connection)
+        show_targets(connection)
+        content = unpacked(page_data(connection, collect(connection, run.id, run.read())).packed)
+    assert content["trials"] == {"0": {"0": [0.123457, 0.7, 0.987654]}}
+    assert content["scores"] == [[0.603704]]
+
+
 def choose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> tuple[PageData, dict[str, Any]]:
     """Return the page's data of 1,200 answers to 400 questions if it may hold only some of them."""
     monkeypatch.setattr(page_data_module, "MAX_ROWS", rows)
@@ -218,9 +232,17 @@ def test_the_page_says_what_it_left_out_and_where_that_is(tmp_path: Path, monkey
 
 
 def test_problems_lead_to_the_rows_that_the_page_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, content = choose(tmp_path, monkeypatch, 100)
+    monkeypatch.setattr(page_data_module, "MAX_ROWS", 100)
+    monkeypatch.setattr(page_data_module, "MAX_ROWS_OF_PROBLEM", 20)
+    store, run = make_sample(tmp_path, cases=400)
+    with open_run(store, run) as connection:
+        facts = collect(connection, run.id, run.read())
+        content = unpacked(page_data(connection, facts).packed)
     held = set(content["rows"]["id"])
-    assert content["problems"]
+    assert [problem["rows"] for problem in content["problems"]] == [
+        [row for row in problem.row_ids if row in held][:20] for problem in facts.problems
+    ]
+    assert max(len(problem["rows"]) for problem in content["problems"]) == 20
     assert all(problem["rows"] for problem in content["problems"][:10])  # examples come before other cases
     for problem in content["problems"]:
         assert set(problem["rows"]) <= held
