@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import absl.logging
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from leadline.evaluators.core import evaluator_files, registry
+from tests.support.processes.descendants import kill_started_since
 from tests.support.stores.ledgers import place
 from tests.support.stores.postgres import postgres_server, postgres_url
 from tests.support.stores.s3 import s3, s3_server
@@ -62,6 +63,17 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure() -> None:
     """Let it go in the end: extensions complain of objects that they find then."""
     gc.unfreeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """End what a test that failed has started and did not get to end: it would take its time from the next ones."""
+    report = yield
+    if report.failed and report.when == "call":
+        kill_started_since(call.start)
+    return report
 
 
 @pytest.fixture(autouse=True)

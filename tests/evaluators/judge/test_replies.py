@@ -73,10 +73,10 @@ def test_one_object_is_read_alone_in_a_block_or_after_prose(text: str) -> None:
     ],
 )
 def test_anything_else_is_unreadable_and_quickly_so(text: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(JudgeUnparseable):
         read_json(text, Verdict)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 class Counted(BaseModel):

@@ -39,10 +39,10 @@ def test_union_is_the_one_that_rouge_score_chooses(lines, others):
 
 @pytest.mark.slow
 def test_two_texts_of_a_megabyte_take_seconds():
-    began = time.monotonic()
+    began = time.process_time()
     words = [f"w{number % 977}" for number in range(170_000)]
     assert lcs_length(words, words[1:]) == 169_999
-    assert time.monotonic() - began < 60
+    assert time.process_time() - began < 60
 
 
 def test_what_would_take_minutes_is_refused():

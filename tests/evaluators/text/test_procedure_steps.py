@@ -106,6 +106,6 @@ def test_a_procedure_cut_between_texts_is_put_together(chunks: list[str], expect
     ],
 )
 def test_time_grows_with_the_length_only(text: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     procedures(text * (500_000 // len(text)))
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5

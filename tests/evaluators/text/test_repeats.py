@@ -64,13 +64,13 @@ def thue_morse(size):
     ids=["one letter", "two letters", "Thue-Morse", "random bits", "random letters"],
 )
 def test_a_hostile_megabyte_takes_seconds(text, length):
-    began = time.monotonic()
+    began = time.process_time()
     repeat = longest_repeat(text)
     assert repeat.length == length
     assert len(repeat.starts) >= 2
     assert len({text[start : start + length] for start in repeat.starts}) == 1
     assert all(b - a >= length for a, b in zip(repeat.starts, repeat.starts[1:], strict=False))
-    assert time.monotonic() - began < 60
+    assert time.process_time() - began < 60
     if length < 100:
         first = {}
         longer = range(len(text) - length)

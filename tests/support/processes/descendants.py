@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -35,6 +38,19 @@ def ended(processes: Sequence[tuple[int, str]], seconds: float = 60) -> list[tup
     while (left := alive(processes)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return left
+
+
+def kill_started_since(moment: float) -> None:
+    """Kill the processes below this one that were started after a time in seconds since 1970, where there is ``/proc``.
+
+    It counts in hundredths of a second; what was started in that of the moment is spared.
+    """
+    if Path("/proc/self/stat").exists():
+        since = time.clock_gettime(time.CLOCK_BOOTTIME) - (time.time() - moment)
+        for pid, started in descendants(os.getpid()):
+            if int(started) > int(since * os.sysconf("SC_CLK_TCK")):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 def _stat(pid: int) -> list[str]:

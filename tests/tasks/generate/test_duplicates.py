@@ -73,7 +73,7 @@ def test_many_questions_are_compared_in_blocks() -> None:
 
 def test_questions_whose_words_all_begin_alike_take_linear_time() -> None:
     repeats = Repeats()
-    started = time.monotonic()
+    started = time.process_time()
     seen = sum(repeats.seen(f"word{n:b} other".replace("0", "a").replace("1", "b")) for n in range(5_000))
     assert seen < 5_000
-    assert time.monotonic() - started < 30
+    assert time.process_time() - started < 30

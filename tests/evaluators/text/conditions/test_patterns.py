@@ -132,10 +132,10 @@ def test_what_is_kept_counts_what_patterns_were_written_out_to():
 
 @pytest.mark.parametrize("pattern", ["(?:a|aa)+$", "(?:a|a)*[cd]", "(.+)+\\d"])
 def test_an_exponential_pattern_is_given_up_in_time(pattern):
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(TimeoutError):
         search(pattern, "a" * 5000 + "!", timeout=0.2)
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_a_surrogate_and_a_nul_are_characters():
