@@ -18,7 +18,7 @@ PARALLEL := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 SMOKE    := tests/test_structure.py tests/golden tests/evaluators/core tests/tasks/plan \
             tests/tasks/analyse/test_statistics.py tests/tasks/test_plan_score_gather.py
 
-.PHONY: help demo service service-stop test-smoke test test-all test-bridges fuzz soak lint lint-deployments format docs bench load audit dist constraints constraints-check image-digests clean
+.PHONY: help demo service service-stop test-smoke test test-all test-bridges fuzz mutate soak lint lint-deployments format docs bench load audit dist constraints constraints-check image-digests clean
 
 help:
 	@echo "make demo       build the environment and evaluate the sample dataset"
@@ -29,6 +29,7 @@ help:
 	@echo "make test-bridges run the tests with LangChain, LlamaIndex, MLflow and others, in an environment of their own"
 	@echo "make soak       kill a judged evaluation 50 times at random, say what that cost, and try each fault alone"
 	@echo "make fuzz       load 50,000 broken datasets, of which none may get further than a refusal"
+	@echo "make mutate     change one operator of each changed line at a time, and print what no test notices"
 	@echo "make lint       check style, types and the import rule"
 	@echo "make docs       write the generated pages, and the documentation as a site in site/"
 	@echo "make audit      look for known vulnerabilities, and check licences and workflows"
@@ -95,6 +96,13 @@ test-bridges: $(VENV)/.bridges
 
 fuzz: $(VENV)/.dev
 	LEADLINE_FUZZ=50000 LEADLINE_FUZZ_FIRST=2000 $(BIN)/pytest --timeout=0 tests/tasks/load/test_fuzz.py
+
+# What the tests of a changed line do not notice: make mutate BASE=HEAD~3, or ALL=1 MOST=200 SEED=7 ALLOW=25 (per cent).
+MOST  ?= 100
+ALLOW ?= 0
+mutate: $(VENV)/.dev
+	$(BIN)/python -P tests/support/mutate.py $(if $(ALL),--all,$(addprefix --base ,$(BASE))) \
+	  --most $(MOST) --seed $(SEED) --allow $(ALLOW)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
