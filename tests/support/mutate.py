@@ -145,7 +145,10 @@ def usual_base() -> str:
 
 
 def tests_of(file: Path) -> list[str]:
-    """Return a module's own tests: those in its folder that name it, else those in its room, else its folder's."""
+    """Return a module's own tests: those in its folder that name it, else those in its room, else its folder's.
+
+    A folder without a test has those of the one above it, if that is not the whole room.
+    """
     folder = Path("tests", file.parent)
     name, package = ".".join(("leadline", *file.with_suffix("").parts)), ".".join(("leadline", *file.parent.parts))
     named = re.compile(rf"{re.escape(name)}\b|from {re.escape(package)} import [^\n]*\b{file.stem}\b")
@@ -154,7 +157,8 @@ def tests_of(file: Path) -> list[str]:
         found = {test for test in place.rglob("test_*.py") if named.search(test.read_text(encoding="utf-8"))}
         if found := found | ({own} if own.exists() else set()):
             return [str(test) for test in sorted(found, key=lambda test: (test != own, test))]
-    return [str(test) for test in sorted(folder.glob("test_*.py"))]
+    above = (folder, *folder.parents)[: len(folder.parts) - 2]
+    return next((found for place in above if (found := sorted(map(str, place.glob("test_*.py"))))), [])
 
 
 def run_tests(tests: Sequence[str], marks: str, limit_s: float | None = None) -> tuple[int, float]:
@@ -196,7 +200,8 @@ def survivors(mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool]]:
         text, tests = file.read_bytes(), tests_of(file)
         as_it_is = {marks: run_tests(tests, marks) for marks in STEPS if tests}
         if not tests or any(code not in PASSED for code, _ in as_it_is.values()):
-            print(f"{file}: left out, as its tests ({' '.join(tests) or 'none'}) fail anyway", flush=True)
+            why = f"its tests fail anyway ({' '.join(tests)})" if tests else "it has no tests of its own"
+            print(f"{file}: left out, {why}", flush=True)
             continue
         for mutant in of_file:
             clock += 2  # compiled modules are told apart by the seconds of their sources
