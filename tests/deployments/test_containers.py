@@ -21,8 +21,9 @@ import pytest
 import yaml
 
 from leadline.deployments.postgres import binaries
-from leadline.deployments.service import free_port, server_environment
+from leadline.deployments.service import server_environment
 from tests.support.docs.commands import command_exists
+from tests.support.processes.ports import free_port
 from tests.support.stores.postgres import serving_postgres
 
 FOLDER = Path(__file__).parents[2] / "deployments"
@@ -419,7 +420,7 @@ def test_caddy_leads_each_address_to_its_service_and_no_further(tmp_path: Path) 
     caddy = program("caddy")
     text = (FOLDER / "Caddyfile").read_text()
     with upstream("server") as server, upstream("webhook") as webhook, upstream("reports") as reports:
-        port, health = free_port(0), free_port(0)
+        port, health = free_port(), free_port()
         for name, there in (("server:4200", server), ("webhook:8484", webhook), ("reports:8585", reports)):
             assert name in text
             text = text.replace(name, f"127.0.0.1:{there}")

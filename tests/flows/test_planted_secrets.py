@@ -20,6 +20,7 @@ import httpx
 import pytest
 
 from tests.support.judges.judge_endpoint import Fault, JudgeEndpoint, Question, serving
+from tests.support.processes.ports import free_port
 from tests.support.processes.rag_app import TARGET, RagApp
 from tests.support.stores.every_text import holding
 
@@ -186,14 +187,6 @@ def webhook(made: World) -> None:
             process.wait(60)
     finally:
         made.run("server", "stop")
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def deliver(url: str, secret: str, status: int) -> None:

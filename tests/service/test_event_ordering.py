@@ -17,7 +17,8 @@ from prefect.server.events.schemas.events import ReceivedEvent
 from prefect_redis.client import clear_cached_clients
 
 from leadline.deployments.event_ordering import PATIENCE, CausalOrdering
-from leadline.deployments.service import free_port, redis_answers
+from leadline.deployments.service import redis_answers
+from tests.support.processes.ports import free_port
 from tests.support.processes.service import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.service]
@@ -25,7 +26,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.service]
 
 @pytest.fixture
 def redis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    port = free_port(0)
+    port = free_port()
     command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--requirepass", "p", "--save", ""]
     server = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
     try:

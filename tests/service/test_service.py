@@ -21,8 +21,8 @@ import httpx
 import pytest
 import yaml
 
-from leadline.deployments.service import free_port
 from leadline.flows.deploy.file import own_file
+from tests.support.processes.ports import free_port
 from tests.support.processes.service import LiveService, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.service, pytest.mark.timeout(400)]
@@ -127,7 +127,7 @@ def test_a_payload_that_does_not_fit_and_came_by_another_way_is_seen(service: Li
 
 
 def test_a_registrys_webhook_starts_the_evaluation(service: LiveService) -> None:
-    file, port = service.folder / "webhook.yaml", free_port(0)
+    file, port = service.folder / "webhook.yaml", free_port()
     mine = {"suite": str(CASES), "answers": str(CASES), "evaluators": ["bleu"], "fail_on": "never"}
     file.write_text(yaml.safe_dump({"defaults": mine, "models": {"wrenfield-*": None}}))
     environment = {**service.environment, "LEADLINE_WEBHOOK_SECRET": "a shared secret"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import pytest
 import yaml
 
 from leadline.flows.prefect_server.server_settings import NO_TELEMETRY, RETENTION
+from tests.support.processes.ports import free_port
 
 COMPOSE = Path(__file__).parents[3] / "deployments" / "compose.yaml"
 PERIOD_S = int(RETENTION["PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD"])
@@ -27,9 +27,7 @@ PERIOD_S = int(RETENTION["PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD"])
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[str]:
     """A server with the settings of the service that looks for what is old every second."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     often = {"PREFECT_HOME": str(tmp_path), "PREFECT_SERVER_SERVICES_DB_VACUUM_LOOP_SECONDS": "1"}
     process = subprocess.Popen(

@@ -34,6 +34,7 @@ from leadline.flows.prefect_server.resolve import ensure_api, lasting_api
 from leadline.flows.prefect_server.serving import Activity
 from leadline.tasks.store.locks import locked
 from leadline.tasks.store.user_folder import state_folder
+from tests.support.processes.ports import free_port
 
 
 @pytest.fixture(autouse=True)
@@ -71,12 +72,6 @@ def api() -> Iterator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}/api"
         server.shutdown()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_an_api_answers_when_it_is_healthy_or_wants_a_key(api: str, monkeypatch: pytest.MonkeyPatch) -> None:

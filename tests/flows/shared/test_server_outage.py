@@ -8,7 +8,6 @@ import http.server
 import json
 import os
 import signal
-import socket
 import sqlite3
 import ssl
 import subprocess
@@ -32,16 +31,11 @@ from leadline.flows.shared.server_outage import not_waiting, outlast_outages, wa
 from leadline.tasks import outages
 from tests.support.judges.judge_endpoint import serving
 from tests.support.processes.cut_line import CutLine
+from tests.support.processes.ports import free_port
 from tests.support.processes.rag_app import TARGET, RagApp
 from tests.tasks.compare.two_runs import completed
 
 outlast_outages()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Recovering(http.server.BaseHTTPRequestHandler):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -21,6 +20,7 @@ from typing import Final
 import pytest
 
 from leadline.deployments.postgres import as_postgres, binaries
+from tests.support.processes.ports import free_port
 
 ROLE: Final = "leadline"
 START_S: Final = 60.0
@@ -122,9 +122,7 @@ class _Postmaster:
 def _started(bin_: Path, folder: Path, environment: Mapping[str, str], password: str) -> Iterator[PostgresServer]:
     """Start the server on a free port; another one if somebody took it in the meantime."""
     for attempt in range(5):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
+        port = free_port()
         log = folder / f"log{attempt}"
         settings = {
             "listen_addresses": "127.0.0.1",

@@ -231,9 +231,9 @@ def test_a_server_that_is_not_there_when_a_command_begins_is_not_waited_for(monk
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         monkeypatch.setenv("LEADLINE_LEDGER", f"postgresql://leadline@127.0.0.1:{free.getsockname()[1]}/x")
-    began = time.monotonic()
-    with pytest.raises(StoreError, match="refused"):
-        check_ledger(None)
+        began = time.monotonic()
+        with pytest.raises(StoreError, match="refused"):
+            check_ledger(None)
     assert time.monotonic() - began < 30
 
 

@@ -19,6 +19,7 @@ from leadline.evaluators.judge.engine import mcp_search, search
 from leadline.evaluators.judge.engine.event_loop import run
 from leadline.evaluators.judge.engine.failures import JudgeUnavailable
 from tests.support.judges.judged import ScriptedJudge, fenced, one, reason, value
+from tests.support.processes.ports import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -40,9 +41,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen(
         [sys.executable, "-m", MODULE, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
