@@ -28,7 +28,7 @@ help:
 	@echo "make test-all   run all: those, whole runs in processes, kills, browser, PostgreSQL, service"
 	@echo "make test-bridges run the tests with LangChain, LlamaIndex, MLflow and others, in an environment of their own"
 	@echo "make soak       kill a judged evaluation 50 times at random, say what that cost, and try each fault alone"
-	@echo "make fuzz       load 50,000 broken datasets, of which none may get further than a refusal"
+	@echo "make fuzz       load 50,000 broken datasets (INPUTS=2000 for fewer), of which none may get further than a refusal"
 	@echo "make mutate     change one operator of each changed line at a time, and print what no test notices"
 	@echo "make lint       check style, types and the import rule"
 	@echo "make docs       write the generated pages, and the documentation as a site in site/"
@@ -94,8 +94,10 @@ test-all: $(VENV)/.dev
 test-bridges: $(VENV)/.bridges
 	$(VENV)/bridges/bin/pytest tests/bridges tests/docs/test_code_blocks.py -m bridges
 
+# Other inputs than those that make test-all tries.
+INPUTS ?= 50000
 fuzz: $(VENV)/.dev
-	LEADLINE_FUZZ=50000 LEADLINE_FUZZ_FIRST=2000 $(BIN)/pytest --timeout=0 tests/tasks/load/test_fuzz.py
+	LEADLINE_FUZZ=$(INPUTS) LEADLINE_FUZZ_FIRST=400 $(BIN)/pytest --timeout=0 tests/tasks/load/test_fuzz.py
 
 # What the tests of a changed line do not notice: make mutate BASE=HEAD~3, or ALL=1 MOST=200 SEED=7 ALLOW=25 (per cent).
 MOST  ?= 100

@@ -39,6 +39,7 @@ from leadline.flows.triggers.outside_requests import allowed
 from leadline.flows.triggers.webhook_payloads import read_choice
 from leadline.tasks.collect.targets import read_targets
 from leadline.tasks.db.csv_files import is_guarded
+from leadline.tasks.labels.criterion import guides
 from leadline.tasks.load.column_map import ColumnNames, map_columns
 from leadline.tasks.load.dataset import load_dataset
 from leadline.tasks.maintenance.retention import load_retention
@@ -201,6 +202,8 @@ def test_toml_blocks_are_read(block: Block, tmp_path: Path, monkeypatch: pytest.
         monkeypatch.chdir(tmp_path)
         file.rename("leadline.toml")
         assert is_guarded() == (document["csv"]["text"] == "guarded")
+    elif "labels" in document:
+        assert guides(file).keys() == document["labels"].keys()
     elif "service" in document:
         monkeypatch.chdir(tmp_path)
         file.rename("leadline.toml")
