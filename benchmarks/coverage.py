@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -194,25 +194,38 @@ def cluster_student(values: Numbers, sizes: npt.NDArray[np.int64], truth: float)
     return covered(np.maximum(0, mean - half), np.minimum(1, mean + half), truth)
 
 
-def copies(draws: int) -> None:
-    print("| cases and copies | correlation | share 0.8 | mean 0.8 |\n|---|---|---|---|")
+Drawn = tuple[Numbers, Population, npt.NDArray[np.int64]]
+"""Values of some draws, of what, and the sizes of their clusters."""
+
+
+def by_copies(heading: str, draws: int, sets: int, cell: Callable[[Sequence[Drawn]], str]) -> None:
+    """Print a table by the sizes and correlation of clusters, each cell of as many sets of sizes."""
+    print(f"| cases and copies | correlation | {heading} |\n|---|---|---|---|")
     for kind, groups in (*EVEN, *UNEVEN):
         for correlation in (0.0, 0.5, 1.0):
             random = np.random.default_rng(2)
             cells = []
             for population in COPIED:
                 found = []
-                for _ in range(5):
+                for _ in range(sets):
                     sizes = copied(kind, groups, random)
-                    values = alike(random, population, sizes, correlation, draws // 5)
-                    found.append((cluster_student(values, sizes, 0.8), ours(values, population, sizes)))
-                before, after = (
-                    Covered(*np.mean([(one.above, one.below, one.width) for one in each], axis=0))
-                    for each in zip(*found, strict=True)
-                )
-                ratio = f", width {after.width / before.width:.2f}" if holds(before) else ""
-                cells.append(f" {before} → {after}{ratio} |")
+                    values = alike(random, population, sizes, correlation, max(1, draws // sets))
+                    found.append((values, population, sizes))
+                cells.append(f" {cell(found)} |")
             print(f"| {groups}, {kind} | {correlation} |" + "".join(cells), flush=True)
+
+
+def averaged(found: Iterable[Covered]) -> Covered:
+    return Covered(*np.mean([(one.above, one.below, one.width) for one in found], axis=0))
+
+
+def copies(draws: int) -> None:
+    def cell(drawn: Sequence[Drawn]) -> str:
+        before = averaged(cluster_student(values, sizes, 0.8) for values, _, sizes in drawn)
+        after = averaged(ours(*one) for one in drawn)
+        return f"{before} → {after}" + (f", width {after.width / before.width:.2f}" if holds(before) else "")
+
+    by_copies("share 0.8 | mean 0.8", draws, 5, cell)
 
 
 def passed(values: Numbers, population: Population, sizes: npt.NDArray[np.int64]) -> Covered:
@@ -225,20 +238,10 @@ def passed(values: Numbers, population: Population, sizes: npt.NDArray[np.int64]
 
 
 def passes_of_copies(draws: int) -> None:
-    print("| cases and copies | correlation | share 0.8 | beta(8, 2), of which 80 % pass |\n|---|---|---|---|")
-    for kind, groups in (*EVEN, *UNEVEN):
-        for correlation in (0.0, 0.5, 1.0):
-            random = np.random.default_rng(2)
-            cells = []
-            for population in COPIED:
-                found = []
-                for _ in range(20):
-                    sizes = copied(kind, groups, random)
-                    values = alike(random, population, sizes, correlation, max(1, draws // 20))
-                    found.append(passed(values, population, sizes))
-                mean = np.mean([(one.above, one.below, one.width) for one in found], axis=0)
-                cells.append(f" {Covered(*mean)} |")
-            print(f"| {groups}, {kind} | {correlation} |" + "".join(cells), flush=True)
+    def cell(drawn: Sequence[Drawn]) -> str:
+        return str(averaged(passed(*one) for one in drawn))
+
+    by_copies("share 0.8 | beta(8, 2), of which 80 % pass", draws, 20, cell)
 
 
 def lost(chance: float, loss: float, noise: float = 0.01) -> Draw:

@@ -48,11 +48,11 @@ LONGEST_FIRST = ("e2e", "browser", "postgres", "service", "slow")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files with long tests first: one that came last would keep one core busy while the others wait."""
-    place: dict[Path, int] = {}
+    order: dict[Path, int] = {}
     for item in items:
         longest = next((n for n, name in enumerate(LONGEST_FIRST) if item.get_closest_marker(name)), len(LONGEST_FIRST))
-        place[item.path] = min(place.get(item.path, longest), longest)
-    items.sort(key=lambda item: place[item.path])
+        order[item.path] = min(order.get(item.path, longest), longest)
+    items.sort(key=lambda item: order[item.path])
 
 
 def pytest_collection_finish() -> None:

@@ -247,7 +247,8 @@ def unpacked(value: Any) -> Any:
 def _decoded(cell: str) -> Any:
     """Return the list or object that a cell contains as JSON, or the cell itself."""
     if array := _ARRAY.fullmatch(cell):
-        return printed_by_python(array[1]) or cell
+        inside = _decoded(array[1])
+        return inside if isinstance(inside, list) else cell
     if cell.lstrip()[:1] not in ("[", "{"):
         return cell
     try:

@@ -84,7 +84,7 @@ def unscored_problems(view: RunView) -> Iterator[Finding]:
     One model that is missing on this machine can stop several evaluators: that is one problem.
     """
     groups: defaultdict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
-    for line in records(view.connection, sql("problems/unscored").format(most=MOST_ROWS)):
+    for line in records(view.connection, sql("problems/unscored").format(most=MOST_ROWS, not_asked=NOT_ASKED)):
         if line["reason"] == Reason.HOST_ERROR or view.evaluators[line["evaluator_id"]]["error"]:
             continue
         whose = line["message"] if line["reason"] == Reason.MODEL_UNAVAILABLE else line["evaluator_id"]

@@ -409,7 +409,7 @@ SELECT
     coalesce(reason, 'unknown') AS reason,
     model_id,
     count(*) AS n,
-    coalesce(mode(messages.error) FILTER (messages.error LIKE 'Not asked:%'), mode(messages.error)) AS message,
+    coalesce(mode(messages.error) FILTER (starts_with(messages.error, '{not_asked}')), mode(messages.error)) AS message,
     min(lost.row_id, {most}) AS row_ids
 FROM lost
 JOIN rows USING (row_id)

@@ -139,6 +139,7 @@ def test_no_command_shows_the_help_and_is_a_usage_error(capsys: pytest.CaptureFi
     ("arguments", "said"),
     [
         (["evaluat"], "Did you mean evaluate?"),
+        (["run"], "Did you mean evaluate?"),
         (["list"], "Did you mean evaluators or runs?"),
         (["evaluators", "list"], "Did you mean evaluators?"),
         (["evaluators", "byop"], "Did you mean evaluators show byop?"),

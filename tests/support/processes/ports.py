@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import socket
+from contextlib import suppress
 from typing import Final
 
 FIRST: Final = 20_000
@@ -19,16 +20,7 @@ def free_port() -> int:
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     for number in itertools.islice(_next, EACH):
         port = FIRST + worker % 8 * EACH + number % EACH
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) and _can_be_bound(port):
-                return port
-    raise RuntimeError("Something uses all ports that are meant for tests.")
-
-
-def _can_be_bound(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
+        with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
+            return port
+    raise RuntimeError("Something uses all ports that are meant for tests.")

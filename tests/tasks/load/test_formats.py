@@ -407,7 +407,9 @@ def test_promptfoo(tmp_path: Path) -> None:
         ("[1] Paris", ["[1] Paris"]),
         ("array(['a', 'b'], dtype=object)", ["a", "b"]),
         ("array(['a', 'b'], dtype='<U1')", ["a", "b"]),
+        ("array([], dtype=object)", []),
         ("array([]) is empty", ["array([]) is empty"]),
+        ("array([see below])", ["array([see below])"]),
     ],
 )
 def test_lists_as_python_and_numpy_print_them_are_lists_in_csv(tmp_path: Path, cell: str, chunks: list[str]) -> None:
