@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from leadline.evaluators.core import evaluator_files, registry
 from tests.support.processes.descendants import kill_started_since
+from tests.support.processes.fork_server import use_forks
 from tests.support.stores.ledgers import place
 from tests.support.stores.postgres import postgres_server, postgres_url
 from tests.support.stores.s3 import s3, s3_server
@@ -30,6 +31,8 @@ sys.dont_write_bytecode = False
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background jobs so; commands that the tests interrupt would inherit it, and go on.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+use_forks()
 
 # rouge-score brings absl, whose handler closes its stream when logging is configured anew, as Prefect and uvicorn do:
 # it must not be the one that pytest captures with.

@@ -13,8 +13,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,20 +46,10 @@ from leadline.tasks.maintenance.retention import load_retention
 from leadline.tasks.policy.policy_file import load_policy
 from leadline.tasks.store.store import Store
 from tests.support.docs.blocks import PROGRAMS, ROOT, SHELL, Block, blocks, pages, walkthroughs
-from tests.support.processes.forked import Forked
+from tests.support.processes.fork_server import import_also
 
 PLACEHOLDERS = {"answers.csv", "new-answers.csv", "suite.csv"}
 """Files of the reader, for which the examples stand in."""
-
-RUN = "tests.support.docs.run_page:run_page"
-IMPORTED = (
-    "leadline.flows.evaluate.flow",
-    "leadline.flows.compare.flow",
-    "leadline.tasks.publish",
-    "torch",
-    "sentence_transformers",
-)
-"""What the commands of most pages import, and take longest to."""
 
 NEEDS_AN_ENGINE = {"docs/containers.md"}
 """Pages whose commands are for a container engine or a cluster, of which a test machine has neither."""
@@ -302,28 +292,20 @@ def runnable() -> list[Any]:
     return found
 
 
-@pytest.fixture(scope="module")
-def quick_pages() -> Iterator[Forked]:
-    """Run pages without flows."""
-    with Forked(RUN, (), os.environ) as forked:
-        yield forked
-
-
-@pytest.fixture(scope="module")
-def pages_with_flows(api: dict[str, str]) -> Iterator[Forked]:
-    """Run pages whose evaluations take a model, and a Prefect server, which all of them share."""
-    with Forked(RUN, IMPORTED, os.environ | api) as forked:
-        yield forked
-
-
 @pytest.mark.parametrize("steps", runnable())
 def test_the_blocks_of_a_page_run_in_their_order(
     steps: list[dict[str, Any]], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     flows = request.node.get_closest_marker("e2e") is not None
-    runner: Forked = request.getfixturevalue("pages_with_flows" if flows else "quick_pages")
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     for name in PLACEHOLDERS:
         shutil.copy(ROOT / "examples" / "cases.csv", tmp_path / name)
-    code, said = runner.call(steps, tmp_path, {"LEADLINE_STORE": str(tmp_path / ".leadline")})
-    assert code == 0, said[-8000:]
+    api = request.getfixturevalue("api") if flows else {}  # the pages share a server
+    if flows:
+        import_also("torch", "sentence_transformers")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "tests.support.docs.run_page"], input=json.dumps(steps), cwd=tmp_path,
+        env=os.environ | api | {"LEADLINE_STORE": str(tmp_path / ".leadline"), "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=250,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-8000:]

@@ -20,6 +20,7 @@ import httpx
 import pytest
 
 from tests.support.judges.judge_endpoint import Fault, JudgeEndpoint, Question, serving
+from tests.support.processes import fork_server
 from tests.support.processes.ports import free_port
 from tests.support.processes.rag_app import TARGET, RagApp
 from tests.support.stores.every_text import holding
@@ -54,6 +55,7 @@ class World:
         self.planted = dict(CANARIES)
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "LEADLINE_"))}
         self.environment = kept | {
+            fork_server.SWITCH: "0",  # command lines are looked at
             "PYTHONPATH": str(Path.cwd()),
             "PREFECT_HOME": str(folder / "prefect"),
             "XDG_STATE_HOME": str(folder / "state"),

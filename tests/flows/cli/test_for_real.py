@@ -17,6 +17,8 @@ from typing import Any
 import duckdb
 import pytest
 
+from tests.support.processes import fork_server
+
 pytestmark = pytest.mark.e2e
 
 LEADLINE = [sys.executable, "-P", "-m", "leadline.flows.cli.main"]
@@ -55,6 +57,7 @@ def leadline(environment: dict[str, str], *arguments: str) -> subprocess.Complet
 
 def test_a_dataset_is_evaluated_once_and_reused_then(environment: dict[str, str], home: Path, tmp_path: Path) -> None:
     dataset = str(write_dataset(tmp_path / "d.jsonl", 10))
+    environment[fork_server.SWITCH] = "0"  # here the commands really start
     choice = ["-e", "bleu,rouge", "--policy", "sonar", "--fail-on", "high"]
     assert "20 are to compute" in leadline(environment, "plan", dataset, *choice).stdout
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ from leadline.evaluators.core.error_codes import ErrorCode
 from leadline.flows.cli.main import FAILED
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.store.store import Store
-from tests.support.processes.forked import Forked
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -49,21 +49,18 @@ class Commands:
             for n in range(ROWS)
         ]  # fmt: skip
         self.dataset.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        self._forked = Forked(
-            "tests.support.processes.faulty_command:run",
-            ("leadline.flows.evaluate.run", "leadline.tasks.publish"),
-            os.environ | {"XDG_STATE_HOME": str(folder / "state")},
-        )
 
     def evaluate(self, store: Path, fault: str = "", phase: str = "") -> tuple[int, list[str]]:
         """Return the exit code, and the lines that are about what happened."""
         arguments = ["--store", str(store), "evaluate", str(self.dataset), "-e", ",".join(EVALUATORS)]
         arguments += ["--server", "none", "--quiet", "--json"]
-        code, said = self._forked.call({"arguments": arguments, "fault": fault, "phase": phase, "store": str(store)})
-        return code, said.splitlines()
-
-    def end(self) -> None:
-        self._forked.__exit__(None, None, None)
+        asked = {"arguments": arguments, "fault": fault, "phase": phase, "store": str(store)}
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.support.processes.faulty_command", json.dumps(asked)],
+            env=os.environ | {"XDG_STATE_HOME": str(self.folder / "state")}, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, check=False, timeout=200,
+        )  # fmt: skip
+        return done.returncode, done.stdout.splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -73,13 +70,9 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)]
     mounted = shutil.which("mount") is not None and subprocess.run(mount, capture_output=True).returncode == 0
-    commands = Commands(folder)
-    try:
-        yield commands
-    finally:
-        commands.end()
-        if mounted:
-            subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    yield Commands(folder)
+    if mounted:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def segments(store: Path) -> dict[Path, bytes]:

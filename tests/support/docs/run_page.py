@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -39,3 +40,7 @@ def _import(file: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
     spec.loader.exec_module(module)
+
+
+if __name__ == "__main__":
+    run_page(json.load(sys.stdin))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import resource
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -121,3 +123,7 @@ def run(asked: dict[str, Any]) -> int:
     if asked["fault"]:
         fail_in(asked["phase"], FAULTS[asked["fault"]], Path(asked["store"]))
     return main.run(asked["arguments"])
+
+
+if __name__ == "__main__":
+    sys.exit(run(json.loads(sys.argv[1])))
