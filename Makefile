@@ -97,7 +97,7 @@ test-bridges: $(VENV)/.bridges
 # Other inputs than those that make test-all tries.
 INPUTS ?= 50000
 fuzz: $(VENV)/.dev
-	LEADLINE_FUZZ=$(INPUTS) LEADLINE_FUZZ_FIRST=400 $(BIN)/pytest --timeout=0 tests/tasks/load/test_fuzz.py
+	LEADLINE_FUZZ=$(INPUTS) LEADLINE_FUZZ_FIRST=200 $(BIN)/pytest --timeout=0 tests/tasks/load/test_fuzz.py
 
 # What the tests of a changed line do not notice: make mutate BASE=HEAD~3, or ALL=1 MOST=200 SEED=7 ALLOW=25 (per cent).
 MOST  ?= 100

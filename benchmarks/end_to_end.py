@@ -48,6 +48,8 @@ SCALED: Final = ("bleu", "rouge", "pii_leakage", "looping_detection")
 
 SCALE: Final = (200_000, 1_000_000)
 ANSWERS, SYSTEMS = 282, 8
+LOOPED = 10_000
+"""Rows that plain loops score beside them."""
 IN_FLIGHT: Final = 64
 LATENCY_S, QUICK_S, MODEL_S = 0.3, 0.05, 0.1
 CASES, MANY, COLLECTED = 200, 1_000, 1_200
@@ -313,7 +315,7 @@ class Bench:
         """Large runs: rows a second beside plain loops, and time and memory by part."""
         from benchmarks.rules import make_rows, reference
 
-        many, sample = self._scale[0], 10_000
+        many, sample = self._scale[0], LOOPED
         answers = plain_answers(self.fresh("answers.jsonl"), many)
         timed, peaks = self._watched(answers, SCALED)
         loops = reference(make_rows(sample), SCALED)

@@ -80,7 +80,14 @@ def test_dispatch_runs(
 def test_whole_commands_are_measured_beside_no_peer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sizes: dict[str, Any] = {"MANY": 10, "COLLECTED": 6, "LATENCY_S": 0.01, "QUICK_S": 0.01, "MODEL_S": 0.01}
+    sizes: dict[str, Any] = {
+        "MANY": 10,
+        "COLLECTED": 6,
+        "LATENCY_S": 0.01,
+        "QUICK_S": 0.01,
+        "MODEL_S": 0.01,
+        "LOOPED": 50,
+    }
     for name, value in sizes.items():
         monkeypatch.setattr(end_to_end, name, value)
     bench = end_to_end.Bench(tmp_path, 1, (50, 50))

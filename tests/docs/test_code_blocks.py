@@ -51,6 +51,15 @@ from tests.support.processes.fork_server import import_also
 PLACEHOLDERS = {"answers.csv", "new-answers.csv", "suite.csv"}
 """Files of the reader, for which the examples stand in."""
 
+OF_MODELS = (
+    "torch",
+    "sentence_transformers",
+    "transformers.trainer",
+    "transformers.models.bert.modeling_bert",
+    "transformers.models.bert.tokenization_bert",
+)
+"""What the evaluations of most pages import, and take longest to."""
+
 NEEDS_AN_ENGINE = {"docs/containers.md"}
 """Pages whose commands are for a container engine or a cluster, of which a test machine has neither."""
 
@@ -302,7 +311,7 @@ def test_the_blocks_of_a_page_run_in_their_order(
         shutil.copy(ROOT / "examples" / "cases.csv", tmp_path / name)
     api = request.getfixturevalue("api") if flows else {}  # the pages share a server
     if flows:
-        import_also("torch", "sentence_transformers")
+        import_also(*OF_MODELS)
     done = subprocess.run(
         [sys.executable, "-P", "-m", "tests.support.docs.run_page"], input=json.dumps(steps), cwd=tmp_path,
         env=os.environ | api | {"LEADLINE_STORE": str(tmp_path / ".leadline"), "PYTHONPATH": str(ROOT)},

@@ -250,7 +250,13 @@ def test_whose_flips_they_are_is_found_on_dask_as_it_is_here_even_if_a_worker_is
 @pytest.mark.parametrize(
     ("write", "judge", "asking", "parts"),
     [
-        (write_pairs, MisreadingJudge(), {"trials": 2, "attribute_flips": True}, {"", "-trials", "-flip-causes"}),
+        pytest.param(
+            write_pairs,
+            MisreadingJudge(),
+            {"trials": 2, "attribute_flips": True},
+            {"", "-trials", "-flip-causes"},
+            marks=pytest.mark.soak,
+        ),
         (write_cases, passing(0.97), {"fail_on": "high", "stop_when": "decided"}, {"-w00", "-w01"}),
     ],
     ids=["flip causes", "waves"],

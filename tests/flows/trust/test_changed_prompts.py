@@ -105,8 +105,8 @@ class Person:
     ("prompt", "metric"),
     [
         (_in_a_file, "tone.model_passes"),
-        (_as_a_parameter, "byop.model_passes"),
-        (_in_the_settings, "byop.model_passes"),
+        pytest.param(_as_a_parameter, "byop.model_passes", marks=pytest.mark.soak),
+        pytest.param(_in_the_settings, "byop.model_passes", marks=pytest.mark.soak),
     ],
 )
 def test_labels_survive_another_prompt_and_a_certificate_of_other_rows_does_not(

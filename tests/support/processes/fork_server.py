@@ -37,7 +37,7 @@ ROOT: Final = Path(__file__).parents[3]
 SWITCH: Final = "LEADLINE_TESTS_FORK"
 IMPORTED: Final = (
     "leadline.flows.cli.main", "leadline.flows.evaluate.run", "leadline.tasks.publish", "duckdb", "pandas", "pyarrow",
-    "scipy.stats", "sqlalchemy.ext.asyncio", "aiosqlite", "alembic", "fastapi", "uvicorn",
+    "scipy.cluster.hierarchy", "scipy.stats", "sqlalchemy.ext.asyncio", "aiosqlite", "alembic", "fastapi", "uvicorn",
 )  # fmt: skip
 READ_SETTINGS: Final = ("leadline.flows.notify.watching",)
 """Modules that have Prefect's client, which reads its settings when it is imported."""
@@ -152,7 +152,9 @@ class ForkServer:
                 socket.send_fds(self._channel, [_LENGTH.pack(len(message))], [*streams])
                 self._channel.sendall(message)
                 return int(_LENGTH.unpack(_received(self._channel, _LENGTH.size))[0])
-            except (OSError, EOFError):
+            except (OSError, EOFError) as error:
+                if isinstance(self._process, subprocess.Popen):
+                    raise RuntimeError(f"The fork server has ended: {self._process.args}") from error
                 return None
             finally:
                 _adopt_orphans(False)
@@ -171,7 +173,7 @@ def _server() -> ForkServer | None:
         ours, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", __name__, str(theirs.fileno())], pass_fds=[theirs.fileno()],
+                [sys.executable, "-P", "-m", __name__, str(theirs.fileno()), *_more], pass_fds=[theirs.fileno()],
                 env=os.environ | {"PYTHONPATH": str(ROOT)}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )  # fmt: skip

@@ -31,7 +31,7 @@ from leadline.tasks.load import load_dataset
 from leadline.tasks.store.store import Store
 from tests.support.datasets.mutations import MAKERS, hostile
 
-INPUTS = int(os.environ.get("LEADLINE_FUZZ", "400"))
+INPUTS = int(os.environ.get("LEADLINE_FUZZ", "200"))
 """Files that are tried; ``make fuzz`` tries more."""
 
 FIRST = int(os.environ.get("LEADLINE_FUZZ_FIRST", "0"))

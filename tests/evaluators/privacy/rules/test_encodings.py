@@ -250,7 +250,7 @@ def test_other_categories_are_none(categories):
         "gurer vf ",
     ],
 )
-def test_a_hostile_megabyte_takes_linear_time_and_bounded_room(unit):
+def test_a_long_hostile_text_takes_linear_time_and_bounded_room(unit):
     def seconds(size):
         text = (unit * (size // len(unit) + 1))[:size]
         started = time.process_time()
@@ -258,4 +258,4 @@ def test_a_hostile_megabyte_takes_linear_time_and_bounded_room(unit):
         assert sum(len(part.decoded or "") for part in parts) < 3 * MAX_DECODED
         return time.process_time() - started
 
-    assert seconds(1_000_000) < max(10.0, 40 * seconds(100_000))
+    assert seconds(300_000) < max(1.0, 40 * seconds(30_000))

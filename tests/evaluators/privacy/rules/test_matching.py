@@ -150,14 +150,14 @@ UNITS += ["９", "é@é.", "\u200b", "\n", "\\n", "-----BEGIN CERTIFICATE-----\\
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS, ids=ascii)
-def test_a_hostile_megabyte_takes_linear_time(unit):
+def test_a_long_hostile_text_takes_linear_time(unit):
     def seconds(size):
         text = (unit * (size // len(unit) + 1))[:size]
         started = time.process_time()
         scan(ALL, text, skip_documentation=True)
         return time.process_time() - started
 
-    assert seconds(1_000_000) < max(8.0, 40 * seconds(100_000))
+    assert seconds(300_000) < max(0.8, 40 * seconds(30_000))
 
 
 @pytest.mark.parametrize("start", ["-----BEGIN PRIVATE KEY-----", "-----BEGIN CERTIFICATE-----", "password: ", "SSN "])
