@@ -85,7 +85,7 @@ SEED  ?= 1
 soak: $(VENV)/.dev
 	$(BIN)/python -m tests.support.processes.soak $(KILLS) $(SEED)
 	$(PARALLEL) -m "soak and not service"
-	$(if $(SERVICE),$(BIN)/pytest tests/service -m "service and soak")
+	$(if $(SERVICE),$(BIN)/pytest tests/service tests/test_benchmarks.py -m "service and soak")
 
 test-all: $(VENV)/.dev
 	$(PARALLEL) -m "not service and not soak and not bridges$(LEFT_OUT)"

@@ -99,6 +99,7 @@ def test_whole_commands_are_measured_beside_no_peer(
 
 
 @pytest.mark.service
+@pytest.mark.soak
 @pytest.mark.parametrize("command", ["crowd --runs 2", "night --minutes 0.1 --every 2 --kill-every 3",
                                      "webhook_load --minutes 0.05 --kills 1"])  # fmt: skip
 def test_benchmarks_of_the_service_run(
