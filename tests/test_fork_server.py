@@ -61,7 +61,8 @@ def test_an_error_and_an_interrupt_end_a_program_as_ever() -> None:
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "ValueError: so")
     assert python("-c", "import leadline, sys; sys.exit('why')").stderr == "why\n"
     for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        program = "import leadline, time; print(flush=True); time.sleep(60)"
+        # A signal just before a call of sleep does not cut it short.
+        program = "import leadline, time; print(flush=True); [time.sleep(0.1) for _ in range(600)]"
         with subprocess.Popen(
             [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         ) as process:
