@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.processes import fork_server
+from tests.support.processes.descendants import descendants
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are for Linux")
 
@@ -88,6 +89,24 @@ def test_programs_start_others_as_their_own_children() -> None:
     )
     me, parent = python("-c", program).stdout.split()
     assert me == parent
+
+
+def test_a_server_that_was_killed_is_replaced() -> None:
+    program = "import leadline, subprocess; print(subprocess.Popen.__name__)"
+    before = python("-c", program).stdout
+    for pid, _ in descendants(os.getpid()):
+        if b"fork_server" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    assert python("-c", program).stdout == before != ""
+
+
+def test_another_python_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = "import leadline, sys; print(sys.flags.utf8_mode, sys.flags.dont_write_bytecode)"
+    other = os.environ | {"PYTHONUTF8": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    assert python("-c", program, env=other).stdout == "1 1\n"
+    monkeypatch.setenv("PYTHONUTF8", "1")
+    without = {name: value for name, value in os.environ.items() if name != "PYTHONUTF8"}
+    assert python("-c", program.replace("print", "import subprocess; print"), env=without).stdout == "0 0\n"
 
 
 def test_a_module_is_run_as_the_main_one() -> None:

@@ -6,6 +6,8 @@ server of the process that asks, where nothing tells the fork from a start: it i
 its arguments, variables, folder, streams, signals and exit code. What a fork starts itself is forked too, from a server
 of its own. Not forked is what looks at how it was started: other options of Python, terminals, file descriptors, what
 is imported (``sys.modules``) or how much memory that takes. ``LEADLINE_TESTS_FORK=0`` starts everything.
+
+The fork server of ``multiprocessing`` does not serve: its forks are children of its own, and have no streams.
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ from __future__ import annotations
 import atexit
 import ctypes
 import gc
+import inspect
 import json
 import logging
 import os
 import runpy
+import shlex
 import signal
 import socket
 import struct
@@ -47,7 +51,9 @@ SET_UP_LOGGING: Final = (
 )  # fmt: skip
 """Modules that have Prefect's flows, which set up its logging when they are imported."""
 PREFIXES: Final = ("leadline.", "prefect", "tests.support.", "uvicorn")
-LOOKS_AT_ITSELF: Final = ("sys.modules", "resource", "tracemalloc", "-X", "importtime", "/proc/")
+LOOKS_AT_ITSELF: Final = ("sys.modules", "resource", "tracemalloc", "importtime", "/proc/")
+MAKES_PYTHON: Final = ("PYTHON", "LC_", "LANG", "MALLOC_", "LD_")
+"""Beginnings of variables that Python or its libraries read when they start."""
 PR_SET_CHILD_SUBREAPER: Final = 36
 _LENGTH: Final = struct.Struct("!I")
 
@@ -84,62 +90,64 @@ class ForkedPopen(subprocess.Popen):  # type: ignore[type-arg]
     """Starts a program, by forking a process that has imported what it needs where that makes no difference."""
 
     def _execute_child(self, *given: Any) -> None:
-        start = self._start(given)
-        server = None if start is None else _server()
-        pid = None if start is None or server is None else server.start(start, _streams(given[10:16]))
+        asked = _PARAMETERS.bind(self, *given).arguments
+        start = _start_of(asked)
+        pid = None if start is None else _forked(start, _streams(asked))
         if pid is None:
             super()._execute_child(*given)  # type: ignore[misc]
             return
         self.pid = pid
         self._child_created = True
-        self._close_pipe_fds(*given[10:16])  # type: ignore[attr-defined]
-
-    @staticmethod
-    def _start(given: tuple[Any, ...]) -> Start | None:
-        args, executable, preexec, _, passed, folder, env, _, flags, shell, *pipes_and_rest = given
-        _, gid, gids, uid, umask, session, group = pipes_and_rest[6:]
-        if isinstance(args, str | bytes | os.PathLike) or shell or preexec or passed or flags:
-            return None
-        if (executable, gid, gids, uid, umask) != (None, None, None, None, -1):
-            return None
-        forked = program_of([os.fsdecode(each) for each in args])
-        variables = {os.fsdecode(k): os.fsdecode(v) for k, v in (os.environ if env is None else env).items()}
-        where = Path.cwd() if folder is None else Path(os.fsdecode(folder))
-        if forked is None or not where.is_dir() or variables.get(SWITCH) == "0" or _is_other_python(variables):
-            return None
-        if any(map(os.isatty, _streams(pipes_and_rest))):
-            return None
-        return Start(*forked, variables, str(where), bool(session), -1 if group is None else group)
+        self._close_pipe_fds(*(asked[name] for name in PIPES))  # type: ignore[attr-defined]
 
 
-def _streams(pipes: Sequence[int]) -> list[int]:
-    return [own if child == -1 else child for own, child in enumerate((pipes[0], pipes[3], pipes[5]))]
+_PARAMETERS: Final = inspect.signature(subprocess.Popen._execute_child)  # type: ignore[attr-defined]
+PIPES: Final = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+LEFT_ALONE: Final = {
+    "executable": None, "preexec_fn": None, "pass_fds": (), "creationflags": 0, "shell": False, "gid": None,
+    "gids": None, "uid": None, "umask": -1,
+}  # fmt: skip
+"""Options that a fork does not have, as they are where nobody asks for them."""
 
 
-def _is_other_python(variables: Mapping[str, str]) -> bool:
-    """Whether variables make Python itself another than the server's."""
-    return any(
-        name.startswith(("PYTHON", "LC_", "LANG", "MALLOC_", "LD_")) and name != "PYTHONPATH"
-        and value != os.environ.get(name)
-        for name, value in variables.items()
-    )  # fmt: skip
+def _start_of(asked: Mapping[str, Any]) -> Start | None:
+    """Return what to fork, or nothing for what has to be started."""
+    args, env, folder, group = (asked[name] for name in ("args", "env", "cwd", "process_group"))
+    if isinstance(args, str | bytes | os.PathLike) or any(asked[name] != value for name, value in LEFT_ALONE.items()):
+        return None
+    forked = program_of([os.fsdecode(each) for each in args])
+    variables = {os.fsdecode(k): os.fsdecode(v) for k, v in (os.environ if env is None else env).items()}
+    where = Path.cwd() if folder is None else Path(os.fsdecode(folder))
+    if forked is None or not where.is_dir() or variables.get(SWITCH) == "0" or any(map(os.isatty, _streams(asked))):
+        return None
+    if _of_python(variables) != _of_python(os.environ):
+        return None
+    return Start(*forked, variables, str(where), asked["start_new_session"], group)
+
+
+def _streams(asked: Mapping[str, Any]) -> list[int]:
+    pipes = [asked[name] for name in ("p2cread", "c2pwrite", "errwrite")]
+    return [own if pipe == -1 else pipe for own, pipe in enumerate(pipes)]
+
+
+def _of_python(variables: Mapping[str, str]) -> dict[str, str]:
+    return {k: v for k, v in variables.items() if k.startswith(MAKES_PYTHON) and k != "PYTHONPATH"}
 
 
 class ForkServer:
-    """A process that forks programs for the one that holds this.
+    """A process that forks programs for the one that holds this, and ends with it.
 
     Args:
         channel: The socket that it listens on at the other end.
-        process: The process, which ends with the channel.
     """
 
-    def __init__(self, channel: socket.socket, process: object) -> None:
+    def __init__(self, channel: socket.socket) -> None:
+        self.owner = os.getpid()
         self._channel = channel
         self._lock = threading.Lock()
-        self._process = process
 
     def start(self, start: Start, streams: Sequence[int]) -> int | None:
-        """Return the process of a program, which is a child of this one; nothing if a test has killed the server.
+        """Return the process of a program, which is a child of this one; nothing if the server is gone.
 
         Args:
             start: What to start.
@@ -152,39 +160,52 @@ class ForkServer:
                 socket.send_fds(self._channel, [_LENGTH.pack(len(message))], [*streams])
                 self._channel.sendall(message)
                 return int(_LENGTH.unpack(_received(self._channel, _LENGTH.size))[0])
-            except (OSError, EOFError) as error:
-                if isinstance(self._process, subprocess.Popen):
-                    raise RuntimeError(f"The fork server has ended: {self._process.args}") from error
+            except (OSError, EOFError):
                 return None
             finally:
                 _adopt_orphans(False)
 
+    def close(self) -> None:
+        """Let the process end."""
+        self._channel.close()
 
-_servers: dict[int, ForkServer] = {}
-"""The server of each process that may ask one."""
+
+_server: ForkServer | None = None
+_user = 0
+"""The process that starts a server when it needs one."""
 _more: list[str] = []
-_users: list[int] = []
-"""The process that is to use forks; one that was forked in another way does not."""
 
 
-def _server() -> ForkServer | None:
+def _forked(start: Start, streams: Sequence[int]) -> int | None:
+    """Return the process of a program that was forked; nothing in a process that has no server."""
+    global _server
     me = os.getpid()
-    if me in _users and me not in _servers:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", __name__, str(theirs.fileno()), *_more], pass_fds=[theirs.fileno()],
-                env=os.environ | {"PYTHONPATH": str(ROOT)}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-        _servers[me] = ForkServer(ours, process)
-    return _servers.get(me)
+    if _server and _server.owner == me and (pid := _server.start(start, streams)):
+        return pid
+    if _user != me:
+        return None
+    _server, process = _new_server()  # the first, or a test has killed the one before
+    if pid := _server.start(start, streams):
+        return pid
+    raise RuntimeError(f"The fork server ends with {process.wait()}: {shlex.join(process.args)}")
+
+
+def _new_server() -> tuple[ForkServer, subprocess.Popen[bytes]]:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__, str(theirs.fileno()), *_more], pass_fds=[theirs.fileno()],
+            env=os.environ | {"PYTHONPATH": str(ROOT)}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+    return ForkServer(ours), process
 
 
 def use_forks() -> None:
     """Have ``subprocess`` fork what it can, from now on and in what it forks."""
+    global _user
     if sys.platform == "linux" and os.environ.get(SWITCH) != "0":
-        _users[:] = [os.getpid()]
+        _user = os.getpid()
         subprocess.Popen = ForkedPopen  # type: ignore[misc]
 
 
@@ -192,7 +213,8 @@ def import_also(*modules: str) -> None:
     """Have the forks from now on import more, where all tests of a file need it."""
     if not {*modules} <= {*_more}:
         _more.extend(modules)
-        _servers.pop(os.getpid(), None)
+        if _server:
+            _server.close()
 
 
 def _adopt_orphans(on: bool) -> None:
@@ -235,9 +257,12 @@ def _next_program(channel: socket.socket) -> tuple[Start, list[int]]:
             for each in (channel.detach(), reading, writing):
                 os.close(each)
             return start, streams
+        os.close(writing)
         os.waitpid(middle, 0)  # with its end, the asking process is the parent
-        channel.sendall(os.read(reading, _LENGTH.size))
-        for each in (reading, writing, *streams):
+        if not (pid := os.read(reading, _LENGTH.size)):
+            os._exit(1)  # the fork has failed; who asks is told so by the end of this
+        channel.sendall(pid)
+        for each in (reading, *streams):
             os.close(each)
 
 
@@ -273,7 +298,7 @@ class Later(MetaPathFinder, Loader):
         """Return that this gives a module, or nothing."""
         if (module := self._modules.get(name)) is None:
             return None
-        spec = ModuleSpec(name, self, origin=module.__file__)
+        spec = ModuleSpec(name, self, origin=module.__file__, loader_state=module.__spec__)
         spec.submodule_search_locations = getattr(module, "__path__", None)
         return spec
 
@@ -284,13 +309,12 @@ class Later(MetaPathFinder, Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Return the module as it is."""
-        module = self._modules[spec.name]
-        self._spec = module.__spec__
-        return module
+        return self._modules[spec.name]
 
     def exec_module(self, module: ModuleType) -> None:
         """Give all of them."""
-        module.__spec__ = self._spec
+        if module.__spec__:
+            module.__spec__ = module.__spec__.loader_state
         self._give()
 
     def _give(self) -> None:
@@ -336,6 +360,7 @@ def _forget_logging() -> None:
 
 def main() -> None:
     """Import what programs need, wait for what is asked, and be the program in each fork."""
+    global _server
     sys.path.remove(str(ROOT))  # from PYTHONPATH, before Python's own
     sys.path.append(str(ROOT))
     for name in (*IMPORTED, *sys.argv[2:]):
@@ -351,14 +376,14 @@ def main() -> None:
     while True:
         start, streams = _next_program(channel)
         channel, theirs = socket.socketpair()
-        if pid := os.fork():
+        if os.fork():
             theirs.close()
             break
         channel.close()
         for stream in streams:
             os.close(stream)
         channel = theirs
-    _servers[os.getpid()] = ForkServer(channel, pid)
+    _server = ForkServer(channel)
     _prepare(start, streams)
     _end(_run(start.program))
 
@@ -384,7 +409,7 @@ def _prepare(start: Start, streams: Sequence[int]) -> None:
     sys.argv = [start.program[0], *start.program[2:]]
     places = [str(Path(place).absolute()) for place in start.variables.get("PYTHONPATH", "").split(os.pathsep) if place]
     sys.path[:0] = ([] if start.safe_path else [start.folder if start.program[0] == "-m" else ""]) + places
-    use_forks()
+    subprocess.Popen = ForkedPopen  # type: ignore[misc]
 
 
 def _run(program: Sequence[str]) -> BaseException | None:

@@ -149,7 +149,7 @@ def _cell(value: object) -> str:
     return "" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
-@settings(max_examples=10)  # each starts two processes, which read Parquet
+@settings(max_examples=settings.default.max_examples // 10)  # each starts two processes, which read Parquet
 @given(record_lists(), st.booleans())
 def test_typed_tables(records: list[dict[str, Any]], shared: bool) -> None:
     names = list(dict.fromkeys(name for record in records for name in record))
