@@ -176,7 +176,6 @@ class Service:
         """Return the port that a part had last time, where shells and workers look for it; another if it is taken.
 
         Args:
-            part: The part.
             first: The port to try when there was no last time; 0 for a free one.
         """
         file = self.folder / "ports.json"
@@ -366,7 +365,6 @@ def redis_answers(port: int, password: str) -> bool:
 
     Args:
         port: A port of the loopback interface.
-        password: The password.
     """
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:

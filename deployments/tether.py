@@ -27,7 +27,6 @@ def tethered(command: Sequence[str], ending: signal.Signals) -> list[str]:
     """Return the command that runs another one on a tether; its standard input must be a pipe.
 
     Args:
-        command: The command.
         ending: The signal that it gets when the pipe ends.
     """
     return [sys.executable, "-P", "-m", "leadline.deployments.tether", str(int(ending)), *command]

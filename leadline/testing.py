@@ -112,7 +112,6 @@ def check_evaluator(kind: type[Evaluator], ctx: EvalContext | None = None) -> li
     """Return what was checked of an evaluator, in order.
 
     Args:
-        kind: The evaluator.
         ctx: The context that it scores in; one with a judge, for an evaluator that asks one.
     """
     checks: dict[str, Callable[[], None]] = {
@@ -211,7 +210,6 @@ def check_no_rows(evaluator: Evaluator, ctx: EvalContext) -> None:
     """Check that nothing is made of nothing.
 
     Args:
-        evaluator: The evaluator.
         ctx: The context that it scores in.
 
     Raises:
@@ -224,7 +222,6 @@ def check_plain_row(evaluator: Evaluator, ctx: EvalContext) -> None:
     """Check that a row which has everything is scored.
 
     Args:
-        evaluator: The evaluator.
         ctx: The context that it scores in.
 
     Raises:
@@ -237,7 +234,6 @@ def check_required_inputs(evaluator: Evaluator, ctx: EvalContext) -> None:
     """Check that a row is scored which has only what the evaluator requires.
 
     Args:
-        evaluator: The evaluator.
         ctx: The context that it scores in.
 
     Raises:
@@ -250,7 +246,6 @@ def check_declared_inputs(evaluator: Evaluator, ctx: EvalContext) -> None:
     """Check that a row's score does not change with fields that the evaluator does not declare.
 
     Args:
-        evaluator: The evaluator.
         ctx: The context that it scores in.
 
     Raises:
@@ -264,7 +259,6 @@ def check_absurd_texts(evaluator: Evaluator, ctx: EvalContext, longest: int | No
     """Check that odd texts, in each field and in all at once, crash nothing.
 
     Args:
-        evaluator: The evaluator.
         ctx: The context that it scores in.
         longest: Characters after which the texts are cut off, for slow evaluators.
 
@@ -283,7 +277,6 @@ def check_large_texts(evaluator: Evaluator, ctx: EvalContext, size: int = 1_000_
     """Check that large answers are scored.
 
     Args:
-        evaluator: The evaluator.
         ctx: The context that it scores in.
         size: Characters of an answer.
 
@@ -326,7 +319,6 @@ def check_scores(evaluator: Evaluator, rows: Sequence[Row], scores: Sequence[Row
     It has exactly the evaluator's metrics, in their ranges, and evidence that points into the row's texts.
 
     Args:
-        evaluator: The evaluator.
         rows: What was scored.
         scores: Its results.
 
@@ -357,7 +349,6 @@ def with_text(field: str, name: str, text: str) -> Row:
     Args:
         field: One of :data:`TEXT_FIELDS`.
         name: Name of the text, for the case's key.
-        text: The text.
     """
     value = {"expected_answers": (text,), "retrieved_context": (ContextChunk(text),)}.get(field, text)
     return replace(PLAIN, case=f"{name} as {field}", **{field: value})  # type: ignore[arg-type]
@@ -368,7 +359,6 @@ def everywhere(name: str, text: str) -> Row:
 
     Args:
         name: Name of the text, for the case's key.
-        text: The text.
     """
     return replace(
         PLAIN,

@@ -126,8 +126,6 @@ def plan_run(
     If planning fails, the run's record has the error.
 
     Args:
-        store: The store.
-        loaded: The dataset.
         choice: The evaluators of the request; those that do not apply to the dataset are dropped.
         settings: The run's settings.
         model_keys: Only the rows of these models; all when empty.
@@ -206,8 +204,6 @@ def plan_further_trials(
     Nothing is drawn by chance: a run that was killed and is started again judges the same rows again.
 
     Args:
-        store: The store.
-        run: The run.
         processes: Processes of the cpu lane.
         workers: Workers online by lane.
         lasting: The workers stay from chunk to chunk.
@@ -243,8 +239,6 @@ def plan_flip_causes(
     """Plan the rows that tell whose flips they are, once the pairs that are judged again are known.
 
     Args:
-        store: The store.
-        run: The run.
         processes: Processes of the cpu lane.
         workers: Workers online by lane.
         lasting: The workers stay from chunk to chunk.
@@ -296,8 +290,6 @@ def watch_judges(
     """Check the enrolled judges of a run that were not checked of late, record how they stand, and return that.
 
     Args:
-        store: The store.
-        run: The run.
         settings: The run's settings.
         judges: Keys of the judges that are asked.
         stop: Do not put rows to a judge that has changed.
@@ -347,12 +339,7 @@ def _record(
 
 
 def gather_scores(store: Store, run: Run) -> int:
-    """Collect the run's scores in its database, and return their number.
-
-    Args:
-        store: The store.
-        run: The run.
-    """
+    """Collect the run's scores in its database, and return their number."""
     _, jobs = read_jobs(run.plan / JOBS)
     store.fetch_unscored(run)
     with open_run(store, run) as connection:
@@ -360,12 +347,7 @@ def gather_scores(store: Store, run: Run) -> int:
 
 
 def aggregate_scores(store: Store, run: Run) -> int:
-    """Compute means, intervals and verdicts, and return the number of aggregates.
-
-    Args:
-        store: The store.
-        run: The run.
-    """
+    """Compute means, intervals and verdicts, and return the number of aggregates."""
     with open_run(store, run) as connection:
         lines = aggregate(connection)
         stopped = WaveOutcome.of(run.read())
@@ -379,8 +361,6 @@ def measure_slices(store: Store, run: Run, *, names: Sequence[str] = ()) -> int:
     """Measure every metric by slice, record the columns, and return the number of values measured.
 
     Args:
-        store: The store.
-        run: The run.
         names: Columns to slice by; all that suit when empty.
     """
     with open_run(store, run) as connection:
@@ -390,23 +370,13 @@ def measure_slices(store: Store, run: Run, *, names: Sequence[str] = ()) -> int:
 
 
 def detect_flips(store: Store, run: Run) -> int:
-    """Find the perturbed rows that stand on the other side of a threshold, and return their number.
-
-    Args:
-        store: The store.
-        run: The run.
-    """
+    """Find the perturbed rows that stand on the other side of a threshold, and return their number."""
     with open_run(store, run) as connection:
         return find_flips(connection)
 
 
 def attribute_flips(store: Store, run: Run) -> int:
-    """Find out whose flips they are, the model's or the judge's, and return the number of lines that say so.
-
-    Args:
-        store: The store.
-        run: The run.
-    """
+    """Find out whose flips they are, the model's or the judge's, and return the number of lines that say so."""
     _, jobs = read_jobs(run.plan / JOBS)
     with open_run(store, run) as connection:
         return find_flip_causes(connection, store, attributable_jobs(connection, jobs))
@@ -416,8 +386,6 @@ def compare_with_baseline(store: Store, run: Run, against: str | None) -> None:
     """Find out what changed since an earlier run, and record it in a few words.
 
     Args:
-        store: The store.
-        run: The run.
         against: The earlier run, as :func:`leadline.tasks.compare.run_changes.find_changes` takes it.
     """
     find_changes(store, run, against)
@@ -431,8 +399,6 @@ def correct_scores(store: Store, run: Run, set_name: str | None = None, gate_on:
     """Put people's labels beside the scores, and return the number of models and metrics that have some.
 
     Args:
-        store: The store.
-        run: The run.
         set_name: The only set of labels that counts; by default all together.
         gate_on: What decides metrics that ask a judge: ``judge``, ``corrected``, or what the policy says of each.
     """
@@ -442,10 +408,6 @@ def correct_scores(store: Store, run: Run, set_name: str | None = None, gate_on:
 
 def correct_again(store: Store, run: Run) -> int:
     """Put people's labels beside the scores of a run that has ended, as it asked for; its gate stays as it is.
-
-    Args:
-        store: The store.
-        run: The run.
 
     Returns:
         Number of models and metrics that have labels.
@@ -459,12 +421,7 @@ def correct_again(store: Store, run: Run) -> int:
 
 
 def detect_problems(store: Store, run: Run) -> dict[str, int]:
-    """Find problems, record how many are the models' and how many the instrument's, and return them by severity.
-
-    Args:
-        store: The store.
-        run: The run.
-    """
+    """Find problems, record how many are the models' and how many the instrument's, and return them by severity."""
     with open_run(store, run) as connection:
         judges = notice_replies(store, run)
         found = find_problems(connection, policy_of(run), ParquetVectors(store), judges)
@@ -473,12 +430,7 @@ def detect_problems(store: Store, run: Run) -> dict[str, int]:
 
 
 def derive_insights(store: Store, run: Run) -> int:
-    """Find insights, and return their number.
-
-    Args:
-        store: The store.
-        run: The run.
-    """
+    """Find insights, and return their number."""
     with open_run(store, run) as connection:
         return find_insights(connection, policy_of(run))
 
@@ -498,8 +450,6 @@ def decide_gate(store: Store, run: Run, *, fail_on: str, min_coverage: float | N
     """Decide whether the run is good enough, and record the decision.
 
     Args:
-        store: The store.
-        run: The run.
         fail_on: ``high``, ``medium`` or ``never``.
         min_coverage: Least share of applicable rows that must be scored, per evaluator and model; the policy's if it
             is not given.
@@ -522,8 +472,6 @@ def publish_results(store: Store, run: Run, output: Path | None) -> Published:
     """Write the report and the other results, then drop what only planning and scoring needed.
 
     Args:
-        store: The store.
-        run: The run.
         output: Folder for the results; by default the run's own in the store.
     """
     with open_run(store, run) as connection:
@@ -545,19 +493,13 @@ def report_location(run: Run, published: Published) -> str:
     """Return the address of the report: the folder that was asked for, or else the store, which may be a bucket.
 
     Args:
-        run: The run.
         published: The published results.
     """
     return run.report if published.folder == run.results else str(published.report)
 
 
 def count_scores(store: Store, run: Run) -> dict[str, int]:
-    """Count the scores by status, and record the counts.
-
-    Args:
-        store: The store.
-        run: The run.
-    """
+    """Count the scores by status, and record the counts."""
     with open_run(store, run, read_only=True) as connection:
         counted = dict(connection.execute("SELECT status, count(*) FROM scores GROUP BY status").fetchall())
     counts = {status: int(counted.get(status, 0)) for status in ("scored", "unscored", "not_applicable")}
@@ -566,12 +508,7 @@ def count_scores(store: Store, run: Run) -> dict[str, int]:
 
 
 def count_judge_calls(store: Store, run: Run) -> dict[str, Any]:
-    """Sum up the run's judge calls, and record the sums if there were any.
-
-    Args:
-        store: The store.
-        run: The run.
-    """
+    """Sum up the run's judge calls, and record the sums if there were any."""
     ledger = read_ledger(store)
     parts = ledger.totals(run.id)
     total = {name: value for name, value in asdict(add_up(run.id, parts)).items() if name not in ("run", "evaluator")}

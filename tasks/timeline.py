@@ -121,7 +121,6 @@ class Timeline:
 
     Args:
         began: When the command began, on the clock; now if it is not given.
-        clock: The clock.
     """
 
     def __init__(self, began: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -187,8 +186,6 @@ class Timeline:
         """Add a step that was measured elsewhere.
 
         Args:
-            part: Its part.
-            name: Its name.
             began: When it began, on the clock.
             ended: When it ended.
         """
@@ -208,7 +205,6 @@ class Timeline:
         """Add the time of a chunk.
 
         Args:
-            lane: Its lane.
             seconds: From its start in its process to its end.
             evaluators: Those of its evaluators.
         """

@@ -62,7 +62,6 @@ def write_trace(path: Path, spans: Sequence[Span], calls: Sequence[Mapping[str, 
     """Write a profile; the file appears complete or not at all.
 
     Args:
-        path: The file.
         spans: Parts, steps, chunks, evaluators and imports.
         calls: Lines of ``ledger/call_times``, by time.
         **about: What else the file says of itself.

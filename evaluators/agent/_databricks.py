@@ -68,7 +68,6 @@ async def rate_chunks(row: Row, metric: str, assess: Callable[[str], Awaitable[A
     leaves the row unscored: the share is not known. The ratings of the other chunks are kept all the same.
 
     Args:
-        row: The row.
         metric: The metric's key.
         assess: Rates the text of one chunk.
     """

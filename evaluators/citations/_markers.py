@@ -67,11 +67,6 @@ def statements(answer: str, sentences: Sequence[Sentence], chunks: Sequence[Cont
 
     Markers at the beginning of a sentence belong to the one before, if that has none: writers put them behind the full
     stop as well as before it.
-
-    Args:
-        answer: The answer.
-        sentences: Its sentences.
-        chunks: The contexts.
     """
     found = sorted(citations(answer, chunks), key=lambda one: (one.start, one.end))
     out: list[Statement] = []
@@ -118,12 +113,7 @@ def _without(answer: str, sentence: Sentence, found: Sequence[Citation]) -> str:
 
 
 def citations(answer: str, chunks: Sequence[ContextChunk]) -> Iterator[Citation]:
-    """Yield the citations of an answer; one that several patterns read counts once.
-
-    Args:
-        answer: The answer.
-        chunks: The contexts.
-    """
+    """Yield the citations of an answer; one that several patterns read counts once."""
     names = _names(chunks)
     quoted = _quoted(answer, chunks)
     answer = _CODE.sub(lambda found: " " * len(found[0]), answer)  # where brackets are indexes

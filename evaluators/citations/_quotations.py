@@ -108,7 +108,6 @@ def quotations(answer: str, min_words: int) -> Iterator[Quotation]:
     """Yield the quotations of an answer, in order; at most :data:`MOST_QUOTATIONS`.
 
     Args:
-        answer: The answer.
         min_words: Shorter ones are names and words that the writer keeps at a distance, and are left out.
     """
     found = 0

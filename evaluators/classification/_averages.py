@@ -40,7 +40,6 @@ def label_sums(items: Items, weights: Table) -> LabelSums:
     Of a pair with several expected labels only one counts as wanted: the one that was answered, else the first.
 
     Args:
-        items: The items.
         weights: Weightings of the items, shape ``(b, n)``.
     """
     import numpy as np
@@ -55,7 +54,6 @@ def label_areas(items: Items, labels: Sequence[int], found: Table) -> Table:
     """Return the ROC AUC of each label, ``(b, labels)``: 1 without positives or negatives, NaN if never predicted.
 
     Args:
-        items: The items.
         labels: The labels that were predicted.
         found: Their areas, NaN where they are not defined.
     """
@@ -71,7 +69,6 @@ def by_key(items: Items, weights: Table, roc: Table, average: Literal["macro", "
     """Return the metrics of each label key.
 
     Args:
-        items: The items.
         weights: Weightings of the items, shape ``(b, n)``.
         roc: ROC AUC of each label, shape ``(b, labels)``.
         average: Average over the labels of a key.
@@ -97,7 +94,6 @@ def overall(
     """Return each metric's mean over the label keys, ``(b,)``; keys without an item in a weighting are left out.
 
     Args:
-        items: The items.
         weights: Weightings of the items, shape ``(b, n)``.
         average: Average over the labels of a key.
         compat: Whether ROC curves are Valor's.

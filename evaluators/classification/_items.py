@@ -26,7 +26,6 @@ def joined(key: str, value: str) -> str:
 
     Args:
         key: The label's key.
-        value: Its value.
     """
     return f"{key.replace(_BETWEEN, ' ')}{_BETWEEN}{value}"
 
@@ -54,17 +53,11 @@ class Items:
         labels: Key and value of each label, sorted.
         keys: The label keys that have ground truth, sorted.
         key_of: For each label the number of its key, -1 for a key without ground truth.
-        pair_item: For each pair its item.
-        pair_key: For each pair its key.
         best: For each pair the label with the highest score, the first of equals; -1 where none was predicted.
-        best_score: The score of it, or -1.
         matched: For each pair the label that ``best`` is compared with: itself if it is right, else the first expected.
         right: For each pair whether the best label is expected.
         gt_pair: For each expected label its pair.
-        gt_label: The label.
         pd_pair: For each prediction its pair, ascending.
-        pd_label: The label.
-        pd_score: Its score.
         pd_right: Whether the label is expected.
     """
 

@@ -50,7 +50,6 @@ def details(
     """Return the details of one model.
 
     Args:
-        items: Its items.
         weights: Array of shape ``(n,)``: how often each item occurs.
         cases: For each item the key of a case.
         average: Average over the labels of a key.

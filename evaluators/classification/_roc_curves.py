@@ -20,7 +20,6 @@ class LabelRanking:
     """The predictions of one label, from the highest score to the lowest.
 
     Attributes:
-        label: The label.
         item: The item of each prediction.
         right: Whether the label is expected there.
         ends: Positions of the last prediction of each distinct score.
@@ -84,7 +83,6 @@ class Weighted:
         """Return weightings of shape ``(b, n)`` in this form.
 
         Args:
-            items: The items.
             weights: Weightings, shape ``(b, n)``.
         """
         import numpy as np
@@ -147,7 +145,6 @@ def areas(
     """Return the labels that were predicted, and the area under the ROC curve of each: shape ``(b, labels)``.
 
     Args:
-        items: The items.
         weights: Weightings of the items, shape ``(b, n)``.
         compat: Whether the curves are Valor's.
     """

@@ -70,7 +70,6 @@ def count(items: Items, levels: Reached, weights: npt.NDArray[np.float64]) -> Co
     """Count true and false positives and negatives by label and threshold; an item without the key is a true negative.
 
     Args:
-        items: The items.
         levels: Their scores.
         weights: Array of shape ``(n,)``: how often each item counts.
     """
@@ -109,9 +108,7 @@ def examples(items: Items, levels: Reached, label: int, most: int) -> list[dict[
     The kinds are tp, tn, fp_misclassifications, fn_misclassifications and fn_no_predictions.
 
     Args:
-        items: The items.
         levels: Their scores.
-        label: The label.
         most: Most items of each kind.
     """
     import numpy as np

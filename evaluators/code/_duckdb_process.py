@@ -62,8 +62,6 @@ def result(connection: Any, query: str, seconds: float) -> tuple[int, list[tuple
     """Return the number of columns and the rows of a query.
 
     Args:
-        connection: The database.
-        query: The query.
         seconds: How long it may take.
 
     Raises:
@@ -89,7 +87,6 @@ def expected_result(connection: Any, asked: dict[str, Any]) -> tuple[int, list[t
     """Return the columns of the expected query and its rows, with what they are sorted by behind them if that is known.
 
     Args:
-        connection: The database.
         asked: A line of the input.
     """
     if asked["with_keys"]:

@@ -78,8 +78,6 @@ def normal_form(query: exp.Query, dialect: str, schema: Mapping[str, Any]) -> st
     """Return a query in its normal form.
 
     Args:
-        query: The query.
-        dialect: Its dialect.
         schema: Columns with their types by table, as far as they are known.
 
     Raises:

@@ -368,7 +368,6 @@ class RowEvaluator(Evaluator):
         """Score one row that has all required inputs.
 
         Args:
-            row: The row.
             ctx: What the process has loaded, and the run's settings.
         """
 

@@ -102,7 +102,6 @@ class _Reader:
     """Reads values into a hash.
 
     Attributes:
-        hash: The hash.
         untold: Names of values that could not be read.
     """
 
@@ -121,7 +120,6 @@ class _Reader:
         """Read a value.
 
         Args:
-            value: The value.
             name: Its name in the code.
         """
         if type(value) in _ATOMS:

@@ -96,7 +96,6 @@ class EvalContext:
 
         Args:
             ref: The embedder.
-            texts: Any texts.
             steady: Whether a vector must not depend, in its last digits, on the texts that it is computed with.
 
         Raises:
@@ -113,7 +112,6 @@ class EvalContext:
 
         Args:
             ref: The embedder.
-            texts: Any texts.
         """
         from leadline.evaluators.models.shared_passes import Passes
 

@@ -41,7 +41,6 @@ class FunctionMetric:
     """A function with what there is to know of the metric that it computes; it can be called as before.
 
     Args:
-        function: The function.
         name: Id of the metric; the function's name by default.
         higher_is_better: Direction.
         low: Least value.

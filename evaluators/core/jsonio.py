@@ -112,7 +112,6 @@ def write(path: Path, value: Mapping[str, Any]) -> None:
     """Write an object; the values that are :class:`Lazy` are streamed.
 
     Args:
-        path: The file.
         value: The object.
     """
     path.parent.mkdir(parents=True, exist_ok=True)

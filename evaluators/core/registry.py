@@ -186,7 +186,6 @@ def planned(evaluator_id: str, source: str) -> type[Evaluator]:
     """Return an evaluator that a run was planned with.
 
     Args:
-        evaluator_id: Its id.
         source: Digest of the user's code that it was planned with, ``""`` if there is none.
 
     Raises:

@@ -48,12 +48,7 @@ def remember_variable(name: str) -> None:
 
 
 def holds_secret(name: str, value: str) -> bool:
-    """Return whether an environment variable holds a secret.
-
-    Args:
-        name: Its name.
-        value: Its value.
-    """
+    """Return whether an environment variable holds a secret."""
     return _is_named_for_secret(name) or bool(_PASSWORD.search(value))
 
 
@@ -61,7 +56,6 @@ def masked(text: str, *, shortest: int = _SHORTEST) -> str:
     """Return a text in which the secrets of this process are replaced.
 
     Args:
-        text: The text.
         shortest: Characters of the shortest secret that is looked for.
     """
     found = _secrets().pattern(shortest)

@@ -71,7 +71,6 @@ class EmbeddingJudgeEvaluator(JudgeEvaluator):
         Embed what is known before the judge is asked, so that nothing is paid for where there is no embedder.
 
         Args:
-            row: The row.
             judge: The judge, which records its calls for this row.
             ctx: Gives the embedder's vectors.
         """

@@ -348,7 +348,6 @@ class JudgeEvaluator(Evaluator):
         """Return the score of a row that got no verdict; pass/fail evaluators count parse failures here.
 
         Args:
-            row: The row.
             error: Why there is no verdict.
         """
         return RowScore.unscored(self.row_metrics, error.reason, str(error))
@@ -358,7 +357,6 @@ class JudgeEvaluator(Evaluator):
         """Judge one row that has all required inputs; a :class:`JudgeError` leaves it unscored.
 
         Args:
-            row: The row.
             judge: The judge, which records its calls for this row.
             ctx: What the process has loaded, and the run's settings.
         """

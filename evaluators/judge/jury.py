@@ -35,9 +35,7 @@ def score_by_jury(
 
     Args:
         evaluator: The evaluator, which asks each judge by itself.
-        rows: The rows.
         ctx: What the process has loaded, and the run's settings.
-        jury: The jury.
         settle: Completes each row's score with what only the evaluator can combine.
     """
     with ThreadPoolExecutor(len(jury.members), thread_name_prefix="leadline-jury") as threads:
@@ -104,7 +102,6 @@ class Panel:
     """A jury on the metrics of one evaluator.
 
     Attributes:
-        jury: The jury.
         metrics: The evaluator's metrics that rows have values of.
         decisive: The metric in which the jury takes sides: the one with labels, or the primary one.
         weights: What labels taught of the judges in it.
@@ -117,12 +114,7 @@ class Panel:
 
     @classmethod
     def of(cls, evaluator: Evaluator, jury: JuryConfig) -> Panel:
-        """Return a jury on the metrics of an evaluator.
-
-        Args:
-            evaluator: The evaluator.
-            jury: The jury.
-        """
+        """Return a jury on the metrics of an evaluator."""
         metrics = tuple(metric for metric in evaluator.metrics if not metric.dataset_level)
         weights = jury.weights_for(evaluator.spec.id)
         primary = next((metric for metric in metrics if metric.primary), metrics[0])

@@ -37,7 +37,6 @@ class PassFailEvaluator(JudgeEvaluator):
         """Return whether a row fails, and the judge's verdict; ``None`` where it was not asked.
 
         Args:
-            row: The row.
             judge: The judge to ask.
         """
 
@@ -45,7 +44,6 @@ class PassFailEvaluator(JudgeEvaluator):
         """Return whether the row's retrieved context fails, and the judge's verdict; by default it is not checked.
 
         Args:
-            row: The row.
             judge: The judge to ask.
         """
         return False, None

@@ -58,7 +58,6 @@ class UserPrompt:
         """Return a row's texts for it; the chunks of the context are joined by line feeds.
 
         Args:
-            row: The row.
             expected_answer: The one of its expected answers to show.
         """
         texts = {

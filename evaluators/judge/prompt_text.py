@@ -57,11 +57,7 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
 
 def readable(prompt: Prompt) -> str:
-    """Return a prompt's text with names for what it shows; its source where that cannot be.
-
-    Args:
-        prompt: The prompt.
-    """
+    """Return a prompt's text with names for what it shows; its source where that cannot be."""
     try:
         return _environment().from_string(prompt.source).render().strip()
     except (TemplateError, TypeError, ValueError):

@@ -19,7 +19,6 @@ class Measured:
     """A value and what it rests on.
 
     Attributes:
-        value: The value.
         message: One sentence that says how it came about.
         data: The judge's verdicts and reasons.
         spans: The stretches of text that were judged.
@@ -39,7 +38,6 @@ async def verdicts_on(judge: Judge, name: str, items: Sequence[str], **texts: An
     """Ask for a verdict on each item, in as few calls as can carry them.
 
     Args:
-        judge: The judge.
         name: The prompt, which numbers the items.
         items: The texts to judge; without any, nothing is asked.
         **texts: Other texts that the prompt shows, by name.

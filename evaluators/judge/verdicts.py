@@ -80,7 +80,6 @@ async def one_each(judge: Judge, name: str, shape: type[Shape], items: Sequence[
     More than :data:`AT_ONCE` items are judged in several calls.
 
     Args:
-        judge: The judge.
         name: The prompt, which numbers the items; they reach it as ``items``.
         shape: The shape of the reply.
         items: What is to be judged; without any, nothing is asked.
@@ -103,7 +102,6 @@ def count_of(verdicts: Iterable[AnyVerdict], word: str = "yes") -> int:
     """Return how many verdicts are a given word.
 
     Args:
-        verdicts: The verdicts.
         word: The word to count.
     """
     return sum(verdict.verdict == word for verdict in verdicts)

@@ -143,7 +143,6 @@ def encode(tokenizer: Any, texts: Sequence[str]) -> list[Encoded]:
 
     Args:
         tokenizer: A fast Transformers tokenizer, which reports places.
-        texts: Any texts.
     """
     return [
         Encoded(ids, places)
@@ -157,7 +156,6 @@ def token_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
 
     Args:
         tokenizer: A Transformers tokenizer.
-        texts: Any texts.
     """
     return [ids for encoded in _encoded(tokenizer, texts, places=False) for ids in encoded["input_ids"]]
 
@@ -233,7 +231,6 @@ class WindowReader:
     """A loaded model that reads texts in windows, each framed by the special tokens of a text of its own.
 
     Attributes:
-        ref: Its weights.
         model: The Transformers model.
         device: Where it runs.
         limit: Tokens that it reads at once, special ones included; ``None`` when it reads any number.

@@ -79,7 +79,6 @@ def classify(ref: ModelRef, texts: Sequence[str], *, settings: Settings) -> list
     """Return what a classifier says of each text, in order; equal texts are read once.
 
     Args:
-        ref: The weights.
         texts: Any texts; long ones are read in windows.
         settings: The run's choices: device, number format, whether weights may be fetched.
 

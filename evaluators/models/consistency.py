@@ -79,7 +79,6 @@ def support(
     """Return for each pair how well the first text supports the second; equal pairs are read once.
 
     Args:
-        ref: The weights.
         tokenizer: Where the tokenizer is when the weights come without one.
         pairs: Premise and hypothesis.
         settings: The run's choices.
@@ -103,7 +102,6 @@ class SupportModel:
     """A loaded model; see the module's text.
 
     Attributes:
-        ref: Its weights.
         model: Transformers' ``T5ForTokenClassification``.
     """
 

@@ -61,7 +61,6 @@ def read(ref: ModelRef, pairs: Sequence[tuple[str, str]], *, settings: Settings)
     What a pair has beyond the model's limit is cut off, from the longer text first.
 
     Args:
-        ref: The weights.
         pairs: Pairs of texts.
         settings: The run's choices: device, number format, whether weights may be fetched.
 

@@ -135,8 +135,6 @@ def embed_apart(ref: ModelRef, texts: Sequence[str], *, settings: Settings) -> n
     depend on nothing else that is scored: equal texts in equal order give equal bits, on the same machine.
 
     Args:
-        ref: The weights.
-        texts: Any texts.
         settings: The run's choices: device, number format, whether weights may be fetched.
 
     Raises:
@@ -188,7 +186,6 @@ class Embedder:
         """Return unit vectors of texts, long ones by their windows; best with the longest texts first.
 
         Args:
-            texts: Any texts.
             steady: Whether a vector must not depend, in its last digits, on the texts that it is computed with.
         """
         import numpy as np

@@ -92,7 +92,6 @@ class EmbeddingEvaluator(Evaluator):
         """Return the texts of a row whose vectors :meth:`measure` asks for.
 
         Args:
-            row: The row.
             ctx: The run's settings.
         """
 
@@ -101,7 +100,6 @@ class EmbeddingEvaluator(Evaluator):
         """Score a row from the vectors of its texts.
 
         Args:
-            row: The row.
             vectors: Vectors of the texts of :meth:`texts`, and of other rows.
             ctx: The run's settings.
         """

@@ -57,7 +57,6 @@ class ModelEvaluator(Evaluator, Generic[Request, Result]):
         """Return what the model is asked about a row; nothing when the row cannot be measured.
 
         Args:
-            row: The row.
             ctx: The run's settings.
         """
 
@@ -75,7 +74,6 @@ class ModelEvaluator(Evaluator, Generic[Request, Result]):
         """Score a row from the model's results for its requests.
 
         Args:
-            row: The row.
             results: One result per request of :meth:`requests`, in order.
             ctx: The run's settings.
         """

@@ -78,8 +78,6 @@ def fit(ref: ModelRef, texts: Sequence[str], *, settings: Settings) -> dict[str,
     """Return where to cut texts so that any two pieces fit into the model together; most are not cut.
 
     Args:
-        ref: The weights.
-        texts: Any texts.
         settings: The run's choices: device, number format, whether weights may be fetched.
 
     Returns:
@@ -96,7 +94,6 @@ class PairClassifier:
     """A loaded classifier of pairs.
 
     Attributes:
-        ref: Its weights.
         model: The Transformers model.
         limit: Tokens that it reads at once, special ones included; ``None`` when it reads any number.
     """

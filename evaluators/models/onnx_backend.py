@@ -44,7 +44,6 @@ def require_cpu(ref: ModelRef, settings: Settings) -> None:
     """Check that a run asks for nothing that this backend does not do.
 
     Args:
-        ref: The weights.
         settings: The run's choices.
 
     Raises:

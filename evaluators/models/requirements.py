@@ -15,7 +15,6 @@ def required_weights(evaluators: Iterable[Evaluator], ctx: EvalContext) -> dict[
     """Return the weights that evaluators need under a run's settings, each with the ids of the evaluators.
 
     Args:
-        evaluators: Any evaluators.
         ctx: The run's settings and shared resources.
     """
     users: dict[ModelRef, list[str]] = {}
@@ -47,7 +46,6 @@ def with_pull_command(error: LeadlineError, evaluator: Evaluator, ctx: EvalConte
 
     Args:
         error: What an evaluator failed with; one that no fetch can mend is returned as it is.
-        evaluator: The evaluator.
         ctx: The run's settings and shared resources.
     """
     if not isinstance(error, ModelUnavailable) or not error.refs:

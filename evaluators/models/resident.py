@@ -43,7 +43,6 @@ def resident(ref: ModelRef, settings: Settings, load: Callable[[ModelRef, str, S
     """Return a loaded model; it is loaded when it is not there yet. The caller must have :data:`busy`.
 
     Args:
-        ref: The weights.
         settings: The run's choices.
         load: Makes the model for a device; the result has an attribute ``model``, a torch module.
 

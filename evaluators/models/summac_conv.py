@@ -58,7 +58,6 @@ class SummaCConv:
 
     Attributes:
         weight: First layer's weights, of shape ``(bins,)``.
-        bias: Its bias.
         last_weight: Second layer's weights, of shape ``(2, 3)``.
         last_bias: Its bias, of shape ``(2,)``.
     """
@@ -103,7 +102,6 @@ def layer(ref: ModelRef, *, settings: Settings) -> SummaCConv:
     """Return the layer of some weights.
 
     Args:
-        ref: The weights.
         settings: The run's choices: whether weights may be fetched.
 
     Raises:

@@ -55,7 +55,6 @@ def entities(ref: ModelRef, texts: Sequence[str], *, settings: Settings) -> list
     """Return the entities of each text, in order; equal texts are read once.
 
     Args:
-        ref: The weights.
         texts: Any texts; long ones are read in windows.
         settings: The run's choices: device, number format, whether weights may be fetched.
 
@@ -75,7 +74,6 @@ def types_of(ref: ModelRef, *, settings: Settings) -> frozenset[str]:
     """Return the types of entities that a model knows.
 
     Args:
-        ref: The weights.
         settings: The run's choices.
     """
     with busy:

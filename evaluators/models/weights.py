@@ -64,7 +64,6 @@ class WeightStatus:
     """The state of weights on this machine.
 
     Attributes:
-        ref: The weights.
         present: Whether they can be loaded.
         path: Where they are, or ``None``.
         size: Bytes on disk, or ``None``.
@@ -158,7 +157,6 @@ def identity(ref: ModelRef, settings: Settings) -> Json:
     for a hub id; a directory is identified by its content.
 
     Args:
-        ref: The weights.
         settings: The run's choices: the number format, and whether pickled weights may be loaded.
 
     Raises:
@@ -198,7 +196,6 @@ def locate(ref: ModelRef, settings: Settings) -> Path:
     """Return the folder of weights that are complete, intact and allowed to be loaded.
 
     Args:
-        ref: The weights.
         settings: The run's choices: whether weights may be fetched, and pickled ones loaded.
 
     Raises:
@@ -230,7 +227,6 @@ def status(ref: ModelRef, *, allow_pickle: bool = False) -> WeightStatus:
     """Return whether weights are on this machine; checks their form, not their every byte.
 
     Args:
-        ref: The weights.
         allow_pickle: Whether pickled weights may be loaded, for a model that has no others.
     """
     folder = _folder(ref)
@@ -257,7 +253,6 @@ def pull(ref: ModelRef, *, progress: bool = True, allow_pickle: bool = False) ->
     Only configuration, tokenizer and safetensors are fetched. A file that arrived damaged is fetched once more.
 
     Args:
-        ref: The weights.
         progress: Show the hub's progress bars.
         allow_pickle: Fetch pickled weights too, for models that have no others.
 

@@ -90,7 +90,6 @@ def rivals_of(row: Row, most: int, baseline: str = "") -> tuple[RivalAnswer, ...
     rival where that one is its own, and all have equally many.
 
     Args:
-        row: The row.
         most: The most rivals; an odd number counts as the even one below it where models are not all compared.
         baseline: Key of the model that all others are compared with; ``""`` for none.
     """

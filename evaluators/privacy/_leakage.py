@@ -163,7 +163,6 @@ class LeakageEvaluator(RowEvaluator):
         """Return a row's score.
 
         Args:
-            answer: Findings in the answer.
             context: Findings in the chunks, each with the place of its chunk.
             aside: What was found in the answer, of which some is set aside.
         """
@@ -215,7 +214,6 @@ def evidence_of(
     """Return the rules that found something and the places, without repeating the text.
 
     Args:
-        answer: Findings in the answer.
         context: Findings in the chunks, each with the place of its chunk.
         spans: Where to show the answer's findings, if not where they were found.
     """

@@ -81,7 +81,6 @@ class Scorer(Protocol):
         """Return for each part of the expected answer whether it is there, or ``[-1]`` for a refusal.
 
         Args:
-            answer: The answer.
             case: The test case.
         """
 
@@ -89,7 +88,6 @@ class Scorer(Protocol):
         """Return the words that refuse, ``None`` when there are none.
 
         Args:
-            answer: The answer.
             case: The test case.
         """
 
@@ -97,7 +95,6 @@ class Scorer(Protocol):
         """Return the words that say that the documents are wrong, ``None`` when there are none.
 
         Args:
-            answer: The answer.
             case: The test case.
         """
 
@@ -105,7 +102,6 @@ class Scorer(Protocol):
         """Return whether the right answer is given instead of the documents' wrong one.
 
         Args:
-            answer: The answer.
             case: The test case.
         """
 
@@ -156,7 +152,6 @@ class Space:
         """Return whether an answer is one expected text.
 
         Args:
-            answer: The answer.
             truth: The expected text.
         """
         given, wanted = normalized(answer), normalized(truth)

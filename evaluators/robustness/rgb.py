@@ -90,7 +90,6 @@ class RgbEvaluator(RowEvaluator):
         """Score an answer.
 
         Args:
-            answer: The answer.
             case: The test case.
             scorer: The rules by which it is read.
         """

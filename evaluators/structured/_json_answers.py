@@ -94,7 +94,6 @@ def is_deep(value: Any, levels: int) -> bool:
     """Return whether a JSON value has more than a number of levels of objects and arrays.
 
     Args:
-        value: The value.
         levels: That number.
     """
     here = [value]

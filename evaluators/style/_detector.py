@@ -94,7 +94,6 @@ def detect(text: str, certain: float = CERTAIN) -> Language | None:
     """Return the language of a text, ``None`` where that is not sure.
 
     Args:
-        text: The text.
         certain: Probability that it must have.
     """
     found = probabilities(text)

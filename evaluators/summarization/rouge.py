@@ -51,7 +51,6 @@ def rouge_n(answer: RougeText, reference: RougeText, n: int) -> float:
     """Return the F1 of the clipped n-gram matches (Lin 2004, section 2).
 
     Args:
-        answer: The answer.
         reference: The acceptable answer.
         n: Words of an n-gram.
     """
@@ -63,7 +62,6 @@ def rouge_l(answer: RougeText, reference: RougeText) -> float:
     """Return the F1 of the longest common subsequence of the full texts (Lin 2004, section 3.1).
 
     Args:
-        answer: The answer.
         reference: The acceptable answer.
     """
     ours, theirs = answer.grams.tokens, reference.grams.tokens
@@ -78,7 +76,6 @@ def rouge_lsum(answer: RougeText, reference: RougeText) -> float:
     Lines count as sentences. A token counts at most as often as it occurs in either text, as in ROUGE 1.5.5.
 
     Args:
-        answer: The answer.
         reference: The acceptable answer.
     """
     ours, theirs = answer.grams.counts(1), reference.grams.counts(1)
@@ -97,7 +94,6 @@ def best(compare: Callable[[RougeText, RougeText], float], answer: RougeText, re
 
     Args:
         compare: Compares an answer with one reference.
-        answer: The answer.
         references: The acceptable answers.
     """
     return max(compare(answer, reference) for reference in references)
@@ -110,7 +106,6 @@ def best_or_unscored(
 
     Args:
         compare: Compares an answer with one reference.
-        answer: The answer.
         references: The acceptable answers.
     """
     try:

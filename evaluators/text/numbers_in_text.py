@@ -33,7 +33,6 @@ class Number:
     """A number of a text.
 
     Attributes:
-        value: Its value.
         start: First character, in code points.
         end: One past the last character.
         decimals: Digits after its point.
@@ -79,11 +78,7 @@ def read_numbers(text: str, *, marks: bool = False) -> list[Number]:
 
 
 def without_marks(text: str) -> str:
-    """Return a text with blanks in the place of citations and of the marks of lists.
-
-    Args:
-        text: Any text.
-    """
+    """Return a text with blanks in the place of citations and of the marks of lists."""
     plain = _MARKS.sub(_blank, text)
     return _MARKS_IN_LINE.sub(_blank, plain) if _LIST_IN_LINE.search(text) else plain
 

@@ -162,7 +162,6 @@ def quantities(text: str, decimal: Decimal = "point") -> Iterator[Quantity]:
     """Yield the numbers of a text in order.
 
     Args:
-        text: Any text.
         decimal: What stands before the decimals: a ``point``, so that commas, apostrophes and spaces may set thousands
             apart; or a ``comma``, so that points may.
     """
@@ -173,7 +172,6 @@ def is_denied(text: str, quantity: Quantity) -> bool:
     """Return whether a text says "not" right before a number.
 
     Args:
-        text: The text.
         quantity: A number of it.
     """
     return bool(_DENIED.search(text, max(0, quantity.start - 30), quantity.start))

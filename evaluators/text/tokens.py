@@ -113,7 +113,6 @@ def rouge_words(text: str, *, stem: bool = False) -> list[str]:
     Text in other scripts has no tokens at all, which is the reference's behaviour.
 
     Args:
-        text: Any text.
         stem: Cut words of more than three letters with NLTK's Porter stemmer.
     """
     words = _ROUGE_WORD.findall(text.lower())

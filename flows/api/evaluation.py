@@ -117,7 +117,6 @@ class Request(NamedTuple):
     """An evaluation that could begin: its configuration, and its dataset, evaluators and policy.
 
     Attributes:
-        config: The configuration.
         prepared: What it comes to; where functions are to answer, its dataset has the cases alone.
         targets: The functions that are to answer, by the keys of their models.
     """
@@ -132,7 +131,6 @@ def requested(data: Data, **settings: Any) -> Iterator[Request]:
     """Check a request for :func:`evaluate` and load its dataset, without scoring anything.
 
     Args:
-        data: The data.
         **settings: Arguments of :func:`evaluate`.
 
     Raises:

@@ -24,7 +24,6 @@ def first_screen(store: Store, outcome: EvaluateResult, aggregates: DataFrame) -
     """Return the first screen as HTML that stands alone: no scripts, no addresses, all texts escaped.
 
     Args:
-        store: The store.
         outcome: The outcome of the run.
         aggregates: Its means.
     """

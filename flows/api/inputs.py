@@ -40,7 +40,6 @@ class Staged:
     """A file of a dataset.
 
     Attributes:
-        path: The file.
         shown: What it is for the user, in messages and records: the path that was given, or "the DataFrame".
         is_own: Whether the user's data was written to it, so that nobody else knows the file.
     """
@@ -66,7 +65,6 @@ def stage(data: Data, folder: Path, name: str = "", *, questions: bool = False) 
     """Write data into a folder as a file that can be loaded; a path is taken as it is.
 
     Args:
-        data: The data.
         folder: Where to write it.
         name: Name of the dataset; what the data says of itself, or ``answers``, by default.
         questions: Take texts for questions.

@@ -19,7 +19,6 @@ class MetricChoice:
     """An evaluator with parameters, as :mod:`leadline.metrics` makes it.
 
     Attributes:
-        id: Its id.
         params: Its parameters; those left out have their defaults.
     """
 
@@ -40,7 +39,6 @@ class Chosen:
     """The evaluators of a request.
 
     Attributes:
-        ids: Their ids.
         params: Parameters by id, of those that have some.
         own: Those of them that only this process knows: classes, and functions as evaluators.
     """

@@ -66,8 +66,6 @@ def shown_case(store: Store, run: Run, key: str, model: str | None = None) -> Sh
     """Return a case of a run.
 
     Args:
-        store: The store.
-        run: The run.
         key: Key of the case.
         model: Only the answer of this model.
 

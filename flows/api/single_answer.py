@@ -44,7 +44,6 @@ def missing_inputs(evaluator: Evaluator, row: Row) -> list[RowField]:
     """Return the inputs that an evaluator requires and an answer lacks.
 
     Args:
-        evaluator: The evaluator.
         row: The answer.
     """
     return [name for name in evaluator.required if getattr(row, name.attribute) in (None, ())]
@@ -54,7 +53,6 @@ def score_answer(evaluator: Evaluator, row: Row, context: EvalContext) -> Stored
     """Score an answer by just the fields that the evaluator reads, as in a run.
 
     Args:
-        evaluator: The evaluator.
         row: The answer.
         context: Its tools; each answer has the whole time for regular expressions.
     """

@@ -88,7 +88,6 @@ def collect_answers(
     again. What it fails at is an error of the host in place of an answer.
 
     Args:
-        store: The store.
         asked: The functions.
         suite: File with the cases.
         output: The file to write.

@@ -104,7 +104,6 @@ class Checked:
     """An answer that was measured.
 
     Attributes:
-        texts: Its texts.
         values: Value by ``evaluator.metric``.
         failures: The metrics that miss their limit.
     """
@@ -133,7 +132,6 @@ def check(
     made and no report written.
 
     Args:
-        answer: The answer.
         metrics: What it must satisfy, as :func:`leadline.evaluate` takes it.
         question: The question that was asked.
         context: What was retrieved for the answer, in rank order.
@@ -185,7 +183,6 @@ def measure(
         metrics: What is measured.
         limits: Limits by evaluator or metric.
         session: Name under which judge calls are put on record, and share a budget.
-        judge: The judge.
         policy: The policy with the other limits.
         store: The store with the ledger.
         **settings: Further fields of the evaluation's configuration.
@@ -232,9 +229,7 @@ class _Check:
     """A metric that is held against a limit.
 
     Attributes:
-        evaluator: Its evaluator.
         metric: The metric that decides.
-        limit: The limit.
     """
 
     evaluator: Evaluator

@@ -57,7 +57,6 @@ class Failure:
     Attributes:
         evaluator: Id of the evaluator.
         metric: Key of the metric.
-        value: Its value.
         limit: The value that separates good from bad; it is good itself.
         higher_is_better: Whether good values are those from the limit on, or those up to it.
         role: ``must`` or ``should`` by a policy, or ``""``.
@@ -90,7 +89,6 @@ def failure_text(failures: Sequence[Failure], texts: AnswerTexts, more: Iterable
 
     Args:
         failures: The failing metrics, the one to be read first at the front.
-        texts: The texts.
         more: Further lines, each a label and a text.
     """
     lines: list[str] = []

@@ -56,7 +56,6 @@ class AnswerScorer:
     """A metric that scores answers one at a time; threads may share it.
 
     Attributes:
-        evaluator: The evaluator.
         metric: The one of its metrics that stands for it.
         context: The tools it works with: judges, models, embeddings.
     """

@@ -44,7 +44,6 @@ def find_base(store: Store, check: str, checkout: Checkout) -> BaseRun:
     """Return the run of the base branch; that there is none is no error.
 
     Args:
-        store: The store.
         check: The check's name.
         checkout: What was checked out.
     """
@@ -67,7 +66,6 @@ def mark_run(store: Store, run: Run, check: str, checkout: Checkout) -> str:
     """Record what a run was made of, and tag one of a branch itself; returns the tag, "" without one.
 
     Args:
-        store: The store.
         run: The run; completed.
         check: The check's name.
         checkout: What was checked out.
@@ -85,7 +83,6 @@ def branch_tag(branch: str, check: str = "") -> str:
     """Return the tag of a branch's run; a name that is no tag, such as ``fix/tides``, gets a digest to tell it apart.
 
     Args:
-        branch: The branch.
         check: The check's name.
     """
     end = f".{check}" if check else ""

@@ -93,7 +93,6 @@ class ChangeFacts:
     """Findings of a run, for a summary of a change.
 
     Attributes:
-        n_cases: Cases.
         n_rows: Answers.
         models: Keys of the models.
         compared: Whether the run was compared with another.
@@ -137,8 +136,6 @@ def read_change(store: Store, run: Run, *, answers: bool) -> ChangeFacts:
     """Read what a completed run found.
 
     Args:
-        store: The store.
-        run: The run.
         answers: Read questions and answers of the examples.
     """
     with open_run(store, run, read_only=True) as connection:

@@ -56,7 +56,6 @@ def summarise(
     """Return the summary of all checks as Markdown.
 
     Args:
-        outcomes: The checks.
         title: The heading.
         where: Where all results are, for the reader: "the job's artifacts".
         link: Address of the job's page, or "".

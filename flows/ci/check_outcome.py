@@ -50,7 +50,6 @@ def decide(config: CheckConfig, result: EvaluateResult, facts: ChangeFacts) -> t
     """Return what a check comes to and why: the gate's decision, or that on the changes alone.
 
     Args:
-        config: The check.
         result: Its evaluation.
         facts: What the run found.
     """
@@ -61,7 +60,6 @@ def exit_code(config: CheckConfig, verdict: Verdict) -> int:
     """Return what the job leaves with: 0, or 1 for a verdict that fails it.
 
     Args:
-        config: The check.
         verdict: What it came to; no error.
     """
     if config.fail_on == FailOn.NEVER:

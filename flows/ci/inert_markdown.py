@@ -28,7 +28,6 @@ def sentence(text: object, limit: int = 600) -> str:
     """Return a text for a sentence, on one line: no Markdown, and nothing that a forge makes a link or a call of.
 
     Args:
-        text: The text.
         limit: The characters after which it is cut.
     """
     plain = _begun(text, limit).replace("$", _DOLLAR)

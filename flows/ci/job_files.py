@@ -37,7 +37,6 @@ def export_check(store: Store, outcome: CheckOutcome, output: str) -> None:
     """Write a check's report, JUnit and SARIF files; those of an earlier job go, whatever became of this one.
 
     Args:
-        store: The store.
         outcome: What became of the check.
         output: The job's folder.
     """
@@ -64,7 +63,6 @@ def write_summary(
     """Write ``summary.md`` and ``ci.json``, and what GitHub Actions shows and hands to later steps.
 
     Args:
-        outcomes: The checks.
         summary: All of them as Markdown.
         exit_code: What the job leaves with.
         checkout: What was checked out.

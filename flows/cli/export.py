@@ -113,8 +113,6 @@ def _make(store: Store, run: Run, exporter: Exporter, file: str, output: Path | 
     """Make what was not published, from the run's database.
 
     Args:
-        store: The store.
-        run: The run.
         exporter: The format.
         file: The only file that is wanted, if not all of the format's.
         output: Where it goes; the run's own folder of results without it.
@@ -160,7 +158,6 @@ def _copy(source: Path, output: Path | None) -> list[Path]:
     """Copy a file to a file, into a folder or to standard output, and return what was written.
 
     Args:
-        source: The file.
         output: Where it goes; without it the file stays where it is.
     """
     if output is None:

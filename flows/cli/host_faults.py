@@ -38,7 +38,6 @@ def host_fault(error: BaseException, store: str) -> str | None:
     """Return a sentence about what the machine refused, where that is what an error or one of its causes is about.
 
     Args:
-        error: The error.
         store: The store's folder or address, which is where it was where the error does not say.
     """
     seen: BaseException | None = error

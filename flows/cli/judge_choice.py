@@ -46,11 +46,7 @@ def labelled_options(command: F) -> F:
 
 
 def access_of(options: dict[str, Any]) -> JudgeAccess:
-    """Return where judges are named and what may be spent, from the options of a command.
-
-    Args:
-        options: The options.
-    """
+    """Return where judges are named and what may be spent, from the options of a command."""
     from leadline.flows.cli.options import fill_in
     from leadline.flows.shared.settings import JudgeAccess
 

@@ -41,7 +41,6 @@ def form_options(
     have no option, because few runs need them or because they are not among ``only``, are given with ``--set``.
 
     Args:
-        model: The form.
         only: Paths of the settings to take; all without it.
         without: Paths of settings to leave out; the store is an option of every command.
         set_others: Let ``--set`` give those settings that have no option.
@@ -69,7 +68,6 @@ def form_epilog(model: type[FormModel], table: str) -> str:
     """Return the last line of a command's help: where its settings without an option are.
 
     Args:
-        model: The form.
         table: The table of ``leadline.toml`` with the command's settings.
     """
     rare = ", ".join(setting.path for setting in settings_in(model) if setting.rare)

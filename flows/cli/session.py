@@ -139,7 +139,6 @@ def say(message: str, *, always: bool = False) -> None:
     """Write a message for people to standard error, unless the user wants it quiet.
 
     Args:
-        message: The message.
         always: Write it also with ``--quiet``.
     """
     context = click.get_current_context(silent=True)

@@ -45,7 +45,6 @@ def collect_loaded(
     """Collect the answers to a loaded suite, as one step.
 
     Args:
-        store: The store.
         suite: The cases.
         targets: The models to ask.
         output: The dataset to write.

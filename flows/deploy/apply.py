@@ -55,7 +55,6 @@ class Deployed:
 
     Attributes:
         kind: work pool, queue, deployment, trigger or automation.
-        name: Its name.
         change: Whether it is new, differs from before, was so already, or is kept as another file has it.
         fields: What of it differs.
     """
@@ -71,7 +70,6 @@ class Deployed:
 
         Args:
             kind: Kind of thing.
-            name: Its name.
             fields: Fields that differ; ``None`` for a new thing.
         """
         if fields is None:
@@ -83,7 +81,6 @@ def deploy(file: DeploymentFile, *, keep: bool = False) -> Iterator[Deployed]:
     """Make everything that a file asks for; yields what was done, one by one.
 
     Args:
-        file: The file.
         keep: Leave as it is what another file has made, what has not changed in this one, all schedules, and what is
             paused or disabled: what people have changed since stays.
 
@@ -187,9 +184,6 @@ def _flow_of(deployment: Deployment) -> Flow[Any, Any]:
 
 def require_fitting_schedules(deployment: Deployment) -> None:
     """Refuse a schedule whose parameters its flow does not take: each of its runs would fail, at night.
-
-    Args:
-        deployment: The deployment.
 
     Raises:
         UsageError: The entry point is no flow, or parameters of a schedule are missing, unknown or not valid.

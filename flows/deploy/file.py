@@ -119,7 +119,6 @@ def of_project(file: DeploymentFile, project: str) -> DeploymentFile:
     these are for the runs of projects too.
 
     Args:
-        file: The file.
         project: Name of the project.
     """
     pools = tuple(pool.model_copy(update={"name": f"{pool.name}-{project}"}) for pool in file.work_pools)

@@ -59,7 +59,6 @@ def origins(client: SyncPrefectClient, file: DeploymentFile, *, keep: bool) -> O
     """Return what is known of a file's things.
 
     Args:
-        client: Of the server.
         file: The file to deploy.
         keep: Whether what is there is kept.
     """
@@ -73,7 +72,6 @@ def write_note(client: SyncPrefectClient, note: dict[str, str]) -> None:
     """Keep a note on the server.
 
     Args:
-        client: Of the server.
         note: What each thing was made from.
     """
     if client.read_variable_by_name(VARIABLE) is None:

@@ -237,7 +237,6 @@ async def serve(address: str, lane: Lane, count: int, tell: Callable[[str], None
 
     Args:
         address: The scheduler's address.
-        lane: The lane.
         count: Worker processes.
         tell: Called with what happens, a line each.
         stop: Set to end the workers. Chunks in work go to others.
@@ -268,7 +267,6 @@ def serve_until_signal(address: str, lane: Lane, count: int | None, tell: Callab
 
     Args:
         address: The scheduler's address.
-        lane: The lane.
         count: Worker processes; by default one per core for rules and one for everything else.
         tell: Called with what happens, a line each.
     """

@@ -47,7 +47,6 @@ def check_identities(run: Run, lane: Lane) -> None:
     """Refuse to score where another version, splitter or model file would give scores that belong to another key.
 
     Args:
-        run: The run.
         lane: The lane whose evaluators are looked at.
 
     Raises:

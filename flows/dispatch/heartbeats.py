@@ -36,7 +36,6 @@ class Heartbeats:
         """Return whether a process has stopped sending heartbeats.
 
         Args:
-            flow_run: Its flow run.
             running_since: Time of its start in monotonic seconds.
 
         Raises:

@@ -33,7 +33,6 @@ class Pool:
     """The deployment and workers that serve a lane.
 
     Attributes:
-        lane: The lane.
         name: The work pool, ``""`` when the lane has no deployment.
         workers: Workers online; 0 also where the pool or the deployment is paused.
         problem: Why there are none, ``""`` when there are.
@@ -55,7 +54,6 @@ def look_at(client: SyncPrefectClient, lane: Lane) -> Pool:
 
     Args:
         client: Client of Prefect's API.
-        lane: The lane.
 
     Raises:
         httpx.HTTPError: The API does not answer.

@@ -118,7 +118,6 @@ def score_one(chunk: Chunk, shard: str) -> State[Any]:
     """Score one chunk and leave its outcome in the store; return a completed state, or a failed one that says why.
 
     Args:
-        chunk: The chunk.
         shard: Id of the flow run.
     """
     outcome: dict[str, Any]
@@ -143,7 +142,6 @@ def take_outcome(chunk: Chunk, shard: object) -> Mapping[str, Any] | None:
     """Return what a shard has left of a chunk, and take it away: counts or a failure; ``None`` if it left nothing.
 
     Args:
-        chunk: The chunk.
         shard: Id of the flow run.
     """
     store = Store.open(chunk.store)
@@ -162,7 +160,6 @@ def read_result(chunk: Chunk, outcome: Mapping[str, Any] | None) -> ChunkResult:
     """Read the counts of a chunk that was scored; without them it is scored all the same.
 
     Args:
-        chunk: The chunk.
         outcome: What its shard has left of it.
     """
     try:

@@ -100,7 +100,6 @@ class Waiting:
     """A chunk that somebody waits for.
 
     Attributes:
-        chunk: The chunk.
         attempt: How often it was given to a worker before.
         outcome: Set once with its result or with why there is none.
         since: When it came.

@@ -27,7 +27,6 @@ class Diagnosis:
 
     Attributes:
         part: The thing.
-        state: Its state.
         found: What was found, in a sentence without its point; never a key.
         advice: What to do, ``""`` where nothing is.
     """

@@ -50,7 +50,6 @@ def judge_named(name: str, config: str | None) -> JudgeConfig:
     """Return a judge of the configuration file, or the one of a model's name, which then is the judge's.
 
     Args:
-        name: The name.
         config: The file; by default ``leadline.toml`` here, if there is one.
 
     Raises:

@@ -70,8 +70,6 @@ def publish_artifacts(store: Store, run: Run, result: EvaluateResult) -> None:
     """Publish the summary, the leaderboard, the work of each evaluator, the problems and the link to the report.
 
     Args:
-        store: The store.
-        run: The run.
         result: Its outcome.
     """
     with open_run(store, run, read_only=True) as connection:

@@ -61,7 +61,6 @@ class PrefectSteps(TaskSteps):
         """Score all chunks, each as a task of its own.
 
         Args:
-            chunks: The chunks.
             lanes: The lanes, not yet entered.
             retries: Decides about further attempts of the judge lane.
             finished: Called in this thread as each chunk ends.
@@ -104,8 +103,6 @@ class PrefectSteps(TaskSteps):
         """Publish the outcome as artifacts and as an event.
 
         Args:
-            store: The store.
-            run: The run.
             result: Its outcome.
         """
         with history_may_fail():

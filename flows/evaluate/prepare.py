@@ -98,9 +98,7 @@ class Prepared:
 
     Attributes:
         settings: The choices that evaluators see.
-        store: The store.
         choice: The evaluators of the request.
-        loaded: The dataset.
         policy: The gate's policy.
     """
 

@@ -73,7 +73,6 @@ def record_time(result: EvaluateResult, store: Store, timeline: Timeline) -> Eva
 
     Args:
         result: What :func:`run_evaluation` returned.
-        store: The store.
         timeline: The run's time.
     """
     run, time = store.run(result.run), timeline.so_far()

@@ -41,7 +41,6 @@ class Steps(plain_steps.Steps, Protocol):
         """Score all chunks.
 
         Args:
-            chunks: The chunks.
             lanes: The lanes, not yet entered.
             retries: Decides about further attempts of the judge lane.
             finished: Called in this thread as each chunk ends.
@@ -80,7 +79,6 @@ class DirectSteps(plain_steps.PlainSteps):
         """Score all chunks, each in a thread.
 
         Args:
-            chunks: The chunks.
             lanes: The lanes, not yet entered.
             retries: Decides about further attempts of the judge lane.
             finished: Called in this thread as each chunk ends.
@@ -116,7 +114,5 @@ class DirectSteps(plain_steps.PlainSteps):
         """Do nothing: there is no history.
 
         Args:
-            store: The store.
-            run: The run.
             result: Its outcome.
         """

@@ -42,8 +42,6 @@ def asked_of(store: Store, run: Run, config: EvaluateConfig) -> Asked:
     """Return what must be decided before judging may stop.
 
     Args:
-        store: The store.
-        run: The run.
         config: The request.
     """
     asked = Asked(config.fail_on.value, config.min_coverage)
@@ -64,8 +62,6 @@ def score_in_waves(
         The plan without what was not judged.
 
     Args:
-        store: The store.
-        run: The run.
         config: The request.
         planned: The run's plan.
         scoring: How chunks are scored.

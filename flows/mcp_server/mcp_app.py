@@ -106,7 +106,6 @@ class BearerAccess:
 
     Attributes:
         app: The application.
-        token: The token.
     """
 
     app: ASGIApp
@@ -134,7 +133,6 @@ def http_app(store: Store, token: str, host: str) -> ASGIApp:
     Requests that a page in a browser makes for another host are refused by their headers Host and Origin.
 
     Args:
-        store: The store.
         token: The token that each request must have.
         host: The loopback address that it listens on.
     """

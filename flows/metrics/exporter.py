@@ -120,7 +120,6 @@ def _family(metric: Metric, values: Mapping[tuple[str, ...], float | Buckets]) -
     """Return a metric with its values as Prometheus' library has them.
 
     Args:
-        metric: The metric.
         values: Values by labels.
     """
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily

@@ -258,7 +258,6 @@ def decide(
     A first version is decided by the gate alone, and one whose gate never fails by the comparison alone.
 
     Args:
-        run: The run.
         compared: Its comparison, if there is something to compare with.
         baseline: What it was compared with, for the sentence.
         fail_on: What makes the gate fail.
@@ -292,7 +291,6 @@ def links_of(store: Store, result: ModelVersionResult) -> dict[str, str]:
     """Return the addresses of a version's reports for a browser, by what they are.
 
     Args:
-        store: The store.
         result: What was decided of the version.
     """
     found = {}

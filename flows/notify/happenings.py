@@ -48,7 +48,6 @@ def happened(client: SyncPrefectClient, since: datetime, now: datetime, prefect:
     """Yield what Prefect's server knows of since a time; the same may be seen again.
 
     Args:
-        client: Of the server.
         since: The time.
         now: The time of now.
         prefect: Address of Prefect's UI for links.
@@ -77,7 +76,6 @@ def lost(index: RunIndex, since: datetime) -> Iterator[Notice]:
     """Yield the runs of a store that were lost with their process.
 
     Args:
-        index: The runs.
         since: Only runs that were started after this time.
     """
     for line in index.lines():

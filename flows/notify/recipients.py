@@ -50,7 +50,6 @@ class Recipient:
     """Somebody who is told.
 
     Attributes:
-        name: Its name.
         url: Its address in Apprise's form, a secret.
         kinds: What it is told of.
     """

@@ -16,7 +16,6 @@ class LeadlineFixture:
     """Checks answers and evaluates data with the settings of the session and of the test's marker.
 
     Args:
-        session: The session.
         node: The test, which gets the values as properties.
         settings: Settings of the test's marker.
     """
@@ -39,7 +38,6 @@ class LeadlineFixture:
         """Assert that an answer is good; see :func:`leadline.check`.
 
         Args:
-            answer: The answer.
             question: The question that was asked.
             context: What was retrieved for the answer.
             expected: Acceptable answers.

@@ -86,7 +86,6 @@ class RunOutcomes:
     """The outcomes of the tests of a suite.
 
     Args:
-        store: The store.
         outcome: The suite's run.
         fail_cases: Least role of a metric that fails a case.
         against: Whether failures of the run's baseline are known.

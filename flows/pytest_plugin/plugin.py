@@ -61,7 +61,6 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     Args:
         collector: The module or class.
         name: Name of the object in it.
-        obj: The object.
     """
     if not isinstance(collector, pytest.Module | pytest.Class) or not collector.funcnamefilter(name):
         return
@@ -213,7 +212,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
     Args:
         terminalreporter: Where it is printed.
-        config: pytest's configuration.
     """
     if told := config.stash.get(_told, []):
         from leadline.flows.pytest_plugin.session_summary import print_summary

@@ -30,7 +30,6 @@ class PluginSession:
     """The settings and results of a session.
 
     Attributes:
-        settings: The settings.
         name: Name under which its judge calls are put on record.
 
     Args:

@@ -40,7 +40,6 @@ def evaluate_once(suite: Suite, folder: Path) -> SharedRun:
     """Evaluate a suite unless a process of the session did so already.
 
     Args:
-        suite: The suite.
         folder: The folder that the processes share.
 
     Raises:

@@ -100,7 +100,6 @@ def located(data: Any, *folders: Path) -> Any:
 
     Args:
         data: The dataset; what is no path is returned as it is.
-        *folders: The folders.
     """
     if not isinstance(data, str | os.PathLike) or "://" in os.fspath(data):
         return data

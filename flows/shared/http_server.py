@@ -74,7 +74,6 @@ def serve(app: ASGIApp, listening: socket.socket) -> None:
 
     Args:
         app: The application.
-        listening: The socket.
     """
     server_of(app).run([listening])
 

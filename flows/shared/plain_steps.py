@@ -37,7 +37,6 @@ class PlainSteps:
         Args:
             name: Name of the step.
             function: What to call.
-            *args: Its arguments.
             **kwargs: Its keyword arguments.
         """
         return function(*args, **kwargs)
@@ -47,6 +46,5 @@ class PlainSteps:
 
         Args:
             key: Name of the text.
-            text: The text.
             description: What it is about.
         """

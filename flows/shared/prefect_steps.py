@@ -52,7 +52,6 @@ class TaskSteps:
         Args:
             name: Name of the task.
             function: The step.
-            *args: Its arguments.
             **kwargs: Its keyword arguments.
         """
         label = masked(f"{name} {self._about.get(name, '')}".rstrip())
@@ -66,11 +65,7 @@ class TaskSteps:
         return as_task(reporting_no_secrets(run))(wait_for=self.before)
 
     def subflow(self, flow: Flow[[C], R]) -> Callable[[C], R]:
-        """Return what runs a flow as a step.
-
-        Args:
-            flow: The flow.
-        """
+        """Return what runs a flow as a step."""
 
         def run(config: C) -> R:
             run_after: Any = flow  # whose type knows no wait_for
@@ -94,7 +89,6 @@ class TaskSteps:
 
         Args:
             key: Key of the artifact.
-            text: The text.
             description: What it is about.
         """
         with history_may_fail():

@@ -12,7 +12,6 @@ def reading(columns: ColumnMap, *, format: str = "auto", model_name: str = "") -
 
     Args:
         columns: The mapping of columns for this file; that of ``leadline.toml`` comes after it.
-        format: The format.
         model_name: The model whose answers name none.
 
     Raises:

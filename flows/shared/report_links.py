@@ -32,8 +32,6 @@ def run_link(store: Store, run: Run, report: Path | None = None) -> str:
     """Return the address of a run's report for a browser: of the reading page, else in the bucket, else of the file.
 
     Args:
-        store: The store.
-        run: The run.
         report: Where the report is, if it is in no bucket.
     """
     if (base := ui_address()) and _is_shown(store):
@@ -47,7 +45,6 @@ def comparison_link(store: Store, identifier: str, report: Path) -> str:
     """Return the address of a comparison's report for a browser.
 
     Args:
-        store: The store.
         identifier: Id of the comparison.
         report: Where the report is on this host.
     """

@@ -168,11 +168,7 @@ def _refuse_untrusted(error: BaseException | None) -> None:
 
 
 def interruption(error: BaseException | None) -> BaseException | None:
-    """Return what stopped the run, where that led to an error: Ctrl-C, or a signal that Prefect or a command takes.
-
-    Args:
-        error: The error, or none.
-    """
+    """Return what stopped the run, where that led to an error: Ctrl-C, or a signal that Prefect or a command takes."""
     while error is not None and isinstance(error, (Exception, *_OF_TASKS)):
         error = error.__cause__ or error.__context__
     return error

@@ -40,7 +40,6 @@ def measurements_of(store: Store, run: Run) -> dict[str, list[Point]]:
     """Return the numbers of a run by metric.
 
     Args:
-        store: The store.
         run: A run that was completed.
     """
     found = overview(store, run)
@@ -87,7 +86,6 @@ def metrics_data(store: Store, run: Run, moment: int, resource: Resource, scope:
     """Return the numbers of a run as OpenTelemetry's exporter takes them; each has the run's name and dataset.
 
     Args:
-        store: The store.
         run: A run that was completed.
         moment: When, in nanoseconds since 1970.
         resource: Who sends them.

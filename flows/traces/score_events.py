@@ -42,7 +42,6 @@ def score_events(
     """Yield the scores of each evaluator's primary metric as events.
 
     Args:
-        store: The store.
         run: A run that was completed.
         moment: When, in nanoseconds since 1970.
         parent: The run's span.

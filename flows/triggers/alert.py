@@ -54,7 +54,6 @@ def headline(alert: Alert, who: str = "") -> str:
     """Return an alert in one line.
 
     Args:
-        alert: The alert.
         who: Whom it is about, if that is known better than its event says it.
     """
     who = who or alert.resource.get("prefect.resource.name") or alert.resource.get("prefect.resource.id", "")

@@ -93,7 +93,6 @@ class Allowed:
 
         Args:
             what: Who names it, for the refusal.
-            address: The address.
         """
         try:
             parts = urlsplit(address)
@@ -107,7 +106,6 @@ class Allowed:
 
         Args:
             what: Who names it, for the refusal.
-            name: The name.
             field: Where it would be listed, such as ``allowed_callables``.
         """
         if not any(fnmatchcase(name, pattern) for pattern in getattr(self, field.removeprefix("allowed_"))):

@@ -64,7 +64,6 @@ class Sent:
     """An event that the server has.
 
     Attributes:
-        id: Its id.
         new: Whether it was sent now; otherwise the server had it already.
         occurred: When it was sent, as ISO 8601 in UTC.
         outcome: What it started, as far as that is known.
@@ -216,7 +215,6 @@ def pages(client: SyncPrefectClient, wanted: EventFilter, limit: int) -> list[Re
     """Return events of any number; a page contains 50.
 
     Args:
-        client: Of the server.
         wanted: Which events.
         limit: How many at most.
     """
@@ -261,12 +259,7 @@ def _outcome(client: SyncPrefectClient, identifier: UUID) -> Outcome | None:
 
 
 def known_as(client: SyncPrefectClient, run: FlowRun) -> str:
-    """Return what people call a run: what was asked for, and its deployment. Prefect draws a name until it has begun.
-
-    Args:
-        client: Of the server.
-        run: The run.
-    """
+    """Return what people call a run: what was asked for, and its deployment; Prefect draws a name until it began."""
     given = run.parameters.get("config")
     config: dict[str, Any] = given if isinstance(given, dict) else {}
     name = " ".join(str(config[field]) for field in ("name", "model", "version") if config.get(field))

@@ -50,7 +50,6 @@ def set_aside(folder: Path, payload: Mapping[str, Any] | str, reason: str) -> No
     """Keep a delivery with the reason; that this fails is only logged.
 
     Args:
-        folder: The folder.
         payload: The event's payload, or the text of a stored delivery that cannot be read.
         reason: Why it is no event.
     """
@@ -72,7 +71,6 @@ def refusals(folder: Path, since: datetime) -> Iterator[Refusal]:
     """Yield what was set aside since a time, newest first.
 
     Args:
-        folder: The folder.
         since: The time.
     """
     for path in sorted(folder.glob(f"*{ENDING}"), key=_age, reverse=True):

@@ -35,8 +35,6 @@ class Candidates:
     """Judges that are to be compared on labelled rows.
 
     Attributes:
-        store: The store.
-        labelled: The rows.
         access: What may be spent, and where judges are named.
         judgings: Each judge with the evaluator, by its name.
         held_out: Whether the rows are the half on which choices are certified.
@@ -88,7 +86,6 @@ def candidates(
     """Return judges that are to be compared, before any is asked.
 
     Args:
-        store: The store.
         names: Judges as ``--judge`` takes them.
         set_name: The only set of labels that counts; by default all together, with those of the store's datasets.
         question: ``EVALUATOR.METRIC`` or ``EVALUATOR``; ``""`` where people answered one question.
@@ -117,8 +114,6 @@ def judging_named(store: Store, labelled: LabelledRows, access: JudgeAccess) -> 
     """Return a judge with the evaluator that people labelled, set up as in the run of which rows were drawn.
 
     Args:
-        store: The store.
-        labelled: The labelled rows.
         access: Names the judge as ``--judge`` does, and the configuration file.
 
     Raises:
@@ -134,7 +129,6 @@ def jury_named(name: str, access: JudgeAccess) -> JuryConfig:
     """Return a jury of the configuration file.
 
     Args:
-        name: Its name.
         access: Where judges are named.
 
     Raises:

@@ -26,7 +26,6 @@ class Certifying:
     """A judge's configuration and the labelled rows that it is to be held against.
 
     Attributes:
-        store: The store.
         run: The run whose configuration it is.
         metric: The metric in that run.
         known: What people said, with all rows of the run as a sample where nobody drew any and each has a label.
@@ -82,7 +81,6 @@ def prepare_certifying(
     """Return what certifying the configuration of a run needs.
 
     Args:
-        store: The store.
         run: The run, whose settings, parameters and threshold count; prompts and judges are read as they are now.
         question: ``EVALUATOR`` or ``EVALUATOR.METRIC``; ``""`` for the only one that there are labels of.
         set_name: The only set of labels that counts; by default all together, with those of the run's dataset.

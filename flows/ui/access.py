@@ -43,7 +43,6 @@ class Access:
 
     Attributes:
         app: The application.
-        token: The token.
         cookie: Name of the cookie; browsers keep one jar for all ports of a host.
         secure: Whether browsers reach the page by HTTPS only.
         base: Path below which browsers find it, where a proxy takes that away.

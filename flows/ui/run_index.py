@@ -40,8 +40,6 @@ class RunLine:
     """A run in short.
 
     Attributes:
-        id: Its id.
-        name: Its name.
         status: ``running``, ``completed``, ``failed`` …
         started: When, as ISO 8601.
         seconds: How long it took, if it is over.
@@ -54,7 +52,6 @@ class RunLine:
         problems: Problems of models by severity.
         instrument: Number of problems of the instrument or the data.
         coverage: Share of scores that were measured, if there are any.
-        tags: Its tags.
         flow_run: Id of the Prefect flow run that made it, or "".
     """
 
@@ -135,9 +132,6 @@ class RunIndex:
     """The list of a store's runs, for many readers at once.
 
     In a bucket a run that has ended is not fetched again for the list, but for its own page (:meth:`line`).
-
-    Attributes:
-        store: The store.
     """
 
     store: Store
@@ -195,12 +189,7 @@ class RunIndex:
 
 
 def line_of(run: Run, record: Mapping[str, Any]) -> RunLine:
-    """Return a run in short.
-
-    Args:
-        run: The run.
-        record: Its record.
-    """
+    """Return a run in short."""
     by_fault = record.get("problems_by_fault") or {}
     counts = record.get("counts") or {}
     scored, unscored = counts.get("scored") or 0, counts.get("unscored") or 0

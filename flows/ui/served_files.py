@@ -60,7 +60,6 @@ class ServedFile:
     """A file of a run, for a list.
 
     Attributes:
-        name: Its name.
         size: Its size in words.
         purpose: What it is, where that is known.
     """
@@ -74,7 +73,6 @@ def folder_of(store: Store, kind: str, name: str) -> Path | None:
     """Return the folder of what is served of a run or a comparison; ``None`` where it cannot be one.
 
     Args:
-        store: The store.
         kind: ``runs`` or ``comparisons``.
         name: Its id.
     """
@@ -92,7 +90,6 @@ def answer_with(store: Store, folder: Path, name: str) -> Response | None:
     """Return a file as an answer; ``None`` where there is none of this name.
 
     Args:
-        store: The store.
         folder: The folder, of which nothing outside is read.
         name: Path of the file below it, as it came from outside.
     """
@@ -125,12 +122,7 @@ def answer_with(store: Store, folder: Path, name: str) -> Response | None:
 
 
 def files_of(store: Store, folder: Path) -> list[ServedFile]:
-    """Return the files at the top of a folder of results; the report comes first.
-
-    Args:
-        store: The store.
-        folder: The folder.
-    """
+    """Return the files at the top of a folder of results; the report comes first."""
     if store.remote:
         prefix = folder.relative_to(store.root).as_posix()
         there = store.remote.bucket.objects(prefix)

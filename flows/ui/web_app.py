@@ -53,7 +53,6 @@ class Pages:
     """The pages of a store.
 
     Attributes:
-        store: The store.
         prefect: Address of Prefect's UI, as a browser sees it, or "".
         base: Path below which browsers find the pages, where a proxy takes that away.
     """
@@ -145,8 +144,6 @@ def protected(pages: Pages, token: str, *, cookie: str = "leadline-ui", secure: 
     """Return the application behind a token.
 
     Args:
-        pages: The pages.
-        token: The token.
         cookie: Name of the cookie.
         secure: Whether browsers reach it by HTTPS only.
     """

@@ -112,7 +112,6 @@ def weighted(strata: Sequence[Stratum], sizes: Sequence[float]) -> tuple[float, 
     The intervals are joined by the method of variance estimates recovery (Zou and Donner 2008).
 
     Args:
-        strata: The strata.
         sizes: The rows that each stands for.
     """
     value = below = above = 0.0
@@ -205,7 +204,6 @@ def _share(
         columns: The model's rows that the question can be asked of.
         rules: What is known of each deciding metric.
         clustered: The family of each row's case.
-        policy: The policy.
         named: Whether somebody named what decides; then it is asked only of the rows that this can score.
     """
     import numpy as np
@@ -269,7 +267,6 @@ def _labelled_share(
         columns: The model's rows.
         labels: What people said of each, 1 for good.
         clustered: The family of each row's case.
-        policy: The policy.
     """
     import numpy as np
 
@@ -327,7 +324,6 @@ def wanted_share(rule: Mapping[str, Any], policy: Policy) -> float:
 
     Args:
         rule: The metric with its rule.
-        policy: The policy.
     """
     if rule["role"] == "must" or not rule["is_share"] or rule["threshold"] is None:
         return policy.good_share
@@ -346,10 +342,6 @@ def _rates(rule: Mapping[str, Any]) -> ErrorRates:
 
 
 def policy_rates(rule: Mapping[str, Any]) -> ErrorRates:
-    """Return how often a metric errs by the policy.
-
-    Args:
-        rule: Its rule.
-    """
+    """Return how often a metric errs by the policy."""
     (hits, right), (rejected, wrong) = rule["right_that_pass"], rule["wrong_that_fail"]
     return ErrorRates(hits / right if right else 0.5, right, rejected / wrong if wrong else 0.5, wrong)

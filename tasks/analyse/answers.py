@@ -18,7 +18,6 @@ class Answer:
     """A run's answer to one question.
 
     Attributes:
-        question: The question.
         asked: Whether it must be decided for the gate to pass.
         outcome: The answer.
         reason: Why, in a sentence or two.

@@ -250,7 +250,6 @@ class _Curve:
     """The share of its comparisons that a model would win, were it stronger, and the others weaker in turn.
 
     Attributes:
-        model: The model.
         fitted: The strengths of all.
         played: Its comparisons with each of the others.
     """

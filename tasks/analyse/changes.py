@@ -29,9 +29,7 @@ class Baseline:
 
     Attributes:
         run: Its id; ``None`` where none was found or could be read, for the reason in ``note``.
-        name: Its name.
         tag: The tag by which it was found, or ``""``.
-        dataset_name: The name of its dataset.
         started: When it began, as an ISO time.
         new_cases: Cases that only the new run's dataset has.
         removed_cases: Cases that only the baseline's dataset has.
@@ -62,7 +60,6 @@ class RowChange:
     Attributes:
         row_id: The row in this run.
         case: Key of its case.
-        metric_ids: The metrics.
         baseline_answer: The baseline's answer, cut; ``None`` where there was none.
     """
 

@@ -62,7 +62,6 @@ def dataset_values(
     """Compute dataset-level and pooled metrics by (metric_id, model_id), and fill the table ``details``.
 
     Args:
-        connection: The run.
         metrics: Lines of the table ``metrics``, all dataset-level or pooled.
         effect: Design effect by (evaluator_id, model_id); resamples are that much smaller, so that perturbed copies
             of a case do not pass for independent rows.
@@ -106,8 +105,6 @@ def _strengths(
     """Compute the strengths of all models together, and the lines of the table ``details``.
 
     Args:
-        connection: The run.
-        evaluator_id: The evaluator.
         metric: Key of the metric.
         metrics: Lines of the table ``metrics``.
     """
@@ -188,7 +185,6 @@ def resample(
     """Aggregate the true weights, then multinomial resamples of ``size`` rows, in blocks.
 
     Args:
-        evaluator: The evaluator.
         prepared: Its prepared payloads.
         weights: Number of rows by payload.
         size: Rows in a resample.
@@ -237,7 +233,6 @@ def _fill_examples(connection: DuckDBPyConnection, model_id: int, details: Detai
 
     Args:
         connection: A connection that shows the dataset's views.
-        model_id: The model.
         details: Details of an evaluator; examples may name annotations by their positions in the row's lists.
     """
     examples = details.get("examples", ())[:MOST_EXAMPLES]

@@ -75,7 +75,6 @@ def causes_of(trials: ThirdTrials, clusters: Ints, weights: Floats) -> Causes | 
     """Return the parts of the net flip rate of pairs, ``None`` where too few are known.
 
     Args:
-        trials: The trials.
         clusters: Number of each pair's original.
         weights: For how many pairs each stands; 0 where it was not judged again, or lacks a trial.
     """
@@ -100,7 +99,6 @@ def attribute_flips(connection: DuckDBPyConnection, store: Store, jobs: Sequence
 
     Args:
         connection: The run, whose flips are found and whose third rows are scored.
-        store: The store.
         jobs: The jobs whose flips are told apart.
     """
     lines: list[dict[str, Any]] = []

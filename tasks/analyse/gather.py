@@ -27,7 +27,6 @@ def register_jobs(
     """Fill the tables ``evaluators``, ``metrics`` and ``rules``.
 
     Args:
-        connection: The run's database.
         needs: The jobs with their needs.
         policy: The gate's policy.
         named: Ids of the evaluators that were asked for by id.
@@ -106,8 +105,6 @@ def run_threshold(evaluator: Evaluator, metric: Metric, rule: Rule) -> float | N
     """Return the threshold of a metric in this run: the parameter's, else the policy's, else the metric's own.
 
     Args:
-        evaluator: The evaluator.
-        metric: The metric.
         rule: What the policy asks of it.
     """
     usual = metric.threshold if rule.threshold is None else rule.threshold
@@ -131,9 +128,6 @@ def gather(
     Every planned row ends with exactly one line per metric: scored, unscored with a reason, or not applicable.
 
     Args:
-        connection: The run's database.
-        store: The store.
-        run: The run.
         jobs: The evaluators of the run.
         lane: Only those of this lane.
         only: Numbers of the evaluators whose scores are gathered; by default all.

@@ -89,7 +89,6 @@ class NetRates:
         """Return of which pairs both rows have several trials.
 
         Args:
-            metric_id: The metric.
             pairs: Numbers of the pairs.
         """
         import numpy as np
@@ -101,7 +100,6 @@ class NetRates:
         """Return of which pairs all trials of each row agree.
 
         Args:
-            metric_id: The metric.
             pairs: Numbers of the pairs.
         """
         import numpy as np
@@ -218,7 +216,6 @@ def repeated_pairs(
 
     Args:
         connection: The run, with the tables ``slots`` and ``pairs``.
-        metric: The metric.
         pairs: By pair, the slots of both rows, the bucket (model and perturbation), and if the answer is the same.
     """
     import numpy as np

@@ -226,7 +226,6 @@ def in_words(column: str, value: str) -> str:
 
     Args:
         column: Name of the column.
-        value: Its value.
     """
     value = one_line(value)
     return {

@@ -209,7 +209,6 @@ def permutation_p(
         deviation: The mean of the drawn less that of the population.
         variance: Variance of the population (divisor N).
         third: Its third central moment.
-        drawn: Number drawn.
         population: Size of the population.
         step: Distance between possible values of a single one; 0 where they are continuous.
     """

@@ -198,7 +198,6 @@ def binomial_test(hits: int, n: int, share: float) -> float:
     """Return the chance of at least so many hits among ``n`` if each is one with the chance ``share``.
 
     Args:
-        hits: Hits.
         n: All; without any the chance is 1.
         share: The chance of a hit.
     """

@@ -84,7 +84,6 @@ class Asker:
         where the answer is; if there still is none, the model is asked once more.
 
         Args:
-            case: The case.
             repeat: Number of earlier cases with the same question.
         """
         try:

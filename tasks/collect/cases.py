@@ -20,7 +20,6 @@ class Case:
     """A case as a model under test sees it, without the expected answers.
 
     Attributes:
-        key: Its key.
         question: What is asked.
         categories: Its labels.
         metadata: Its other fields in the suite.

@@ -38,7 +38,6 @@ def held(function: Callable[[Case], Any], name: str) -> Iterator[str]:
     """Have a function known within the block as a target's ``function``, and yield what it is called there.
 
     Args:
-        function: The function.
         name: An identifier. Answers that were given under it are taken to be this function's, so it says which code
             gives them.
     """

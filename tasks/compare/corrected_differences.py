@@ -61,7 +61,6 @@ def with_corrected_differences(store: Store, comparison: Comparison) -> Comparis
 
     Args:
         store: The store, which has labels and runs.
-        comparison: The comparison.
     """
     both = comparison.baseline.run, comparison.candidate.run
     runs = {run: store.run(run) for run in both}

@@ -74,7 +74,6 @@ def moved(found: MetricComparison, *, several: bool = False) -> str:
     """Return how a metric changed: "Text Matching 82.5 → 95.0 %, 6 fixed, 1 broken (better)".
 
     Args:
-        found: The metric.
         several: Whether the comparison is of several pairs of models, so that these are named.
     """
     name = f"{label(found)} of {found.models.label}" if several else label(found)
@@ -97,7 +96,6 @@ def broken_cases(found: MetricComparison, *, several: bool = False, most: int = 
     """Return which cases now fail a metric: "PII Leakage (1 case: secret-ferry-account)".
 
     Args:
-        found: The metric.
         several: Whether the comparison is of several pairs of models, so that these are named.
         most: Cases that are named.
     """

@@ -52,7 +52,6 @@ def measure_models(
 
     Args:
         connection: Both sides.
-        pair: The models.
         ids: Their numbers in the baseline's and the candidate's dataset.
         pairings: The metrics.
         options: Margins, columns of slices and how many flips are shown.

@@ -38,7 +38,6 @@ class Pairing:
     """One metric of both runs.
 
     Attributes:
-        metric: The metric.
         sides: Its lines of the table ``metrics`` in the baseline's and the candidate's run, if it can be compared.
         counted: Ids, in either run, of the metric whose rows are counted: its own, or where it has no value per row
             that of its evaluator's first metric that has.

@@ -35,7 +35,6 @@ class Margins:
         """Return the margin of a metric, in its own unit, >= 0.
 
         Args:
-            metric: The metric.
             baseline: The baseline's value, for metrics whose range has no end.
         """
         own = self.own.get(metric.key, self.own.get(metric.evaluator))
@@ -79,7 +78,6 @@ class Decided:
     """The verdict of a metric on which judging stopped early.
 
     Attributes:
-        verdict: The verdict.
         low: Lower end of an interval of the effect that holds whenever one stops.
         high: Its upper end.
     """

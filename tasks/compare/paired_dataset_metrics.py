@@ -47,7 +47,6 @@ class DatasetMetric:
     Attributes:
         baseline: The baseline's value.
         candidate: The candidate's value.
-        margin: Its margin.
         cases: Number of cases.
         measured: Effect, interval and test.
     """

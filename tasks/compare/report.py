@@ -52,8 +52,6 @@ def publish(connection: DuckDBPyConnection, store: Store, comparison: Comparison
 
     Args:
         connection: Both runs, as the engine opened them.
-        store: The store.
-        comparison: The comparison.
         output: A folder to copy the files to, if any.
 
     Returns:
@@ -128,7 +126,6 @@ class _Mark:
     """The position of one effect on the axis, in percent from the left; ``None`` where there is nothing to draw.
 
     Attributes:
-        effect: The effect.
         low: The interval's bad end.
         high: Its good end.
         margin: The largest tolerated worsening; 50, no distance from 0, where nothing was compared.

@@ -24,7 +24,6 @@ class Side:
         run: Id of the run.
         name: The run's name.
         dataset: Digest of its dataset.
-        dataset_name: The dataset's name.
         started: When the run began, as an ISO time, or ``""``.
     """
 
@@ -53,7 +52,6 @@ class Answers:
     """Counts of the answers of two models that are the same.
 
     Attributes:
-        models: The models.
         rows: Cases that both have a row of.
         same: Of those, with the very same answer and context.
         changed: Cases that both have a row of, but with another question or expectation: they are not compared.
@@ -349,7 +347,6 @@ class Comparison:
         slices: The metrics by slice, worst first, where columns were named; they only inform.
         notes: Sentences for the reader, beside the numbers.
         created: When, as an ISO time.
-        folder: Its folder.
         report: The page.
     """
 

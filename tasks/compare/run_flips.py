@@ -46,7 +46,6 @@ def find_flips(
         values: The metric.
         better: By how much the candidate is better on each case.
         metric: Its threshold and direction.
-        models: The models.
         shown: How many of each direction are returned with their texts, the largest changes first.
     """
     import numpy as np

@@ -28,7 +28,6 @@ def find(store: Store, text: str, *, beside: Reference | None = None) -> Referen
     """Read ``RUN`` or ``RUN:MODEL``; RUN as :func:`leadline.tasks.runs.lookup.find_run` takes it.
 
     Args:
-        store: The store.
         text: What the user wrote. A model's key may itself contain colons.
         beside: The other side; ``:MODEL`` is a model of its run.
 
@@ -52,7 +51,6 @@ def find_versions(store: Store, model: str, versions: tuple[str, str]) -> tuple[
     The baseline's run is one of a dataset of the same name as the candidate's, if there is such a run.
 
     Args:
-        store: The store.
         model: Key or name of the model.
         versions: Version of the baseline, version of the candidate.
 

@@ -71,7 +71,6 @@ def read_slices(connection: DuckDBPyConnection, columns: Sequence[str]) -> list[
 
     Args:
         connection: Both sides.
-        columns: The columns.
     """
     import numpy as np
 
@@ -91,7 +90,6 @@ def compare_slices(
     """Measure a metric on each slice that has enough independent cases; the q-values are still missing.
 
     Args:
-        found: The metric.
         values: Its values by case.
         series: Their differences.
         slices: The slices of these models.

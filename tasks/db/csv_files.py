@@ -74,9 +74,6 @@ def write_csv(
     """Write the rows of a query as CSV; they never pass through Python.
 
     Args:
-        connection: The database.
-        query: The query.
-        path: The file.
         values: The query's parameters by name.
     """
     if is_guarded():

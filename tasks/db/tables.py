@@ -36,8 +36,6 @@ def records(connection: DuckDBPyConnection, statement: str, params: object = Non
     """Run a query and return its lines by column name.
 
     Args:
-        connection: The database.
-        statement: The query.
         params: Its parameters.
     """
     cursor = connection.execute(statement, params) if params is not None else connection.execute(statement)
@@ -49,8 +47,6 @@ def replace_lines(connection: DuckDBPyConnection, table: str, lines: Iterable[Ma
     """Replace all lines of a table in one transaction, and return their number.
 
     Args:
-        connection: The run.
-        table: The table.
         lines: Its new lines.
     """
     found = list(lines)
@@ -71,8 +67,6 @@ def provide_tables(connection: DuckDBPyConnection, *tables: str, lasting: bool =
     """Show empty tables of ``run.sql`` that a run does not have, since an earlier version made it.
 
     Args:
-        connection: The run.
-        *tables: The tables.
         lasting: Add them to the run.
     """
     known = {line[0] for line in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
@@ -97,7 +91,6 @@ def lines_shown(connection: DuckDBPyConnection, table: str, columns: Mapping[str
     command. Arrays of numbers are registered as they are, which costs nothing at all.
 
     Args:
-        connection: The database.
         table: The table's name.
         columns: Its columns, all of the same length.
     """

@@ -55,7 +55,6 @@ def ask_probes(
         judge: The judge, in its epoch.
         settings: Where the user's own evaluators are.
         metrics: The metrics of the probes.
-        probes: The probes.
         occasion: Equal occasions get the same replies, another one fresh ones.
         replies: Replies to each probe.
         limits: What calls count against.
@@ -96,10 +95,6 @@ def ask_probes(
 
 def configs_of(metrics: Sequence[ProbedMetric], judge: JudgeConfig) -> tuple[str, ...]:
     """Return digests of all that the replies for metrics depend on but the probes and the judge's epoch.
-
-    Args:
-        metrics: The metrics.
-        judge: The judge.
 
     Raises:
         NotChecked: An evaluator is not known here.

@@ -44,7 +44,6 @@ class DriftCheck:
 
     Attributes:
         judge: Key of the judge.
-        epoch: Its epoch.
         at: When, in seconds since 1970.
         occasion: What makes it the same check as another process's.
         probes: Number of probes.
@@ -118,8 +117,6 @@ def check_judge(
     A judge that is known to have changed is not asked again until that is accepted.
 
     Args:
-        store: The store.
-        judge: The judge.
         settings: Where the user's own evaluators are.
         now: The time; the clock's by default.
         part: What makes it another check of the same day; ``""`` where any check of the day will do.
@@ -195,10 +192,6 @@ def _check_same_questions(enrolment: Enrolment, judge: JudgeConfig) -> None:
 def require_enrolment(store: Store, judge: JudgeConfig) -> Enrolment:
     """Return the enrolment of a judge in its epoch.
 
-    Args:
-        store: The store.
-        judge: The judge.
-
     Raises:
         UsageError: There is none.
     """
@@ -217,7 +210,6 @@ def checks_of(store: Store, key: str, epoch: int | None = None) -> list[DriftChe
     """Return the checks of a judge, youngest first.
 
     Args:
-        store: The store.
         key: The judge.
         epoch: Only those of this epoch.
     """
@@ -226,12 +218,7 @@ def checks_of(store: Store, key: str, epoch: int | None = None) -> list[DriftChe
 
 
 def details_of(store: Store, check: DriftCheck) -> dict[str, Any]:
-    """Return what the store has of a check beside the ledger, empty where another store has it.
-
-    Args:
-        store: The store.
-        check: The check.
-    """
+    """Return what the store has of a check beside the ledger, empty where another store has it."""
     wanted = _file_name(check.epoch, check.occasion)
     return next((record for name, record in judge_files(store, check.judge, "checks") if name == wanted), {})
 
@@ -242,7 +229,6 @@ def difference(enrolment: Enrolment, fresh: Replies) -> Difference:
     Where some metrics are numbers, their values are tested as well, and the smaller of the two p-values counts twice.
 
     Args:
-        enrolment: The enrolment.
         fresh: Replies to the same probes.
     """
     old, new = enrolment.verdicts(enrolment.replies), enrolment.verdicts(fresh)

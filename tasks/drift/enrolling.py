@@ -38,11 +38,8 @@ def enrol(
     What it is compared with later is its youngest enrolment.
 
     Args:
-        store: The store.
-        judge: The judge.
         settings: Where the user's own evaluators are.
         metrics: The metrics of the probes.
-        probes: The probes.
         limits: What calls count against.
 
     Raises:
@@ -70,8 +67,6 @@ def accept(store: Store, judge: JudgeConfig, settings: Settings, *, limits: Limi
     Scores of the epochs before stay, and none of them is taken for one of the new epoch.
 
     Args:
-        store: The store.
-        judge: The judge.
         settings: Where the user's own evaluators are.
         limits: What calls count against.
 

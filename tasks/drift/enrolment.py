@@ -128,7 +128,6 @@ class Enrolment:
         at: When, as an ISO time in UTC.
         metrics: The metrics that it is probed for.
         configs: What each of them asked with: digests of prompts, code and parameters, whatever the epoch.
-        probes: The probes.
         replies: What it replied to them.
     """
 
@@ -150,11 +149,7 @@ class Enrolment:
         return np.array([[int(self.metrics[probe.metric].passes(value)) for value in line] for probe, line in lines])
 
     def numbers(self, replies: Replies) -> npt.NDArray[np.float64] | None:
-        """Return the values of probes for metrics that are no verdicts, placed in their ranges; ``None`` without any.
-
-        Args:
-            replies: The replies.
-        """
+        """Return the values of probes for metrics that are no verdicts, placed in their ranges; ``None`` if none."""
         import numpy as np
 
         lines = [
@@ -186,9 +181,7 @@ def save_enrolment(store: Store, key: str, enrolment: Enrolment) -> None:
     """Write an enrolment.
 
     Args:
-        store: The store.
         key: The judge.
-        enrolment: The enrolment.
     """
     record = asdict(enrolment) | {
         "metrics": [asdict(metric) | _bounds(metric) for metric in enrolment.metrics],
@@ -201,9 +194,7 @@ def find_enrolment(store: Store, key: str, epoch: int) -> Enrolment | None:
     """Return the youngest enrolment of a judge in an epoch.
 
     Args:
-        store: The store.
         key: The judge.
-        epoch: The epoch.
 
     Raises:
         StoreError: Its file is damaged.
@@ -223,12 +214,7 @@ def find_enrolment(store: Store, key: str, epoch: int) -> Enrolment | None:
 
 
 def reduced(row: Row, reads: tuple[RowField, ...]) -> Row:
-    """Return a row with those fields only that an evaluator reads.
-
-    Args:
-        row: The row.
-        reads: The fields.
-    """
+    """Return a row with those fields only that an evaluator reads."""
     names = {*_ALWAYS, *(field.attribute for field in reads)}
     return Row(**{name: getattr(row, name) for name in names})
 

@@ -38,7 +38,6 @@ def judge_files(store: Store, key: str, kind: str) -> Iterator[tuple[str, dict[s
     """Yield the files of one kind that a store has of a judge, by name, in order.
 
     Args:
-        store: The store.
         key: The judge.
         kind: ``epochs``, ``enrolments`` or ``checks``.
 
@@ -64,7 +63,6 @@ def keep(store: Store, key: str, kind: str, name: str, content: dict[str, Any]) 
     One that a killed process left here reaches the bucket as well.
 
     Args:
-        store: The store.
         key: The judge.
         kind: ``epochs``, ``enrolments`` or ``checks``.
         name: The file's name without its ending.
@@ -90,7 +88,6 @@ def epoch_of(store: Store, key: str) -> int:
     """Return the epoch that a judge is in: 0 until a change of it is accepted.
 
     Args:
-        store: The store.
         key: The judge.
     """
     return max((int(name) for name, _ in judge_files(store, key, "epochs")), default=0)
@@ -100,7 +97,6 @@ def begin_epoch(store: Store, key: str, epoch: int, at: datetime) -> None:
     """Put on record that a change of a judge was accepted.
 
     Args:
-        store: The store.
         key: The judge.
         epoch: The epoch that begins.
         at: The time.
@@ -112,10 +108,6 @@ def with_epochs(store: Store, settings: Settings) -> Settings:
     """Return settings whose judges are in the epoch that the store knows of them.
 
     Every worker gets them with the run's jobs, so all agree even when an epoch begins meanwhile.
-
-    Args:
-        store: The store.
-        settings: The settings.
     """
     known = enrolled_keys(store) if settings.judges else []
     if not known:

@@ -41,7 +41,6 @@ class JudgeStanding:
     Attributes:
         key: What identifies it in all its epochs.
         name: Its name at enrolment.
-        model: Its model.
         epoch: How often a change of it was accepted.
         enrolled: When it was enrolled last, as an ISO time.
         state: ``enrolled`` or ``accepted`` (not checked since), ``steady``, ``suspect`` or ``changed``.
@@ -70,11 +69,7 @@ class JudgeStanding:
         return (now - last).total_seconds() / 3600
 
     def name_of(self, judge: JudgeConfig) -> str:
-        """Return the name by which a person finds a judge: that of ``leadline.toml``, else that of its enrolment.
-
-        Args:
-            judge: The judge.
-        """
+        """Return the name by which a person finds a judge: that of ``leadline.toml``, else that of its enrolment."""
         return self.name if judge.key == UNNAMED else judge.key
 
     def in_words(self) -> str:
@@ -103,7 +98,6 @@ def standing_of(store: Store, key: str) -> JudgeStanding | None:
     """Return how a judge stands; ``None`` for one that is not enrolled.
 
     Args:
-        store: The store.
         key: The judge.
     """
     epoch = epoch_of(store, key)
@@ -128,11 +122,7 @@ def standing_of(store: Store, key: str) -> JudgeStanding | None:
 
 
 def standings(store: Store) -> list[JudgeStanding]:
-    """Return how all judges stand that are enrolled, by name.
-
-    Args:
-        store: The store.
-    """
+    """Return how all judges stand that are enrolled, by name."""
     found = [standing for key in enrolled_keys(store) if (standing := standing_of(store, key)) is not None]
     return sorted(found, key=lambda standing: (standing.name, standing.key))
 
@@ -141,9 +131,7 @@ def signs_of_replies(store: Store, key: str, epoch: int, replies: Sequence[Mappi
     """Return whether replies come from a model or system that neither the enrolment nor a check of a judge has seen.
 
     Args:
-        store: The store.
         key: The judge.
-        epoch: Its epoch.
         replies: Each ``served_model`` and ``fingerprint`` that the provider told.
     """
     enrolment = find_enrolment(store, key, epoch)

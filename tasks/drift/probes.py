@@ -45,9 +45,6 @@ def probes_of_run(
     """Draw rows of a run by the verdicts of a judge: half near the threshold, the others as many of either verdict.
 
     Args:
-        store: The store.
-        run: The run.
-        judge: The judge.
         number: Probes wanted, which the evaluators share.
         evaluators: Only for these evaluators; all of the run that ask the judge when empty.
 
@@ -89,9 +86,7 @@ def probes_of_file(
     """Draw rows of a dataset; by the judge's verdicts where it judged them in an earlier run, else at random.
 
     Args:
-        store: The store.
         file: The dataset.
-        judge: The judge.
         settings: The settings, whose judge this is.
         number: Probes wanted, which the evaluators share.
         evaluators: The evaluators; those that suit the dataset when empty.
@@ -128,7 +123,6 @@ def canary_probes(store: Store, file: str, metrics: Sequence[ProbedMetric]) -> l
     """Return canaries of the evaluators that are probed.
 
     Args:
-        store: The store.
         file: The file of canaries.
         metrics: The metrics that are probed.
     """
@@ -156,7 +150,6 @@ def drawn(judged: JudgedRows, metric: ProbedMetric, number: int) -> npt.NDArray[
     """Return places of rows in the judged rows: half of them near the limit of verdicts, the others of either verdict.
 
     Args:
-        judged: The rows.
         metric: The metric that a judge is probed for.
         number: Rows wanted.
     """

@@ -45,8 +45,6 @@ def watch(
     The calls are paid beside the run's budget, but not where the run may make no call at all.
 
     Args:
-        store: The store.
-        run: The run.
         settings: The run's settings, with the judges in their epochs.
         judges: Keys of the judges that are asked about rows; a jury's judges are watched one by one.
         stop: Do not put rows to a judge that has changed.
@@ -83,7 +81,6 @@ def notice_replies(store: Store, run: Run) -> dict[str, Any]:
     Nothing is asked for this.
 
     Args:
-        store: The store.
         run: The run, whose rows are judged.
     """
     found: dict[str, Any] = run.read().get(JUDGES) or {}

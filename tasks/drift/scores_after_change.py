@@ -45,7 +45,6 @@ def reused_after_change(
 
     Args:
         connection: The run's database, after it was planned.
-        store: The store.
         needs: The run's evaluators with what each reuses.
         settings: The run's settings, with the judges in their epochs.
     """

@@ -97,7 +97,6 @@ def cut(document: Document, cutting: Cutting, splitter: Splitter) -> Iterator[Do
     """Yield a document's chunks in order; pieces with hardly any letters are left out.
 
     Args:
-        document: The document.
         cutting: How long chunks are.
         splitter: Splits sentences.
     """
@@ -250,7 +249,6 @@ def ruler_for(text: str, unit: Unit) -> Ruler:
     """Return the measure of a text.
 
     Args:
-        text: The text.
         unit: Characters or tokens.
 
     Raises:

@@ -49,7 +49,6 @@ def read_corpus(
     """Read documents and cut them.
 
     Args:
-        found: The files.
         cutting: How long chunks are.
         splitter: Splits sentences.
         encoding: See :func:`~leadline.tasks.generate.documents.reading.read_documents`.

@@ -60,7 +60,6 @@ def write_rows(path: Path, cases: Sequence[tuple[DocumentChunk, Pair]], form: Fo
     """Write the dataset in Leadline's JSON Lines; it appears complete or not at all.
 
     Args:
-        path: The file.
         cases: Chunks with their questions and answers.
         form: The contents beside the cases.
     """

@@ -100,7 +100,6 @@ def repeated_by_meaning(
     """Return the places of questions that mean the same as an earlier one that is kept.
 
     Args:
-        questions: All questions.
         embed: Returns unit vectors, one row per text.
         least: Cosine from which on two mean the same.
     """

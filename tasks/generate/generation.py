@@ -63,7 +63,6 @@ class Generated:
         """Count the outcome of a chunk.
 
         Args:
-            chunk: The chunk.
             written: Its outcome.
         """
         self.blank += written.blank

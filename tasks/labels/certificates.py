@@ -154,7 +154,6 @@ def keep_certificate(labels: LabelSet, certificate: Certificate) -> Path:
     One that a killed process left here reaches the bucket as well.
 
     Args:
-        labels: The set of labels.
         certificate: The certificate, earned.
     """
     path = _folder(labels) / f"{_name(asdict(certificate))}.json"
@@ -168,7 +167,6 @@ def kept_certificates(labels: LabelSet, question: str) -> list[Certificate]:
     """Return the certificates of a metric that were earned with a set of labels, oldest first.
 
     Args:
-        labels: The set.
         question: ``EVALUATOR.METRIC``.
 
     Raises:
@@ -196,7 +194,6 @@ def is_as_written(path: Path, name: str) -> bool:
     """Return whether a certificate's file says what it was written with.
 
     Args:
-        path: The file.
         name: Its name beside the labels, without the ending.
     """
     return _name(json.loads(path.read_text(encoding="utf-8"))) == name
@@ -206,7 +203,6 @@ def certificate_for(metric: JudgedMetric, kept: Sequence[Certificate]) -> Certif
     """Return the certificate of a metric's present configuration, the last one; held-out labels go first.
 
     Args:
-        metric: The metric.
         kept: Certificates of it, oldest first.
     """
     same = [each for each in kept if each.config == metric.config and each.threshold == metric.threshold]

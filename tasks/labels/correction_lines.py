@@ -169,11 +169,7 @@ class CertificateLine(_Line):
 
 
 def agreement_in_words(found: CertificateLine | Certificate) -> str:
-    """Return agreement in words, ``""`` where nothing is known.
-
-    Args:
-        found: A certificate.
-    """
+    """Return agreement in words, ``""`` where nothing is known."""
     parts = []
     if found.kappa is not None and found.kappa_low is not None and found.kappa_high is not None:
         ac1 = "" if found.ac1 is None else f", AC1 {found.ac1:.2f}"
@@ -190,22 +186,14 @@ def agreement_in_words(found: CertificateLine | Certificate) -> str:
 
 
 def read_corrections(connection: DuckDBPyConnection) -> dict[tuple[int, int], CorrectionLine]:
-    """Return a run's corrections by metric and model; none of a run that an earlier version made.
-
-    Args:
-        connection: The run's database.
-    """
+    """Return a run's corrections by metric and model; none of a run that an earlier version made."""
     provide_tables(connection, "corrections")
     lines = records(connection, "SELECT * FROM corrections ORDER BY metric_id, model_id")
     return {(line["metric_id"], line["model_id"]): CorrectionLine.of(line) for line in lines}
 
 
 def read_certificates(connection: DuckDBPyConnection) -> dict[int, CertificateLine]:
-    """Return a run's certificates by metric; none of a run that an earlier version made.
-
-    Args:
-        connection: The run's database.
-    """
+    """Return a run's certificates by metric; none of a run that an earlier version made."""
     provide_tables(connection, "certificates")
     lines = records(connection, "SELECT * FROM certificates ORDER BY metric_id")
     return {line["metric_id"]: CertificateLine.of(line) for line in lines}

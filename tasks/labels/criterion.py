@@ -86,11 +86,6 @@ def guides(file: Path | None = None) -> dict[str, Guide]:
 def criterion_of(store: Store, run: Run, metric: JudgedMetric) -> Criterion:
     """Return what people judge by where they label a metric of a run.
 
-    Args:
-        store: The store.
-        run: The run.
-        metric: The metric.
-
     Raises:
         UsageError: ``leadline.toml`` is broken.
     """

@@ -32,7 +32,6 @@ class DatasetLabels:
     """Labels that came with the dataset of a run.
 
     Attributes:
-        run: The run.
         labels: Those of metrics that the run has.
     """
 
@@ -41,12 +40,7 @@ class DatasetLabels:
 
 
 def dataset_labels(store: Store, run: Run) -> DatasetLabels:
-    """Return the labels that came with the dataset of a run.
-
-    Args:
-        store: The store.
-        run: The run.
-    """
+    """Return the labels that came with the dataset of a run."""
     if not _labels_came(store, run.read()["dataset"]):
         return DatasetLabels(run.id, ())
     with open_run(store, run, read_only=True) as connection:
@@ -54,11 +48,7 @@ def dataset_labels(store: Store, run: Run) -> DatasetLabels:
 
 
 def labels_of_datasets(store: Store) -> list[DatasetLabels]:
-    """Return the labels that came with the datasets of a store, by the youngest runs that have their metrics.
-
-    Args:
-        store: The store.
-    """
+    """Return the labels that came with the datasets of a store, by the youngest runs that have their metrics."""
     runs: defaultdict[str, list[Run]] = defaultdict(list)
     for run in reversed(store.runs()):
         record = run.read()
@@ -98,8 +88,6 @@ def open_dataset_labels(connection: DuckDBPyConnection, store: Store, run: Run) 
 
     Args:
         connection: The run's database, with the dataset's views.
-        store: The store.
-        run: The run.
     """
     dataset = run.read()["dataset"]
     if not _labels_came(store, dataset):
@@ -129,8 +117,6 @@ def whole_sample(judged: JudgedRows, run: str, labels: Sequence[Label], samples:
     """Return as a sample the rows of those models of which every judged row has a label: nobody chose among them.
 
     Args:
-        judged: The rows.
-        run: The run.
         labels: Labels of the metric.
         samples: The samples in which rows were drawn.
 

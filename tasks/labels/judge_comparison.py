@@ -56,7 +56,6 @@ class ComparedJudge:
     """One judge beside people.
 
     Attributes:
-        name: Its name.
         model: The model that it asks.
         config: Digest of the evaluator's configuration with it.
         agreed: Agreement of passes and fails; ``None`` for numbers.

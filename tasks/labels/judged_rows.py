@@ -34,7 +34,6 @@ class JudgedMetric:
         metric_id: Its number in the run.
         evaluator: Id of its evaluator.
         metric: Its key.
-        name: Its name.
         description: What it measures.
         config: Digest of the evaluator's configuration, of which judge and prompt are a part.
         threshold: From where a value passes.
@@ -77,7 +76,6 @@ class JudgedRows:
     """The rows that a metric scored, in the order of the dataset; trials are averaged.
 
     Attributes:
-        metric: The metric.
         rows: Number of each row in the run.
         keys: Digest of what a person sees of it.
         cases: Key of its case.
@@ -125,8 +123,6 @@ def read_judged_rows(store: Store, run: Run, metric: str) -> JudgedRows:
     """Return the rows of a run that a metric scored.
 
     Args:
-        store: The store.
-        run: The run.
         metric: ``EVALUATOR`` for its primary metric, or ``EVALUATOR.METRIC``.
 
     Raises:
@@ -137,11 +133,7 @@ def read_judged_rows(store: Store, run: Run, metric: str) -> JudgedRows:
 
 
 def row_metrics(connection: DuckDBPyConnection) -> list[JudgedMetric]:
-    """Return the metrics of a run that rows have, in its order.
-
-    Args:
-        connection: The run's database.
-    """
+    """Return the metrics of a run that rows have, in its order."""
     return [JudgedMetric(**line) for line in records(connection, sql("labels/metrics"))]
 
 
@@ -166,12 +158,7 @@ def _find_metric(connection: DuckDBPyConnection, run: Run, name: str) -> JudgedM
 
 
 def judged_rows(connection: DuckDBPyConnection, metric: JudgedMetric) -> JudgedRows:
-    """Return the rows of a run that a metric scored.
-
-    Args:
-        connection: The run's database.
-        metric: The metric.
-    """
+    """Return the rows of a run that a metric scored."""
     show_row_scores(connection)
     return rows_of(connection, metric, sql("labels/rows").format(row_key=sql("labels/row_key")), [metric.metric_id])
 
@@ -182,10 +169,8 @@ def rows_of(
     """Return the rows that a query gives, with their clusters.
 
     Args:
-        connection: The run's database.
         metric: What they are about.
         query: Gives ``row_id, case_id, case_key, model_key, value, key``.
-        parameters: Its parameters.
     """
     import numpy as np
 

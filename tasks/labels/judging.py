@@ -112,7 +112,6 @@ class JudgedLabels:
 
     Attributes:
         judging: The judge with its evaluator.
-        labelled: The rows.
         verdicts: One for each of the rows, in their order.
     """
 
@@ -153,10 +152,6 @@ def configuration_of(store: Store, labelled: LabelledRows) -> tuple[Settings, di
     """Return the settings and the evaluator's parameters of the run of which rows were drawn, apart from its judge.
 
     Where no run is known, or its plan is gone, these are the defaults.
-
-    Args:
-        store: The store.
-        labelled: The labelled rows.
     """
     if not labelled.run:
         return Settings(), {}
@@ -177,7 +172,6 @@ def judging_by(
     """Return a judge with the evaluator that people labelled.
 
     Args:
-        labelled: The labelled rows.
         judges: The judge, and after it the others that can be asked.
         settings: What else evaluators see.
         params: The evaluator's parameters by name, those that differ from the defaults.
@@ -216,8 +210,6 @@ def need_of(store: Store, labelled: LabelledRows, judging: Judging) -> Need:
     """Return what judging labelled rows still takes.
 
     Args:
-        store: The store.
-        labelled: The labelled rows.
         judging: The judge with its evaluator.
     """
     known, missing, calls, usd = 0, 0, 0, 0.0
@@ -251,8 +243,6 @@ def judge_labelled_rows(
     """Return a judge's verdicts on labelled rows, after asking it about those that the store has none of.
 
     Args:
-        store: The store.
-        labelled: The labelled rows.
         judging: The judge with its evaluator.
         limits: What may be spent, under this occasion.
         occasion: The name under which calls are put on record; a new one by default.

@@ -74,7 +74,6 @@ class TrainedJury:
     Attributes:
         question: ``EVALUATOR.METRIC``, which people answered.
         rows: Labelled rows that it learned from.
-        weights: The weights.
         held_out: How good judges and jury are on the other rows; empty where all were learned from.
         binary: Whether rows pass or fail.
         toml: The jury's tables for ``leadline.toml``.
@@ -105,7 +104,6 @@ def train_jury(jury: JuryConfig, judged: Mapping[str, JudgedLabels], *, everythi
     """Learn the weights of a jury's judges: error rates where rows pass or fail, shares of a mean for numbers.
 
     Args:
-        jury: The jury.
         judged: The same labelled rows, judged by each of its judges, by their names.
         everything: Learn from all rows; else the half on which choices are certified is left aside, and measured on.
 
@@ -299,7 +297,6 @@ def toml_of(jury: JuryConfig, learned: MetricWeights) -> str:
     """Return the tables of a jury with its weights, those of other metrics included.
 
     Args:
-        jury: The jury.
         learned: The weights of one metric.
     """
     name = _key(jury.key)

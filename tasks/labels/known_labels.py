@@ -49,12 +49,7 @@ class KnownLabels:
         return any(sample.id == WHOLE for sample in self.samples)
 
     def with_whole_models(self, judged: JudgedRows, run: str) -> KnownLabels:
-        """Return the same with the sample that all rows of a run are, of models of which each judged row has a label.
-
-        Args:
-            judged: The rows.
-            run: The run.
-        """
+        """Return the same with the sample that all rows of a run are, of models whose judged rows are all labelled."""
         whole = whole_sample(judged, run, self.labels, self.samples)
         return self if whole is None else replace(self, samples=(*self.samples, whole))
 
@@ -65,7 +60,6 @@ def known_labels(
     """Return what people said, by question. The same person's later label of a row counts, whatever its set.
 
     Args:
-        store: The store.
         set_name: Only this set of labels, and certificates earned with it alone; by default all together.
         brought: Returns labels that came with datasets, which count beside those of the sets unless one is named; those
             of a later dataset go before those of an earlier one.
@@ -97,7 +91,6 @@ def labels_of_question(
     """Return what people said in answer to one question, which may be nothing.
 
     Args:
-        store: The store.
         question: ``EVALUATOR.METRIC``.
         set_name: Only this set of labels; by default all together.
         brought: Returns labels that came with datasets.

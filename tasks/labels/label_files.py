@@ -88,7 +88,6 @@ def write_labels(
     A line is one that ``labels sample`` wrote, filled in: what was asked is ``question_id``, ``question`` is a text.
 
     Args:
-        labels: The labels.
         path: The file, for its suffix.
         seen: Model and texts of the rows, by what was asked and the row's key; those of a row that is not here are
             empty.
@@ -140,7 +139,6 @@ def unknown_format(path: Path, known: str) -> UsageError:
     """Return the error for a file whose suffix is that of no format.
 
     Args:
-        path: The file.
         known: The suffixes that there are.
     """
     return UsageError(f"{path.name} is no file of labels.", hint=f"Give it {known}.", code=ErrorCode.LABEL_FILE)

@@ -122,7 +122,6 @@ class LabelReport:
         saw_judge: Labels given with the judge's verdict in sight.
         labelled_from: Time of the first label of this run's rows, or ``""``.
         labelled_to: Time of the last.
-        labels_digest: Digest of these labels.
         advice: Which threshold fits the labels; ``None`` where they are too few or rows have no threshold.
     """
 

@@ -57,13 +57,11 @@ class Sample:
 
     Attributes:
         id: What identifies it.
-        run: The run.
         question: ``EVALUATOR.METRIC``.
         how: How rows were drawn.
         seed: By which seed.
         config: Digest of the evaluator's configuration, by whose scores rows were drawn.
         judged: Number of rows from which they were drawn.
-        rows: The rows.
     """
 
     id: str
@@ -78,10 +76,6 @@ class Sample:
 
 class LabelSet:
     """A set of labels by its name.
-
-    Args:
-        store: The store.
-        name: The name.
 
     Raises:
         UsageError: The name cannot be one.
@@ -102,9 +96,6 @@ class LabelSet:
 
         A label that says what its person says of the row already is not written again, whenever it was given, and
         whatever it tells readers of the row.
-
-        Args:
-            labels: The labels.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -151,11 +142,7 @@ class LabelSet:
         return [label for label in last.values() if question in (None, label.question)]
 
     def keep_sample(self, sample: Sample) -> Path:
-        """Write a sample, and return its file.
-
-        Args:
-            sample: The sample.
-        """
+        """Write a sample, and return its file."""
         path = self.folder / "samples" / f"{sample.id}.json"
         write_json(path, asdict(sample))
         self.store.push([path])
@@ -190,11 +177,7 @@ def _said(label: Label) -> Label:
 
 
 def label_sets(store: Store) -> list[LabelSet]:
-    """Return the sets of a store by name.
-
-    Args:
-        store: The store.
-    """
+    """Return the sets of a store by name."""
     folder = store.root / "labels"
     names = {path.name for path in folder.glob("*") if path.is_dir()}
     if store.remote:
@@ -204,10 +187,6 @@ def label_sets(store: Store) -> list[LabelSet]:
 
 def find_label_set(store: Store, name: str) -> LabelSet:
     """Return a set that has labels or samples.
-
-    Args:
-        store: The store.
-        name: Its name.
 
     Raises:
         UsageError: There is none.
@@ -228,7 +207,6 @@ def make_sample(
     """Return what was drawn as a sample; the same rows of the same scores have the same id.
 
     Args:
-        run: The run.
         judged: The rows that were judged.
         drawn: The rows drawn from them.
         how: How they were drawn.
@@ -262,7 +240,6 @@ def has_its_labels(path: Path, name: str) -> bool:
     """Return whether a file of labels has those that it was written with, which its name is the digest of.
 
     Args:
-        path: The file.
         name: Its name in the set, without the ending.
     """
     import pyarrow.parquet as pq

@@ -116,7 +116,6 @@ def find_labelled_rows(store: Store, known: Mapping[str, KnownLabels], question:
     """Return the rows that people labelled.
 
     Args:
-        store: The store.
         known: What people said, by question.
         question: ``EVALUATOR.METRIC``, or ``EVALUATOR``; ``""`` where people answered one question only.
 
@@ -169,7 +168,6 @@ def seen_rows(store: Store, known: Mapping[str, KnownLabels]) -> dict[tuple[str,
     """Return model and texts of the labelled rows that are in the store, by what was asked and what was seen.
 
     Args:
-        store: The store.
         known: What people said, by question.
     """
     found: dict[tuple[str, str], dict[str, Any]] = {}

@@ -32,8 +32,6 @@ def tasks_of(store: Store, run: Run, judged: JudgedRows, places: Sequence[int], 
     """Return what people see of rows, without model and judge, in the order in which they are shown.
 
     Args:
-        store: The store.
-        run: The run.
         judged: The rows that were judged.
         places: The places of those that are shown.
         sample: Id of the sample they are.
@@ -57,10 +55,7 @@ def tasks_of_ties(store: Store, run: Run, judged: JudgedRows, tied: Sequence[Tie
     """Return what the person sees who decides ties, with what others said; the label is :data:`ADJUDICATED`.
 
     Args:
-        store: The store.
-        run: The run.
         judged: The rows that were judged.
-        tied: The ties.
     """
     tasks = tasks_of(store, run, judged, [tie.index for tie in tied], "")
     return [
@@ -100,7 +95,6 @@ def written(tasks: Sequence[Task], metric: JudgedMetric, path: Path, criterion: 
     """Return tasks as the text of a file: a page for ``.html``, CSV for ``.csv``, tasks of Label Studio for ``.json``.
 
     Args:
-        tasks: The tasks.
         metric: The metric that they are about.
         path: The file, for its suffix; JSON Lines for ``.jsonl``.
         criterion: What people judge by, which the page shows.
@@ -125,7 +119,6 @@ def labelling_page(tasks: Sequence[Task], metric: JudgedMetric, criterion: Crite
     It hides models and the judge's verdicts, keeps what was said in the browser, and exports it as JSON.
 
     Args:
-        tasks: The tasks.
         metric: The metric that they are about.
         criterion: What people judge by.
     """

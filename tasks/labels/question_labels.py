@@ -41,8 +41,6 @@ def question_rows(store: Store, run: Run, question: str) -> JudgedRows:
     """Return the answered rows of a run, as people are asked a question about them.
 
     Args:
-        store: The store.
-        run: The run.
         question: One of :data:`CRITERIA`.
     """
     with open_run(store, run, read_only=True) as connection:
@@ -61,9 +59,6 @@ def show_question_labels(
     """Fill the table ``question_labels``.
 
     Args:
-        connection: The run's database.
-        store: The store.
-        run: The run.
         known: What people said, by question.
     """
     provide_tables(connection, "question_labels", lasting=True)

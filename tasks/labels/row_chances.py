@@ -50,11 +50,7 @@ class RowChance:
     seeds: frozenset[str]
 
     def with_other(self, other: RowChance) -> float:
-        """Return the chance with which both rows were drawn: of the same random order, that of the rarer one.
-
-        Args:
-            other: The other row.
-        """
+        """Return the chance with which both rows were drawn: of the same random order, that of the rarer one."""
         return min(self.chance, other.chance) if self.seeds == other.seeds else self.chance * other.chance
 
 
@@ -63,7 +59,6 @@ def row_chances(judged: JudgedRows, samples: Sequence[Sample]) -> dict[_Row, Row
 
     Args:
         judged: The rows of the run that were judged.
-        samples: The samples.
     """
     drawings: defaultdict[str, list[_Drawing]] = defaultdict(list)
     for sample, model, rows in _standing(judged, samples):
@@ -86,7 +81,6 @@ def holding_all(samples: Sequence[Sample], rows: set[_Row]) -> Sample | None:
     """Return a sample that has all of some rows, the smallest one.
 
     Args:
-        samples: The samples.
         rows: Keys and models of the rows.
     """
     holding = [sample for sample in samples if rows <= {(row.key, row.model) for row in sample.rows}]

@@ -48,7 +48,6 @@ def correct_run(
     Args:
         connection: The run's database, after its scores were gathered.
         store: The store, which has the labels.
-        run: The run.
         set_name: The only set of labels that counts; by default all together, with those of the dataset.
         gate_on: What decides metrics that ask a judge: ``judge``, ``corrected``, or what the policy says of each;
             ``None`` where that is settled.
@@ -122,7 +121,6 @@ def measure(
     Args:
         judged: The rows that it scored.
         known: What people said.
-        run: The run.
         keep: Keep the certificate if one was earned.
         bootstrapped: Let the report give what takes a thousand samples too.
     """
@@ -196,7 +194,6 @@ def good_share_wanted(metric: JudgedMetric, rule: Mapping[str, Any]) -> float | 
     policy names, else the place of the threshold in the metric's range: 75 % for a threshold of 0.75 in 0 to 1.
 
     Args:
-        metric: The metric.
         rule: Its line of the table ``rules``.
     """
     if metric.threshold is None or not math.isfinite(metric.low) or not math.isfinite(metric.high):

@@ -129,7 +129,6 @@ class LedgerReader:
         """Return when the first calls of a run began and ended, by time.
 
         Args:
-            run: The run.
             most: How many at most.
         """
         return self._read("call_times", run=run, most=most)

@@ -45,7 +45,6 @@ def open_ledger(store: Store, run: str, limits: Limits | None = None) -> Databas
     """Open the ledger for the calls of one run.
 
     Args:
-        store: The store.
         run: Id of the run.
         limits: What the run may spend, in all processes that work on it together.
     """

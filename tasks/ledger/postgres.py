@@ -265,7 +265,6 @@ def read(url: str, statement: str, values: Mapping[str, Any]) -> list[dict[str, 
 
     Args:
         url: Address of the database.
-        statement: The query.
         values: Its parameters by name.
 
     Raises:
@@ -301,7 +300,6 @@ def unusable(url: str, error: BaseException, operation: Operation | None = None)
 
     Args:
         url: Address of the database.
-        error: The error.
         operation: The operation, if only one was refused.
     """
     reason = str(error) or type(error).__name__

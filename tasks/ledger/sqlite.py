@@ -213,7 +213,6 @@ def read(path: Path, statement: str, values: Mapping[str, Any]) -> list[dict[str
 
     Args:
         path: The database.
-        statement: The query.
         values: Its parameters by name.
 
     Raises:
@@ -294,7 +293,6 @@ def unusable(path: Path, error: Exception, operation: Operation | None = None) -
 
     Args:
         path: The database.
-        error: The error.
         operation: The operation, if only one was refused.
     """
     if operation is not None:

@@ -136,11 +136,7 @@ class Batches:
         self.words_for_nothing += answer in WORDS_FOR_NOTHING
 
     def labels(self, given: Iterable[GivenLabel]) -> None:
-        """Stage what people say of the answer that was staged last.
-
-        Args:
-            given: Their labels.
-        """
+        """Stage what people say of the answer that was staged last."""
         for label in given:
             self._labels.extend((self.rows - 1, *label))
 

@@ -34,7 +34,6 @@ def find_lines(file: Path, rows: Sequence[Sought]) -> dict[Sought, int]:
 
     Args:
         file: The file. One that is too large, compressed, binary or gone has no lines.
-        rows: The rows.
     """
     best: dict[Sought, tuple[int, int]] = {}
     by_text = _by_text(rows)

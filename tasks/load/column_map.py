@@ -70,7 +70,6 @@ def map_columns(
     """Return the names of a file with the user's mapping of them.
 
     Args:
-        names: The names.
         asked: The mapping for this file.
         defaults: The mapping for all files of the project; columns that this one does not have are a warning.
         file: The file as the user named it.
@@ -120,7 +119,6 @@ def mapped(field: str, column: str) -> str:
     """Return the option that maps a column to a field, as a shell takes it.
 
     Args:
-        field: The field.
         column: The column; one whose name cannot be typed is left open.
     """
     name = column if column.isprintable() and len(column) <= _LONGEST else "COLUMN"

@@ -171,8 +171,6 @@ class ColumnTable:
         """Have the user say which of some columns fills a field.
 
         Args:
-            field: The field.
-            columns: The columns.
             reference: That of them which may be the expected answer, as ``answer`` is beside ``prediction``.
         """
         choices = " or ".join(mapped(field, column) for column in columns[:3])

@@ -53,7 +53,6 @@ def stage_records(reader: DatasetFormat, records: Records) -> bool:
 
     Args:
         reader: The format that reads the file; one for which :func:`can_stage_records` holds.
-        records: The records.
     """
     if not records.rows:
         return False

@@ -14,7 +14,6 @@ class Model:
 
     Attributes:
         id: Its number.
-        key: Its key.
         name: Its name, ``None`` while the dataset does not say.
         version: Its version, if the dataset says.
         listed: Whether the dataset's own list of models has it.

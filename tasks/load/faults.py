@@ -87,7 +87,6 @@ class Faults:
 
         Args:
             place: Where the fault is; ``None`` for the file.
-            column: The column, or ``""``.
             message: A description of the fault.
         """
         if self.room <= 0:
@@ -105,7 +104,6 @@ class Faults:
 
         Args:
             place: Where the fault is; ``None`` for the file.
-            column: The column, or ``""``.
             message: A description of the fault.
         """
         self.add(place, column, message)

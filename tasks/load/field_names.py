@@ -176,7 +176,6 @@ def resembling(columns: Iterable[str], fields: Set[str]) -> Iterator[tuple[str, 
 
     Args:
         columns: Columns of no known name; the first thousand are compared.
-        fields: The fields.
     """
     names = {name: match.field for name, match in _KNOWN.items() if len(name) >= _SHORTEST and match.field in fields}
     compared = [column for column in islice(columns, _COMPARED) if len(normalized(column)) >= _SHORTEST]

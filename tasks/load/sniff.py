@@ -127,7 +127,6 @@ def peek(source: Source, layout: Layout) -> Peeked:
     """Look at the header of a table, or at the first records of another file.
 
     Args:
-        source: The file.
         layout: Where its records are.
     """
     faults = Faults(source.name)
@@ -155,7 +154,6 @@ def _late(records: Iterable[object], *, cells: bool, names: tuple[str, ...]) -> 
     """Return the column ``labels`` if it can be that of people's labels by the first records.
 
     Args:
-        records: The records.
         cells: Whether every value is a text.
         names: The columns.
     """
@@ -170,7 +168,6 @@ def format_of(source: Source, peeked: Peeked) -> type[DatasetFormat]:
     """Recognise the format by the first records, those columns aside that the user mapped to a field.
 
     Args:
-        source: The file.
         peeked: Its first records.
 
     Raises:

@@ -34,7 +34,6 @@ class Source:
     """A readable, non-empty regular file.
 
     Attributes:
-        path: The file.
         name: The file as the user named it.
         size: Its size in bytes.
         changed: When it was last written, in nanoseconds, to notice a change while it is read.
@@ -113,11 +112,7 @@ class Source:
 
 
 class OpenFile:
-    """A file that is open as long as somebody refers to it, so that no other is read when another takes its name.
-
-    Args:
-        path: The file.
-    """
+    """A file that is open as long as somebody refers to it, so that no other is read when another takes its name."""
 
     def __init__(self, path: Path) -> None:
         self.number = os.open(path, os.O_RDONLY)

@@ -116,7 +116,6 @@ class StagedTables:
         """Return a batch with all columns of a table, in their order.
 
         Args:
-            table: The table.
             batch: Some of its columns.
         """
         import pyarrow as pa
@@ -136,17 +135,12 @@ class StagedTables:
         """Write a batch as a row group.
 
         Args:
-            table: The table.
             batch: All of its columns.
         """
         self._writers[table].write_table(batch, row_group_size=len(batch))
 
     def finish(self, connection: DuckDBPyConnection) -> None:
-        """End the files, and show them as tables of a database.
-
-        Args:
-            connection: The database.
-        """
+        """End the files, and show them as tables of a database."""
         self._opened.close()
         files = {name: literal(path) for name, path in self._files.items()}
         connection.execute(sql("load/staged").format(cases=files[CASES], links=files[LINKS], rows=files[ROWS]))

@@ -48,7 +48,6 @@ def shown(value: Any, width: int = 60) -> str:
     """Return a value for a message, shortened.
 
     Args:
-        value: The value.
         width: Characters after which it is cut.
     """
     text = repr(value[:width] if isinstance(value, str) else value)

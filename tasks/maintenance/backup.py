@@ -55,7 +55,6 @@ class Backup:
 
     Attributes:
         files: How many files it has.
-        bytes: Their bytes.
         left_out: Runs that were in work, or whose records are damaged.
         ledger: Whether the ledger is in it; one in PostgreSQL is not.
     """
@@ -74,7 +73,6 @@ def back_up(store: Store, target: Path) -> Backup:
     """Copy a store and its ledger; a name that ends with ``.tar`` is a file, any other a folder.
 
     Args:
-        store: The store.
         target: The copy, which must not exist.
 
     Raises:
@@ -244,7 +242,6 @@ def restore(backup: Path, root: Path) -> Backup:
     """Make a store of a backup; it appears when all digests are right.
 
     Args:
-        backup: The backup.
         root: The new store, a folder that does not exist or is empty.
 
     Raises:

@@ -47,11 +47,7 @@ def alone(store: Store) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The files of a store; those whose names begin with a dot, and those in such folders, are nobody's business.
-
-    Attributes:
-        store: The store.
-    """
+    """The files of a store; those whose names begin with a dot, and those in such folders, are nobody's business."""
 
     store: Store
 

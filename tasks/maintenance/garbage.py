@@ -53,7 +53,6 @@ class Item:
     """Something that can go.
 
     Attributes:
-        kind: Its kind.
         name: Its id, or its path below the store's root.
         why: Why it can go.
         bytes: Bytes that this frees.
@@ -69,7 +68,6 @@ def find_garbage(store: Store, retention: Retention, now: float | None = None) -
     """Return what can go.
 
     Args:
-        store: The store.
         retention: The rules for runs and scores.
         now: The time, in seconds since 1970; the clock's by default.
     """
@@ -80,7 +78,6 @@ def drop_garbage(store: Store, retention: Retention, now: float | None = None) -
     """Drop what can go, and yield each thing once it is gone.
 
     Args:
-        store: The store.
         retention: The rules for runs and scores.
         now: The time, in seconds since 1970; the clock's by default.
 

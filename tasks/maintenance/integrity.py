@@ -50,8 +50,6 @@ class Checked:
     """Numbers of what was looked at.
 
     Attributes:
-        files: Files.
-        bytes: Their bytes.
         without_digest: Those that an earlier version wrote, without a digest.
         lost_calls: Calls of the ledger whose process was gone before the reply came; no damage.
     """
@@ -66,7 +64,6 @@ def check_store(store: Store, checked: Checked, *, repair: bool = False) -> Iter
     """Check a store and yield what is damaged.
 
     Args:
-        store: The store.
         checked: Is told what was looked at.
         repair: Set damaged segments and datasets aside: what they held is computed or loaded again.
     """

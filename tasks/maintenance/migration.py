@@ -29,9 +29,6 @@ def migrate(store: Store) -> Iterator[tuple[str, str]]:
 
     What is damaged stays as it is: ``leadline verify`` says what to do about it.
 
-    Args:
-        store: The store.
-
     Raises:
         StoreError: Another process cleans, backs up or migrates the store, or it cannot be written.
     """

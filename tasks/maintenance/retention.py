@@ -139,7 +139,6 @@ def why_dropped(run: str, record: Mapping[str, Any], retention: Retention, now: 
 
     Args:
         run: Its id.
-        record: Its record.
         retention: The rules.
         now: The time, in seconds since 1970.
         place: One more than there are younger completed runs of its dataset.
@@ -169,7 +168,6 @@ def began(run: str, record: Mapping[str, Any]) -> float:
 
     Args:
         run: Its id, which begins with the time.
-        record: Its record.
     """
     try:
         return datetime.fromisoformat(str(record["started"])).timestamp()

@@ -45,7 +45,6 @@ class Metric:
 
     Attributes:
         name: Its name as queries have it, with ``_total`` for a counter; a histogram's without ``_bucket``.
-        kind: Its kind.
         about: What it counts.
         labels: Names of its labels.
     """
@@ -202,8 +201,6 @@ class Figures:
         """Note a value.
 
         Args:
-            metric: The metric.
-            value: Its value.
             *labels: Values of its labels.
         """
         self.values.setdefault(metric, {})[labels] = value

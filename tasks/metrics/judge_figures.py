@@ -9,11 +9,7 @@ from leadline.tasks.store.store import Store
 
 
 def judge_figures(store: Store) -> Figures:
-    """Return the figures of a store's judges; of many judges, only the first by name.
-
-    Args:
-        store: The store.
-    """
+    """Return the figures of a store's judges; of many judges, only the first by name."""
     figures = Figures()
     found = standings(store)
     labels = few([standing.name for standing in found])

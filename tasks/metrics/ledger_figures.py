@@ -17,7 +17,6 @@ def ledger_figures(ledger: LedgerReader, budgets: Mapping[str, TeamBudget]) -> F
     """Return the figures of a ledger.
 
     Args:
-        ledger: The ledger.
         budgets: The teams' budgets, for their limits.
     """
     figures = Figures()

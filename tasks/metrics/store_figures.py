@@ -26,9 +26,6 @@ class StoreFigures:
 
     Counters begin with 0 and never fall, whatever is deleted from the store: so Prometheus takes a restart of the
     exporter for what it is.
-
-    Attributes:
-        store: The store.
     """
 
     store: Store

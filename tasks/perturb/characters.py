@@ -66,7 +66,6 @@ def replacement(text: str, random: Random, amount: Amount, *, numbers: bool = Fa
     """Replace characters by random letters, digits and punctuation.
 
     Args:
-        text: The text.
         random: Source of chance; the same state gives the same result.
         amount: How many of the characters to change.
         numbers: Whether digits change too.
@@ -78,7 +77,6 @@ def neighbouring_keys(text: str, random: Random, amount: Amount) -> str:
     """Hit neighbouring keys of a US keyboard, for digits too; upper case stays upper case.
 
     Args:
-        text: The text.
         random: Source of chance; the same state gives the same result.
         amount: How many of the characters to change.
     """
@@ -95,7 +93,6 @@ def ocr(text: str, random: Random, amount: Amount, *, numbers: bool = False) -> 
     """Confuse characters as a scanner does.
 
     Args:
-        text: The text.
         random: Source of chance; the same state gives the same result.
         amount: How many of the characters to change.
         numbers: Whether digits change too.
@@ -107,7 +104,6 @@ def insertion(text: str, random: Random, amount: Amount, *, numbers: bool = Fals
     """Put random characters before some.
 
     Args:
-        text: The text.
         random: Source of chance; the same state gives the same result.
         amount: How many of the characters to put one before.
         numbers: Whether one may stand before a digit or blank.
@@ -121,7 +117,6 @@ def deletion(text: str, random: Random, amount: Amount, *, numbers: bool = False
     """Leave characters out; at least one that is no white space stays.
 
     Args:
-        text: The text.
         random: Source of chance; the same state gives the same result.
         amount: How many of the characters to leave out.
         numbers: Whether digits are left out too.
@@ -139,7 +134,6 @@ def typo(text: str, random: Random, amount: Amount) -> str:
     of a word is right. Numbers, addresses, abbreviations and words of one or two letters are left alone.
 
     Args:
-        text: The text.
         random: Source of chance; the same state gives the same result.
         amount: How many slips.
     """

@@ -133,7 +133,6 @@ class PerturbationStep:
         """Return the perturbed text; the text itself where there is nothing to change.
 
         Args:
-            text: The text.
             random: Source of chance; the same state gives the same result.
         """
         if self.name == COPY:

@@ -41,7 +41,6 @@ def synonym(text: str, random: Random, amount: Amount) -> str:
     """Replace words by a synonym; raises :class:`UsageError` without WordNet.
 
     Args:
-        text: The text.
         random: Source of chance; the same state gives the same result.
         amount: How many of the words that have one to change.
     """
@@ -52,7 +51,6 @@ def antonym(text: str, random: Random, amount: Amount) -> str:
     """Replace words by their opposite; raises :class:`UsageError` without WordNet.
 
     Args:
-        text: The text.
         random: Source of chance; the same state gives the same result.
         amount: How many of the words that have one to change.
     """

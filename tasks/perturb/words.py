@@ -23,7 +23,6 @@ def comma(text: str, random: Random, amount: Amount) -> str:
     """Put commas behind words, but not behind punctuation, an opening bracket or the last word.
 
     Args:
-        text: The text.
         random: Source of chance; the same state gives the same result.
         amount: How many of the possible places to change.
     """
@@ -38,7 +37,6 @@ def word_swap(text: str, random: Random, amount: Amount) -> str:
     """Swap neighbouring words, unless the first ends in punctuation or both are equal; no word moves twice.
 
     Args:
-        text: The text.
         random: Source of chance; the same state gives the same result.
         amount: How many of the possible pairs to change.
     """
@@ -93,7 +91,6 @@ def qwerty(text: str, random: Random, amount: Amount) -> str:
     """Write z for y and y for z, as on a keyboard of the other kind.
 
     Args:
-        text: The text.
         random: Source of chance; the same state gives the same result.
         amount: How many of the letters y and z to change.
     """

@@ -56,7 +56,6 @@ class Chunk:
         store: The store, as ``Store.open`` takes it on any host: a path or a URL.
         run: Id of the run.
         dataset: Digest of the dataset.
-        lane: The lane.
         number: Position among the lane's chunks.
         first: First row.
         last: Last row, inclusive.
@@ -91,7 +90,6 @@ def lane_file(lane: Lane, part: str = "") -> str:
     """Return the name, without its ending, of the file with the rows of a lane in a part of a run's plan.
 
     Args:
-        lane: The lane.
         part: The part; ``""`` where the plan is one.
     """
     return f"{lane}-{part}" if part else lane
@@ -116,7 +114,6 @@ def cut(
     Args:
         connection: A connection on which :func:`leadline.tasks.plan.planner.plan` has run.
         jobs: The evaluators of the run.
-        store: The store.
         run: The run; its plan folder gets the files, and its record names the dataset.
         processes: Processes of the cpu lane; it gets about four chunks for each, if they are worth it.
         workers: Workers online by lane; the chunks of these lanes are larger.
@@ -151,7 +148,6 @@ def local_chunk_size(lane: Lane, rows: int, places: int) -> int:
     """Return the number of rows in a chunk that is scored on this machine, or by a worker that stays.
 
     Args:
-        lane: The lane.
         rows: Rows with something to compute.
         places: Places at which chunks are scored at a time, such as processes of the cpu lane.
     """
@@ -166,7 +162,6 @@ def shard_size(lane: Lane, rows: int, scores: int, workers: int) -> int:
     There are as many chunks as the workers can share, more if they would be too large, and fewer if too small.
 
     Args:
-        lane: The lane.
         rows: Rows with something to compute.
         scores: Row scores to compute in them.
         workers: Workers online.

@@ -60,7 +60,6 @@ def estimate(connection: DuckDBPyConnection, job: EvaluatorJob, settings: Settin
 
     Args:
         connection: A connection on which :func:`leadline.tasks.plan.planner.plan` has run.
-        job: The evaluator.
         settings: The run's settings, which name the judges.
     """
     evaluator = job.build()
@@ -122,7 +121,6 @@ def with_canaries(
         connection: A connection on which :func:`leadline.tasks.plan.planner.plan` has run.
         jobs: The evaluators of the run.
         estimates: The estimates without canaries, by id.
-        canaries: The canaries.
         settings: The run's settings, which name the judges.
     """
     judging = [job.evaluator_id for job in jobs if job.lane == "judge"]

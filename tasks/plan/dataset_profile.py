@@ -139,7 +139,6 @@ def why_not(evaluator: Evaluator, facts: DatasetProfile, *, by_kind: bool) -> st
     """Return why a dataset is not for an evaluator, ``""`` if it is.
 
     Args:
-        evaluator: The evaluator.
         facts: The facts about the dataset.
         by_kind: Whether the fields that the evaluator needs and the kinds of dataset that it suits count too, besides
             the distinction between texts and annotated data items.

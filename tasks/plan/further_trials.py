@@ -43,7 +43,6 @@ def in_two_phases(connection: DuckDBPyConnection, job: EvaluatorJob) -> bool:
 
     Args:
         connection: The dataset.
-        job: The job.
     """
     if job.trial_rows != AUTO:
         return False
@@ -56,7 +55,6 @@ def draw_rows(connection: DuckDBPyConnection, job: EvaluatorJob, reads_id: int) 
 
     Args:
         connection: The plan.
-        job: The job.
         reads_id: Which keys it goes by.
     """
     least, share, most = sample_size(job.trial_rows)
@@ -92,7 +90,6 @@ def draw_pairs(connection: DuckDBPyConnection, job: EvaluatorJob, reads_id: int)
 
     Args:
         connection: The run, whose first trial is gathered and whose flips are found.
-        job: The job.
         reads_id: Which keys it goes by.
     """
     connection.execute("DELETE FROM judged_again WHERE evaluator_id = ?", [job.evaluator_id])
@@ -118,7 +115,6 @@ def expect_pairs(connection: DuckDBPyConnection, job: EvaluatorJob, reads_id: in
 
     Args:
         connection: The plan.
-        job: The job.
         reads_id: Which keys it goes by.
     """
     sizes = {"flipping": FLIPPING, "least": LEAST_PAIRS, "share": PAIR_SHARE}

@@ -135,7 +135,6 @@ def write_jobs(
     API keys are not in it: a worker takes them from its own environment.
 
     Args:
-        path: The file.
         jobs: The evaluators of the run.
         settings: The run's settings.
         limits: The budget for judge calls.

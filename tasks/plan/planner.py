@@ -132,8 +132,6 @@ def plan_pairs(connection: DuckDBPyConnection, store: Store, job: EvaluatorJob, 
 
     Args:
         connection: The run, whose first trial is gathered and whose flips are found; the job's plan is replaced.
-        store: The store.
-        job: The job.
         reads_id: Which keys it goes by.
 
     Returns:
@@ -157,7 +155,6 @@ def expect_further_trials(connection: DuckDBPyConnection, store: Store, jobs: Se
 
     Args:
         connection: A connection on which :func:`plan` has run, for a preview.
-        store: The store.
         jobs: The evaluators of the run.
 
     Returns:
@@ -189,8 +186,6 @@ def compute_missing(connection: DuckDBPyConnection, store: Store, job: Evaluator
 
     Args:
         connection: A connection with the tables of a plan.
-        store: The store.
-        job: The job.
     """
     files = segments(store.scores(job.evaluator, job.config))
     known = f"ANTI JOIN (SELECT key, trial FROM read_parquet({files})) AS known USING (key, trial)" if files else ""

@@ -25,7 +25,6 @@ def require_judge_price(judge: JudgeConfig, limits: Limits) -> None:
     """Refuse a judge whose price is unknown where money is limited.
 
     Args:
-        judge: The judge.
         limits: What may be spent.
 
     Raises:

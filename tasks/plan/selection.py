@@ -66,7 +66,6 @@ def choose(
     suite of a purpose, those run whose weights are on this machine, and those that ask a judge if there is one.
 
     Args:
-        suite_name: A suite, or ``None``.
         ids: Further evaluators.
         params: Parameters by evaluator id.
         settings: The run's settings.
@@ -147,7 +146,6 @@ def missing_weights(evaluator: Evaluator, ctx: EvalContext) -> tuple[str, tuple[
     Weights that are here but damaged, or pickled where that is not allowed, are a reason but not among the latter.
 
     Args:
-        evaluator: The evaluator.
         ctx: Gives the models that its settings name.
     """
     found = [status(ref, allow_pickle=ctx.settings.allow_pickle) for ref in evaluator.models(ctx)]

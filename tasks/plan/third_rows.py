@@ -75,11 +75,7 @@ def check_attributable(connection: DuckDBPyConnection, evaluators: Iterable[Eval
 
 
 def reads_only_the_row(reads: Sequence[RowField]) -> bool:
-    """Return whether an evaluator reads just the texts of the row that it scores, and the answer among them.
-
-    Args:
-        reads: The fields that it reads.
-    """
+    """Return whether an evaluator reads just the texts of the row that it scores, and the answer among them."""
     return set(reads) <= set(STORED) and RowField.ACTUAL_ANSWER in reads
 
 
@@ -102,8 +98,6 @@ def plan_third_rows(connection: DuckDBPyConnection, store: Store, job: Evaluator
 
     Args:
         connection: The run, with its third rows; the job's plan is replaced.
-        store: The store.
-        job: The job.
     """
     connection.execute("DELETE FROM to_compute WHERE evaluator_id = ?", [job.evaluator_id])
     connection.execute(sql("plan/none_wanted"))
@@ -131,8 +125,6 @@ def cut_third_rows(
     Args:
         connection: The run, on which :func:`plan_third_rows` has run.
         jobs: The jobs whose flips are told apart.
-        store: The store.
-        run: The run.
         processes: Processes of the cpu lane.
         workers: Workers online by lane.
         lasting: The workers stay from chunk to chunk.
@@ -183,7 +175,6 @@ def expect_third_rows(connection: DuckDBPyConnection, store: Store, jobs: Sequen
 
     Args:
         connection: A connection on which the further trials are expected, for a preview.
-        store: The store.
         jobs: The evaluators of the run.
 
     Returns:

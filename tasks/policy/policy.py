@@ -92,7 +92,6 @@ class Policy:
     """A gate policy.
 
     Attributes:
-        name: Its name.
         description: What it is for, in a sentence.
         problems: How problems are found.
         asks: The questions that must be decided for the gate to pass; one that nothing in the dataset could answer is
@@ -126,7 +125,6 @@ class Policy:
 
         Args:
             spec: The evaluator.
-            metric: Its metric.
             model: The embedder that its values come from, with its revision.
             named: Whether somebody named the evaluator, or wrote it: then its primary metric decides, by rows if it
                 passes or fails each, else by its mean.
@@ -163,7 +161,6 @@ class Policy:
         """Return the rule of each of an evaluator's metrics, by key; a threshold among its parameters counts.
 
         Args:
-            evaluator: The evaluator.
             model: The embedder that its values come from, with its revision.
             named: Whether somebody asked for it by id.
         """
@@ -231,7 +228,6 @@ def _asked_for(rule: Rule, metric: Metric, *, limited: bool, alone: bool, judged
 
     Args:
         rule: Its rule otherwise.
-        metric: The metric.
         limited: Whether it was given a threshold.
         alone: Whether no other metric of its evaluator blocks.
         judged: Whether a judge gives its values.
@@ -250,7 +246,6 @@ def rule_names(spec: Spec, metric: Metric, model: str = "") -> Sequence[str]:
 
     Args:
         spec: The evaluator.
-        metric: Its metric.
         model: The embedder that its values come from.
     """
     judge = [JUDGE] if spec.judge else []

@@ -41,7 +41,6 @@ def differences(policy: Policy, usual: Policy) -> Iterator[str]:
     """Yield the lines of a policy on the metrics of which it asks something else than another policy, by role.
 
     Args:
-        policy: The policy.
         usual: The policy that it is compared with.
     """
     known = {

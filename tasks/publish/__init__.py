@@ -48,7 +48,6 @@ def publish(
 
     Args:
         connection: The run's database, with all tables filled and the dataset's views.
-        run: The run.
         record: Its record (``run.json``); every key is optional.
         output: A folder to which the results are copied as well. Files of other origin stay in it.
 

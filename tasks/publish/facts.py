@@ -36,7 +36,6 @@ def folder_name(run_id: str, evaluator: str) -> str:
     """Return the name of an evaluator's folder: the same whenever the same run is published again.
 
     Args:
-        run_id: The run.
         evaluator: The evaluator's id.
     """
     safe = re.sub(r"[^0-9A-Za-z_-]", "_", evaluator)[:80]
@@ -48,7 +47,6 @@ def collect(connection: DuckDBPyConnection, run_id: str, record: Mapping[str, An
 
     Args:
         connection: The run's database, with the dataset's views.
-        run_id: The run.
         record: Its record (``run.json``).
     """
     provide_tables(connection, "flip_causes")
@@ -89,7 +87,6 @@ def read_details(connection: DuckDBPyConnection, evaluator_id: int) -> dict[int,
     """Return an evaluator's details (``evaluators/core/details.py``) by model id.
 
     Args:
-        connection: The run's database.
         evaluator_id: Number of the evaluator in the run.
     """
     lines = connection.execute(

@@ -54,7 +54,6 @@ def policy_lines(connection: DuckDBPyConnection, facts: Facts) -> Iterator[Polic
     """Yield the decisions on all metrics that are not mere information, in the order of evaluators and models.
 
     Args:
-        connection: The run's database.
         facts: The run.
     """
     lines = connection.execute("SELECT metric_id, min_rows FROM rules").fetchall()

@@ -62,7 +62,6 @@ def read_results(connection: DuckDBPyConnection, run: Run, record: Mapping[str, 
 
     Args:
         connection: The run's database, with all tables filled and the dataset's views.
-        run: The run.
         record: Its record (``run.json``); every key is optional.
     """
     facts = collect(connection, run.id, record)

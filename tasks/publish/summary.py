@@ -133,7 +133,6 @@ def summarize(connection: DuckDBPyConnection, facts: Facts) -> Summary:
     """Put a run into sentences.
 
     Args:
-        connection: The run's database.
         facts: What the run found.
     """
     changed = facts.changes.models if facts.changes else ()

@@ -255,7 +255,6 @@ class Facts:
     """The content of a report, apart from single rows.
 
     Attributes:
-        run_id: Id of the run.
         record: The run's record, every key optional.
         models: Models of this run, by key.
         evaluators: Evaluators in the order they were asked for.

@@ -68,7 +68,6 @@ class Built:
     """A suite.
 
     Attributes:
-        path: The file.
         cases: Number of cases by testbed and task.
     """
 

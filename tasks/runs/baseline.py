@@ -36,7 +36,6 @@ def check_against(store: Store, against: str | None) -> None:
     """Refuse a baseline that is named and not there, before anything is scored.
 
     Args:
-        store: The store.
         against: What was asked for; see :func:`find_baseline`.
 
     Raises:
@@ -50,7 +49,6 @@ def find_baseline(store: Store, run: Run, against: str | None = None) -> Chosen:
     """Find the run to compare a run with; only completed ones count, and never itself.
 
     Args:
-        store: The store.
         run: The new run.
         against: ``previous`` for the last run of a dataset of the same name that shares an evaluator with it, or a run
             as :func:`.lookup.find_run` takes it (``tag:NAME``, an id, ``latest``). By default the run tagged

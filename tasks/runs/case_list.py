@@ -28,8 +28,6 @@ def list_cases(
     """Return a page of a run's answers with their values, and how many there are in all.
 
     Args:
-        store: The store.
-        run: The run.
         evaluator: Only this evaluator's metrics.
         metric: This metric; by default the primary one of each evaluator.
         model: Only answers of this model, by its key.
@@ -52,8 +50,6 @@ def list_problems(
     """Return a page of a run's problems with the keys of their first cases, and how many there are in all.
 
     Args:
-        store: The store.
-        run: The run.
         severity: Only those of this severity.
         model: Only those of this model, by its key.
         limit: Lines at most.

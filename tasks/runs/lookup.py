@@ -24,10 +24,6 @@ def find_run(store: Store, name: str) -> Run:
 
     ``latest`` is the youngest run that was completed, ``latest~1`` the completed one before it, and so on.
 
-    Args:
-        store: The store.
-        name: The name.
-
     Raises:
         UsageError: There is none, or the prefix fits several.
     """

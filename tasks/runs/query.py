@@ -95,7 +95,6 @@ class Archive:
         """Run one query of which a person is shown a page; long texts and lists in it are cut before they are fetched.
 
         Args:
-            statement: The query.
             limit: Rows of its result at most.
             offset: Rows before them.
 
@@ -113,7 +112,6 @@ class Archive:
         """Run one query as :meth:`query` does; its rows come in Arrow batches.
 
         Args:
-            statement: The query.
             batch: Rows in a batch.
         """
         with _reporting(self.connection, statement):
@@ -154,7 +152,6 @@ def archive(
     """Open runs together for reading.
 
     Args:
-        store: The store.
         runs: Only these; by default all.
         statement: The query that is to be run, so that nothing is opened for views that it does not name: they are
             empty. By default any may be run.

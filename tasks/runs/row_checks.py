@@ -69,10 +69,6 @@ def row_checks(store: Store, run: Run) -> Mapping[tuple[str, str], tuple[RowChec
     What a row lacks the inputs for is no check of it, nor is a metric without a threshold, of the whole dataset, or
     one that is information by the run's policy.
 
-    Args:
-        store: The store.
-        run: The run.
-
     Raises:
         UsageError: The run has no results, or another version made it.
     """

@@ -19,10 +19,6 @@ _JSON_COLUMNS: Final = ("attrs", "reasons", "metadata", "evidence", "flags")
 def overview(store: Store, run: Run) -> dict[str, Any]:
     """Return a run's record with its leaderboards, problems and insights.
 
-    Args:
-        store: The store.
-        run: The run.
-
     Raises:
         UsageError: The run has no results yet, or another version made it.
         StoreError: Another process writes the run just now.
@@ -40,8 +36,6 @@ def case(store: Store, run: Run, key: str) -> dict[str, Any]:
     """Return a case with each model's answer and every score of it, with what the score rests on.
 
     Args:
-        store: The store.
-        run: The run.
         key: Key of the case.
 
     Raises:

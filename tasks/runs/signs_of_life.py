@@ -40,12 +40,7 @@ _FOLDER: Final = "alive"
 
 
 def give_sign(store: Store, run: Run) -> None:
-    """Write down that somebody is at a run now.
-
-    Args:
-        store: The store.
-        run: The run.
-    """
+    """Write down that somebody is at a run now."""
     path = _place(store, run.id)
     write_json(path, {"process": process_record(), "beat": time.time()})
     store.push([path])
@@ -56,10 +51,6 @@ def giving_signs(store: Store, run: Run) -> Iterator[None]:
     """Give signs of life of a run while the block runs.
 
     They end with the block if the run's record says by then how it ended; otherwise the run is found to be lost.
-
-    Args:
-        store: The store.
-        run: The run.
     """
     over = threading.Event()
 
@@ -90,12 +81,7 @@ def _end(store: Store, run: Run) -> None:
 
 
 def is_lost(run: Run, record: Mapping[str, Any]) -> bool:
-    """Return whether a run's record says that it is being made although its process is gone.
-
-    Args:
-        run: The run.
-        record: Its record.
-    """
+    """Return whether a run's record says that it is being made although its process is gone."""
     if record.get("status") != "running":
         return False
     process = process_of(record.get("process"))
@@ -110,9 +96,6 @@ def record_lost(store: Store) -> list[str]:
     """Write into the records of lost runs that they are lost, and return their ids.
 
     What cannot be written, as in a store that is only for reading, is left to others.
-
-    Args:
-        store: The store.
     """
     lost = []
     try:

@@ -39,7 +39,6 @@ def find_tagged(store: Store, name: str) -> Run:
     """Return the run that has a tag.
 
     Args:
-        store: The store.
         name: The tag.
 
     Raises:
@@ -58,8 +57,6 @@ def set_tag(store: Store, run: Run, name: str) -> Run | None:
     The new run gets it first, so that a reader meanwhile finds one of the two runs.
 
     Args:
-        store: The store.
-        run: The run.
         name: The tag.
 
     Raises:
@@ -89,7 +86,6 @@ def remove_tag(run: Run, name: str) -> None:
     """Take a tag from a run.
 
     Args:
-        run: The run.
         name: The tag.
 
     Raises:

@@ -53,7 +53,6 @@ class Subject:
 
     Attributes:
         model: Key of the model.
-        version: Its version.
         suite: Name of the suite.
         suite_digest: Digest of its cases.
         configuration: Everything else that the outcome depends on; under ``measured`` what the scores depend on.
@@ -118,7 +117,6 @@ def claim(store: Store, subject: Subject, *, owner: Mapping[str, Any], again: bo
     The record's ``state`` is ``done``, or ``running`` when another process is at it.
 
     Args:
-        store: The store.
         subject: What to evaluate.
         owner: Facts about the claimant for people.
         again: Claim it although it is done.
@@ -198,7 +196,6 @@ def previous(store: Store, subject: Subject) -> dict[str, Any] | None:
     one. Only where none has passed the last that did not fail is taken, and the last of all where all have failed.
 
     Args:
-        store: The store.
         subject: The new version.
     """
     others = [
@@ -233,9 +230,7 @@ def of_version(store: Store, subject: Subject, version: str) -> dict[str, Any] |
     """Return the youngest record of a version of the same model on a suite of the same name.
 
     Args:
-        store: The store.
         subject: Names the model and the suite.
-        version: The version.
     """
     found = [
         record

@@ -50,7 +50,6 @@ class Canary:
     """A row and its expected scores.
 
     Attributes:
-        row: The row.
         expected: Least and greatest value by evaluator and metric.
     """
 
@@ -62,8 +61,6 @@ def load_canaries(store: Store, file: str, jobs: Sequence[EvaluatorJob]) -> tupl
     """Load a canary file into the store and return its digest and its canaries.
 
     Args:
-        store: The store.
-        file: The file.
         jobs: The evaluators of the run.
 
     Raises:
@@ -161,7 +158,6 @@ def failed_by(
     the chunk's rows will be unscored for the same reason.
 
     Args:
-        canaries: The canaries.
         evaluators: Those that score rows of the chunk.
         ctx: The run's settings and shared resources.
         cache_salt: Equal calls with the same salt are made once, with another one again.
@@ -194,12 +190,7 @@ def _scored(evaluator: Evaluator, rows: Sequence[Row], ctx: EvalContext) -> list
 
 
 def judge_of(evaluator: Evaluator, ctx: EvalContext) -> str:
-    """Return the key of the judge that an evaluator asks, ``""`` where there is none.
-
-    Args:
-        evaluator: The evaluator.
-        ctx: Its context.
-    """
+    """Return the key of the judge that an evaluator asks, ``""`` where there is none."""
     config = ctx.judge_config(evaluator.judge_key()) if isinstance(evaluator, JudgeEvaluator) else None
     return config.key if config else ""
 

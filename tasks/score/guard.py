@@ -23,11 +23,6 @@ def score_rows(evaluator: Evaluator, rows: Sequence[Row], ctx: EvalContext) -> l
     """Score rows with an evaluator; a failure leaves rows unscored with a reason.
 
     When a batch fails, its rows are tried alone, so that one bad row costs no other its score.
-
-    Args:
-        evaluator: The evaluator.
-        rows: The rows.
-        ctx: Its context.
     """
     try:
         results = _asked(evaluator, rows, ctx)
@@ -43,8 +38,6 @@ def unscored(evaluator: Evaluator, reason: Reason, message: str) -> StoredScore:
     """Return a row of which nothing could be measured.
 
     Args:
-        evaluator: The evaluator.
-        reason: The reason.
         message: A message for people.
     """
     return stored(RowScore.unscored(evaluator.row_metrics, reason, message))

@@ -28,8 +28,6 @@ def context_for(store: Store, run: Run, settings: Settings, lane: Lane) -> EvalC
     lanes all runs with the same store and settings share a context; each run has a regex budget of its own.
 
     Args:
-        store: The store.
-        run: The run.
         settings: The run's settings.
         lane: The lane of the chunk.
     """

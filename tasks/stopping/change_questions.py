@@ -50,11 +50,7 @@ class ChangeQuestion:
 
 
 def look_at_changes(questions: list[ChangeQuestion]) -> Look:
-    """Return what the differences seen so far decide.
-
-    Args:
-        questions: The questions.
-    """
+    """Return what the differences seen so far decide."""
     if not questions:
         return Look("open", ())
     return judge_evidence([each.question for each in questions], [each.seen for each in questions], level=CHANGE_LEVEL)

@@ -31,8 +31,6 @@ class Question:
     """One mean of one model that the gate depends on.
 
     Attributes:
-        metric_id: The metric.
-        model_id: The model.
         name: The metric and the model, for people.
         passes: Whether the rows' values are 1 for a row that passes and 0 for one that fails, not the metric's own.
         pass_at: Least mean at which the gate finds nothing wrong.

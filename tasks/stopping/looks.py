@@ -52,7 +52,6 @@ class Evidence:
     """The e-values of a question after a look, as logarithms.
 
     Attributes:
-        question: The question.
         clusters: Clusters seen.
         rows: Rows scored.
         log_pass: Against "the gate does not pass it".
@@ -99,7 +98,6 @@ def look_at(
 
     Args:
         connection: The run, with the scores of these waves gathered.
-        questions: The questions.
         wave: The last wave; what is known of rows beyond it is not looked at.
         may_pass: Whether means can decide that the gate passes.
         level: Chance of a wrong decision.
@@ -112,7 +110,6 @@ def read_seen(connection: DuckDBPyConnection, questions: Sequence[Question], wav
 
     Args:
         connection: The run, with the scores of these waves gathered.
-        questions: The questions.
         wave: The last wave.
     """
     if not questions:
@@ -145,7 +142,6 @@ def judge_evidence(
     """Return the decision that what was seen allows.
 
     Args:
-        questions: The questions.
         seen: What was seen of each.
         may_pass: Whether means can decide that the gate passes.
         level: Chance of a wrong decision.
@@ -175,7 +171,6 @@ def e_values(question: Question, seen: Seen) -> tuple[float, float]:
     Rows that could not be measured count as worst for a pass and as best for a failure.
 
     Args:
-        question: The question.
         seen: What was seen of it.
     """
     applicable = seen.scored + seen.unscored
@@ -195,7 +190,6 @@ def log_e_of_coverage(question: Question, seen: Seen) -> float:
     It is the mean of two: a careful one, and one that grows fastest while no row fails and is 0 as soon as one does.
 
     Args:
-        question: The question.
         seen: What was seen of it.
     """
     least = question.min_coverage

@@ -108,8 +108,6 @@ def look_after(store: Store, run: Run, wave: int, asked: Asked) -> Look:
     """Gather what judges said so far, and return what that decides; the table ``stopping`` gets a line per question.
 
     Args:
-        store: The store.
-        run: The run.
         wave: The wave that ended.
         asked: What must be decided.
     """
@@ -180,8 +178,6 @@ def end_waves(store: Store, run: Run, wave: int, waves: int, look: Look | None, 
     """Leave the rows of later waves unjudged, record what was decided, and return it.
 
     Args:
-        store: The store.
-        run: The run.
         wave: The last wave that was judged.
         waves: Number of waves.
         look: The last look, if there was one.

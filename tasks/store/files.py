@@ -51,7 +51,6 @@ def write_json(path: Path, value: Any) -> None:
     """Write a JSON file atomically.
 
     Args:
-        path: The file.
         value: A JSON value.
     """
     with replacing(path) as temporary:

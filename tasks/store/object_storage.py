@@ -200,7 +200,6 @@ class Bucket:
 
         Args:
             name: Name of the object.
-            path: The file.
 
         Returns:
             Its version, or ``None`` when there is no such object; then there is no file either.
@@ -226,7 +225,6 @@ class Bucket:
         """Make a file an object unless another process wrote that object first.
 
         Args:
-            path: The file.
             name: Name of the object.
             version: The version to replace, as :meth:`get` returned it; ``None`` if there must be no such object.
 

@@ -106,7 +106,6 @@ def warn_damaged(path: Path, what: str, reason: str) -> None:
     """Warn once per process that a damaged file is ignored.
 
     Args:
-        path: The file.
         what: Contents of the file: ``"scores"``.
         reason: The damage.
     """

@@ -76,7 +76,6 @@ class Remote:
         """Make a folder in the bucket equal to the local one.
 
         Args:
-            folder: The folder.
             last: The file whose presence marks the folder as complete; it is uploaded last.
         """
         files = [path for path in _files(folder) if path.name != last]
@@ -130,7 +129,6 @@ class Remote:
         """Upload a file unless another host was first; returns whether it is in the bucket now.
 
         Args:
-            path: The file.
             version: What :meth:`fetch_version` returned before the file was changed.
         """
         return self.bucket.put_if(path, self._name(path), version)

@@ -35,7 +35,6 @@ def scratch_folder(store: Store, purpose: str) -> Iterator[Path]:
     """Make a folder in the store; it is gone when the block ends, or when the next one is made if that is killed.
 
     Args:
-        store: The store.
         purpose: Begins the folder's name.
     """
     room = store.root / _STAGING

@@ -91,7 +91,6 @@ class Run:
     """The folder of one run.
 
     Attributes:
-        id: Its id.
         path: The folder.
         remote: The bucket behind it, if the store has one.
     """
@@ -168,7 +167,6 @@ class Run:
         """Merge changes into the run's record, while no other process changes it, and return it.
 
         Args:
-            changes: The changes.
             tell: Tell the other hosts now; else the run's maker tells them with a later change.
 
         Raises:
@@ -242,7 +240,6 @@ class Run:
         """Record that an error ended the run; a failure to write the record is only logged.
 
         Args:
-            error: The error.
             **also: Further fields of the record.
         """
         try:
@@ -415,7 +412,6 @@ class Store:
         """Fetch a run's plan.
 
         Args:
-            run: The run.
             file: A file that is needed, which may be of a later part of the plan than what is here.
         """
         if self.remote:

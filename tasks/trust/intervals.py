@@ -91,7 +91,6 @@ def effective_number(values: Floats, clusters: Ints) -> float:
 
     Args:
         values: The values, at least one.
-        clusters: The cluster of each.
     """
     import numpy as np
 

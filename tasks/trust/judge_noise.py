@@ -90,7 +90,6 @@ def net_rate(pairs: PairNoise, clusters: Ints, weights: Floats | None = None) ->
     Where no pair's change differs from another's, the interval is the rule of three's over what was judged again.
 
     Args:
-        pairs: All pairs.
         clusters: Number of each pair's original, so that its copies count together.
         weights: In two phases, for how many pairs each stands: 1 for those that flipped, 0 for those that were not
             judged again, whose numbers are not looked at.
@@ -131,7 +130,6 @@ def net_of_sample(flips: float, pairs: float, disagreeing: float, repeated: floa
 
     Args:
         flips: Pairs that flipped.
-        pairs: All pairs.
         disagreeing: Rows whose two trials differ.
         repeated: Rows that were judged twice, drawn at random from those of the pairs.
     """

@@ -76,12 +76,7 @@ def read_cards(evaluator: str | None = None) -> list[TrustCard]:
 
 
 def write_cards(cards: Iterable[TrustCard], path: Path) -> None:
-    """Write cards as JSON, a line for each.
-
-    Args:
-        cards: The cards.
-        path: The file.
-    """
+    """Write cards as JSON, a line for each."""
     lines = [json.dumps(_record(card), ensure_ascii=False) for card in cards]
     path.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
 

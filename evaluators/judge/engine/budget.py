@@ -88,8 +88,6 @@ def admit_team(budget: TeamBudget, month: str, calls: int, usd: float, charge: C
     """Check one more call against a team's budget.
 
     Args:
-        budget: The team's budget.
-        month: The month, as ``2026-11``.
         calls: Calls made in the month so far.
         usd: US dollars spent and set aside in the month so far.
         charge: What the call may cost.

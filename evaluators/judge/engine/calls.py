@@ -52,7 +52,6 @@ class Reply:
     """A judge's raw reply.
 
     Attributes:
-        text: Its text.
         finish_reason: Why it stopped; ``"length"`` is a truncated reply.
         input_tokens: Tokens of the question, ``None`` when the provider does not say.
         output_tokens: Tokens of the reply.
@@ -92,7 +91,6 @@ class Ledger(Protocol):
         """Put on record that a call is about to be made, and set aside what it may cost.
 
         Args:
-            call: The call.
             charge: What it may cost; ``None`` for one that does not count.
 
         Returns:
@@ -107,7 +105,6 @@ class Ledger(Protocol):
         """Put a raw reply on record.
 
         Args:
-            call: The call.
             reply: Its reply, as it came.
         """
 
@@ -115,7 +112,6 @@ class Ledger(Protocol):
         """Put on record that a call ended without a reply; it will be made again when it is needed again.
 
         Args:
-            call: The call.
             message: What went wrong, in one line.
             spent: Whether it may have been paid for all the same, so that what was set aside for it is not given back.
         """

@@ -223,7 +223,6 @@ def _jury(name: str, table: Mapping[str, Any], judges: Mapping[str, JudgeConfig]
     """Return a jury of judges of the same file.
 
     Args:
-        name: Its name.
         table: What the file says of it.
         judges: The judges that are none, by name.
         where: Where it stands, for errors.

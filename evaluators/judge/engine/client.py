@@ -142,7 +142,6 @@ class JudgeClient:
 
         Args:
             prompt: What names the prompt.
-            words: The words.
         """
         name = prompt, *words
         if name not in self._watches:
@@ -265,7 +264,6 @@ class _Entry:
     """A call in the books: budget and ledger. It enters them when its turn has come, not while it waits.
 
     Attributes:
-        call: The call.
         in_flight: Whether it was sent, and it is not known yet what became of it.
     """
 
@@ -325,7 +323,6 @@ def _without_keys(reply: Reply, subject: str) -> Reply:
     """Return a reply without the keys of this process: a server that repeats what it was sent puts none on record.
 
     Args:
-        reply: The reply.
         subject: Who gave it.
     """
     served, fingerprint = (masked(name, shortest=LONG) for name in (reply.served_model, reply.fingerprint))
@@ -379,7 +376,6 @@ def client_for(config: JudgeConfig, *, settings: Settings, ledger: Ledger | None
     """Return a client for use in the judges' loop.
 
     Args:
-        config: The judge.
         settings: The run's settings, for a local judge.
         ledger: Where calls are recorded; ``None`` for in memory only.
         budget: What may be spent; ``None`` for no limit.
@@ -411,7 +407,6 @@ def identity_of(config: JudgeConfig, settings: Settings) -> dict[str, Json]:
     """Return what of a judge a verdict depends on; of a local one its very weights.
 
     Args:
-        config: The judge.
         settings: The run's settings, for the number format of a local judge.
     """
     if isinstance(config, JuryConfig):

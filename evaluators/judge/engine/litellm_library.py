@@ -42,7 +42,6 @@ def cost(config: JudgeConfig, input_tokens: int | None, output_tokens: int | Non
     """Return the price of a call in USD, ``None`` when it is unknown.
 
     Args:
-        config: The judge.
         input_tokens: Tokens of the question; ``None`` when unknown.
         output_tokens: Tokens of the reply; ``None`` when unknown.
     """

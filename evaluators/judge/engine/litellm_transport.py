@@ -152,7 +152,6 @@ def _own_reading(config: JudgeConfig, exchange: Exchange, seconds: float) -> Rep
     """Return a reply of the OpenAI protocol that LiteLLM cannot read, such as one whose content is no text.
 
     Args:
-        config: The judge.
         exchange: What came.
         seconds: Time that it took.
     """

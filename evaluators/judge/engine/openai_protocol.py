@@ -196,7 +196,6 @@ class _Attempt:
         """Return the parameter that an error is about, if it was sent and can be left out or has another name.
 
         Args:
-            error: The error.
             left_out: Parameters that were not sent.
         """
         if error.status not in _PARAMETER_REFUSED or not _ABOUT_PARAMETER.search(error.message):
@@ -299,7 +298,6 @@ def reply_of(config: JudgeConfig, response: Response, seconds: float) -> Reply:
     """Read a reply of the protocol whose status is one of success.
 
     Args:
-        config: The judge.
         response: What came.
         seconds: Time that it took.
 

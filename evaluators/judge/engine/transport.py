@@ -191,7 +191,6 @@ def failure_of(status: int | None, message: str, retry_after: float | None) -> A
     """Say what an HTTP status other than 200 means for the call; ``None`` where there is no status at all.
 
     Args:
-        status: The status.
         message: What happened, free of secrets.
         retry_after: Seconds that the server asked for.
     """

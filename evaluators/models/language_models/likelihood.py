@@ -87,7 +87,6 @@ def likelihoods(ref: ModelRef, passages: Sequence[Passage], *, settings: Setting
     """Return how likely each passage is, in order; equal passages are scored once.
 
     Args:
-        ref: The weights.
         passages: The texts, each with its context.
         settings: The run's choices: device, number format, whether weights may be fetched.
 
@@ -106,7 +105,6 @@ class LanguageModel:
     """A loaded language model.
 
     Attributes:
-        ref: Its weights.
         model: The Transformers model.
         limit: Tokens that it reads at once.
     """

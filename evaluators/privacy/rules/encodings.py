@@ -145,7 +145,6 @@ class _Search:
         """Return the encoded parts of a text.
 
         Args:
-            text: The text.
             nesting: Most encodings inside each other that are undone.
             turned: Whether the text is itself a rotation.
         """

@@ -18,7 +18,6 @@ class RuleMatch(NamedTuple):
     """A place where a rule found something: ``text[start:end]``.
 
     Attributes:
-        rule: The rule.
         start: The first character.
         end: The place after the last character.
         aside: Why it is no leak; ``""`` if it is one.
@@ -41,7 +40,6 @@ def example(rule: Rule, text: str) -> str:
     """Set aside well-known examples, and nothing else (see :data:`WhyAside`).
 
     Args:
-        rule: The rule.
         text: What it found.
     """
     return EXAMPLE if rule.is_documentation(text) else ""

@@ -84,7 +84,6 @@ class Rule(BaseModel):
         """Return whether ``text[start:end]``, which was matched, is what the rule looks for.
 
         Args:
-            text: The text.
             start: The first character of the match.
             end: The place after its last character.
         """

@@ -82,7 +82,6 @@ def evaluate(
 
     Args:
         node: The condition.
-        text: The text.
         timeout: Seconds that its regular expressions may take, all together.
         complete: Whether this is all of the text. If not, an operand may be unknown (see the module), and so may be
             the condition.
@@ -230,7 +229,6 @@ def context_spans(outcome: Outcome, chunks: Sequence[ContextChunk]) -> Iterator[
 
     Args:
         outcome: The result on the joined chunks.
-        chunks: The chunks.
     """
     for match in outcome.matches:
         begin = 0

@@ -55,7 +55,6 @@ class ConditionPart(NamedTuple):
     """A part of a condition as it was written; parts inside each other share the one string that they are cut from.
 
     Attributes:
-        condition: The condition.
         start: The part's first character in it.
         end: One past its last character, ``None`` for the end of the condition.
     """
@@ -288,7 +287,6 @@ def shortened(text: str, length: int) -> str:
     """Return a text, cut to a length with an ellipsis if it is longer.
 
     Args:
-        text: The text.
         length: Most characters of the result.
     """
     return text if len(text) <= length else text[: length - 1] + "…"

@@ -30,7 +30,6 @@ def confusion(
     """Return the confusion matrix of a label key.
 
     Args:
-        key: The key.
         names: All labels by number.
         labels: Numbers of the labels of the key.
         expected: For each item its true label by number, ``len(names)`` for none.

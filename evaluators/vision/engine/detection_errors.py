@@ -160,7 +160,6 @@ def f1(precision: npt.NDArray[np.float64], recall: npt.NDArray[np.float64]) -> n
     """Return the harmonic mean, 0 where both are 0.
 
     Args:
-        precision: Precision.
         recall: Recall, of the same shape.
     """
     return ratio(2 * precision * recall, precision + recall)

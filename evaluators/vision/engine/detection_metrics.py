@@ -25,7 +25,6 @@ def summarise(
         measured: Average precision and recall by group (a label of an owner) and threshold.
         truth: Weighted ground truths of each group.
         key: The label key of each group; keys of different owners differ.
-        owner_of_key: The owner of each key.
         threshold: Place of the threshold of ``map`` and ``ap``.
     """
     at_one, over_ious = measured.precision[:, threshold], measured.precision.mean(axis=1)
@@ -60,7 +59,6 @@ def values_by_image(
     """Return the six metrics of each image, ``None`` for one without ground truth.
 
     Args:
-        matched: A batch.
         images: Number of its images.
         thresholds: Number of thresholds, the first ones, that are averaged over.
         returned: Place of the threshold of ``map`` and ``ap``.

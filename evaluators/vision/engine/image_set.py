@@ -26,7 +26,6 @@ class Dataset:
         key: Number of each label's key.
         images: Number of payloads.
         prediction_image: Payload of each prediction.
-        predictions: Records of the predictions.
         truth_image: Payload of each ground truth.
         truth: Records of the ground truth.
         ranking: The predictions by label and score.

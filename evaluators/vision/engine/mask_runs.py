@@ -83,7 +83,6 @@ def intersections(masks: Sequence[Runs], other: Runs) -> npt.NDArray[np.int64]:
     interpolating at the ends of every run gives the exact number of pixels shared with that run.
 
     Args:
-        masks: The masks.
         other: The mask that they are compared with.
 
     Raises:

@@ -40,7 +40,6 @@ class Labels:
 
         Args:
             key: The label's key.
-            value: Its value.
         """
         written = (key, value)
         number = self._by_written.get(written)
@@ -193,7 +192,6 @@ def convert(annotation: Annotation, detail: Detail, runs: mask_runs.Runs | None 
     """Return the box around an annotation and its geometry at a level of detail, ``None`` where that is the box.
 
     Args:
-        annotation: The annotation.
         detail: The type to convert it to.
         runs: Its mask, where it was decoded before.
     """

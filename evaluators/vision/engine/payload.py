@@ -59,7 +59,6 @@ def pack(names: Sequence[LabelName], predictions: Records, truth: Records) -> Js
 
     Args:
         names: Labels by number.
-        predictions: Records of the predictions.
         truth: Records of the ground truth.
     """
     import numpy as np

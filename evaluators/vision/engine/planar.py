@@ -81,7 +81,6 @@ def intersection(shapes: Sequence[Shape], others: Sequence[Shape]) -> npt.NDArra
     """Return the area that each shape shares with its counterpart, shape ``(n,)``.
 
     Args:
-        shapes: The shapes.
         others: Their counterparts, as many.
     """
     import numpy as np

@@ -42,6 +42,5 @@ class Forge(ABC):
         """Give a comment another text.
 
         Args:
-            comment: The comment.
             body: Its Markdown.
         """

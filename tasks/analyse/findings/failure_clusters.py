@@ -111,7 +111,6 @@ def explained(view: RunView, problem: Finding) -> Finding:
     """Return a problem of a model's failing rows with why they fail: root causes, and clusters that they are part of.
 
     Args:
-        view: The run.
         problem: A problem of a metric of quality; of other metrics, it is returned as it is.
     """
     if problem.model_id is None or problem.evaluator_id is None or not problem.row_ids:
@@ -268,12 +267,7 @@ def _case_keys(view: RunView, row_ids: Sequence[int]) -> dict[int, str]:
 
 
 def failures(view: RunView, model_id: int) -> Failures:
-    """Return the failing rows of a model and their clusters; computed for all models when first asked for.
-
-    Args:
-        view: The run.
-        model_id: The model.
-    """
+    """Return the failing rows of a model and their clusters; computed for all models when first asked for."""
     if "failures" not in view.computed:
         view.computed["failures"] = _failures(view)
     return view.computed["failures"].get(model_id, Failures())  # type: ignore[no-any-return]

@@ -87,12 +87,7 @@ def _merged(group: Sequence[Finding]) -> Finding:
 
 
 def lines(connection: DuckDBPyConnection, findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Return the columns that problems and insights share; the keys of the rows' cases join the attributes.
-
-    Args:
-        connection: The run's database.
-        findings: The findings.
-    """
+    """Return the columns that problems and insights share; the keys of the rows' cases join the attributes."""
     keys = _case_keys(connection, {row for found in findings for row in found.row_ids[:MOST_ROWS]})
     out = []
     for found in findings:

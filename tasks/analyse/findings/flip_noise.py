@@ -59,7 +59,6 @@ def untold(
     """Return the metrics and models whose flips cannot be told from their judge's noise, which was measured.
 
     Args:
-        view: The run.
         judged: What :func:`judged_flips` returned.
     """
     return {
@@ -87,7 +86,6 @@ def in_sentences(view: RunView, lines: Sequence[Mapping[str, Any]], confirmed: i
     """Yield what is known of the judge's noise in a problem's flips.
 
     Args:
-        view: The run.
         lines: Flip rates of its metrics that ask a judge.
         confirmed: Pairs that turned bad and of which all trials of each row agree.
     """
@@ -130,7 +128,6 @@ def noise_problems(view: RunView, noisy: Mapping[tuple[int, int], Mapping[str, A
     """Yield a note for each metric whose flips cannot be told from its judge's own changes of mind.
 
     Args:
-        view: The run.
         noisy: What :func:`untold` returned.
     """
     by_metric: defaultdict[int, list[Mapping[str, Any]]] = defaultdict(list)

@@ -37,7 +37,6 @@ class Standing:
     """A model by the checks of the policy.
 
     Attributes:
-        model_id: The model.
         n: Its answers that some check could judge.
         n_sound: Those that pass every check.
         interval: Interval of their share.
@@ -58,11 +57,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Contest:
-    """The models of a run compared by the share of sound answers.
-
-    Attributes:
-        view: The run.
-    """
+    """The models of a run compared by the share of sound answers."""
 
     view: RunView
 

@@ -107,7 +107,6 @@ def failing_rows(
     """Return how many rows are on the bad side of the threshold, and which, worst first, by metric and model.
 
     Args:
-        connection: The run.
         missed: Lines of the table ``aggregates``.
     """
     if not missed:
@@ -164,7 +163,6 @@ def of_metric(
     """Return a problem of a model on one metric, with the attributes that all such problems have.
 
     Args:
-        view: The run.
         metric: Line of the table ``metrics``.
         aggregate: Line of the table ``aggregates``.
         kind: Which check found it.

@@ -91,7 +91,6 @@ def find_problems(
     those of models before those of the instrument, then by harm, type and evaluator.
 
     Args:
-        connection: The run's database.
         policy: The gate's policy.
         vectors: The store's embeddings, by which failing questions are compared; without them, by their words.
         judges: How the run's enrolled judges stood, by key, as its record has it.

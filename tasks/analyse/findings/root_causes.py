@@ -242,7 +242,6 @@ def root_causes(view: RunView, row_ids: Sequence[int]) -> RootCauses:
     """Return the root causes of failing rows of RAG models; rows of other models are left out.
 
     Args:
-        view: The run.
         row_ids: Rows; the first :data:`MOST_EXPLAINED` are looked at.
     """
     wanted = list(row_ids[:MOST_EXPLAINED])

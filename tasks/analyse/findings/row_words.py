@@ -26,8 +26,6 @@ def rows_in_words(view: RunView, evaluator_id: int, rows: Sequence[int]) -> Iter
     Of checks on privacy the question is left out: it may hold what should not be told on.
 
     Args:
-        view: The run.
-        evaluator_id: The evaluator.
         rows: The rows, in the order of the sentences.
     """
     found = records(view.connection, sql("problems/evidence_of"), {"evaluator": evaluator_id, "rows": list(rows)})

@@ -40,7 +40,6 @@ class RunView:
     """A run's database with the names and aggregates that findings need, read once.
 
     Attributes:
-        connection: The run.
         policy: The gate's policy.
         vectors: The store's embeddings, if there is one.
         judges: How the enrolled judges that the run asked stood, by key.
@@ -82,7 +81,6 @@ class RunView:
         """Return how many of a model's scored rows may fail a *must* metric.
 
         Args:
-            metric_id: The metric.
             rows: Number of scored rows.
         """
         rule = self.rules[metric_id]
@@ -176,9 +174,7 @@ class RunView:
         """Return the usual attributes of a finding; those not given are left out.
 
         Args:
-            evaluator_id: The evaluator.
             metric: Line of the table ``metrics``.
-            model_id: The model.
             avid: Code of :data:`AVID`.
             **more: Further attributes.
         """

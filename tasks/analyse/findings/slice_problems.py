@@ -56,7 +56,6 @@ class Group:
 
     Attributes:
         first: The line that speaks for all.
-        others: The other lines.
     """
 
     first: Line
@@ -72,7 +71,6 @@ def grouped(view: RunView, lines: Sequence[Line]) -> list[Group]:
     """Put lines together whose rows are mostly the same; each group begins with its surest line.
 
     Args:
-        view: The run.
         lines: Lines of the table ``slices``, the surest first.
     """
     shared = _shared_cases(view, lines)
@@ -159,7 +157,6 @@ def against(view: RunView, line: Line) -> str:
     """Return the value of a slice with its interval, and that of the other rows, in words.
 
     Args:
-        view: The run.
         line: Line of the table ``slices``.
     """
     metric = view.metrics[line["metric_id"]]
@@ -171,12 +168,7 @@ def against(view: RunView, line: Line) -> str:
 
 
 def others_in_words(view: RunView, group: Group) -> Iterator[str]:
-    """Yield sentences on the other metrics, models and columns of a group.
-
-    Args:
-        view: The run.
-        group: The group.
-    """
+    """Yield sentences on the other metrics, models and columns of a group."""
     line = group.first
     names = dict.fromkeys(
         view.metrics[each["metric_id"]]["name"] for each in group.others if each["metric_id"] != line["metric_id"]
@@ -197,12 +189,7 @@ def others_in_words(view: RunView, group: Group) -> Iterator[str]:
 
 
 def slice_attrs(view: RunView, group: Group) -> dict[str, Any]:
-    """Return the attributes of a group of slices for programs.
-
-    Args:
-        view: The run.
-        group: The group.
-    """
+    """Return the attributes of a group of slices for programs."""
     line = group.first
     out = {
         name: line[name]
@@ -248,7 +235,6 @@ def worst_rows(view: RunView, line: Line, *, best: bool = False) -> list[int]:
     """Return the rows of a slice that fail its metric, worst first; without a threshold, and if none fails, all.
 
     Args:
-        view: The run.
         line: Line of the table ``slices``.
         best: Return the best rows instead, best first.
     """

@@ -37,7 +37,6 @@ def read_page(uri: str, data: bytes, encoding: str | None = None) -> Document:
 
     Args:
         uri: Its name.
-        data: Its bytes.
         encoding: How they are encoded; by default what the page says of itself, else UTF-8.
 
     Raises:

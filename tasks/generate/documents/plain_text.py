@@ -55,7 +55,6 @@ def read_plain(uri: str, text: str) -> Document:
 
     Args:
         uri: Address of the document.
-        text: Its text.
     """
     return Document(uri, text, (Mark(0),))
 

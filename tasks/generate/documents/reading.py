@@ -16,7 +16,6 @@ def read_documents(
     """Yield the documents that can be read and contain text.
 
     Args:
-        files: The files.
         faults: Gets a line for each file that cannot be read.
         warnings: Gets a line for each file without text.
         encoding: How text and HTML without a byte order mark are encoded; by default what an HTML file says of itself,

@@ -35,8 +35,6 @@ def last_user_message(faults: Faults, place: Place, column: str, value: Any) -> 
     Args:
         faults: Takes the fault of a value that cannot be read.
         place: Where the value is.
-        column: Its column.
-        value: The value.
     """
     try:
         if value is None or isinstance(value, str):
@@ -86,7 +84,6 @@ def reply(faults: Faults, place: Place, column: str, value: Any) -> str | None:
     Args:
         faults: Takes the fault of a value that cannot be read.
         place: Where the value is.
-        column: Its column.
         value: The value; ``None`` is no answer.
     """
     if value is None:

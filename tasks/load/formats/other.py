@@ -91,7 +91,6 @@ def _opened(record: dict[str, Any], *, cells: bool) -> dict[str, Any]:
     only one. Other members are named after both: ``inputs.context``.
 
     Args:
-        record: The record.
         cells: Whether every value is a text, as in CSV; members become texts then, too.
     """
     packed = [name for name, value in record.items() if isinstance(value, dict) or _is_packed(name)]

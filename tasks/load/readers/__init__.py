@@ -16,7 +16,6 @@ def read_items(source: Source, layout: Layout, faults: Faults) -> Iterator[Item]
     """Read the records of a file in order, one at a time; what cannot be read is noted as a fault.
 
     Args:
-        source: The file.
         layout: Where its records are.
         faults: Where to note what cannot be read.
     """
@@ -28,7 +27,6 @@ def read_blocks(source: Source, layout: Layout, faults: Faults) -> Iterator[Bloc
     """Read the records of a file in order, many at a time; what cannot be read is noted as a fault.
 
     Args:
-        source: The file.
         layout: Where its records are.
         faults: Where to note what cannot be read.
     """

@@ -70,7 +70,6 @@ def send(path: str, size: int, limits: Limits, out: BinaryIO) -> None:
     """Write a file's columns, then its rows.
 
     Args:
-        path: The file.
         size: Its bytes.
         limits: What it may unpack to.
         out: Where to write.
@@ -122,8 +121,6 @@ def _batches(path: str, metadata: Any, group: int, most: int, room: int) -> Iter
     """Yield the batches of a row group, and the size of each row when it is decoded.
 
     Args:
-        path: The file.
-        metadata: Its metadata.
         group: Number of the row group.
         most: Rows of a batch at most.
         room: Bytes of a batch.
@@ -190,7 +187,6 @@ def slices(batch: pa.RecordBatch, sizes: npt.NDArray[Any], most: int) -> Iterato
 
     Args:
         batch: The rows.
-        sizes: Size of each.
         most: Bytes that they may have together.
     """
     import numpy as np

@@ -59,7 +59,6 @@ def read_csv(source: Source, faults: Faults) -> Iterator[Block]:
     """Read a row after the other; rows with too few or too many cells are noted, and reading goes on behind them.
 
     Args:
-        source: The file.
         faults: Takes the faults.
     """
     import pyarrow as pa
@@ -172,7 +171,6 @@ def _is_open(source: Source, cell: str | None, encoding: str) -> bool:
     """Return whether the file ends within the quotes of its last cell, which Arrow's reader does not mind.
 
     Args:
-        source: The file.
         cell: Its last cell.
         encoding: How the cell was decoded.
     """

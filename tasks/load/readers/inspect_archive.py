@@ -29,7 +29,6 @@ def read_archive(source: Source, faults: Faults) -> Iterator[Block]:
     """Read the samples of an archive in its order.
 
     Args:
-        source: The file.
         faults: Takes the faults.
     """
     yield Block(partial(_items, source, faults))

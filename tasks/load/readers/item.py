@@ -26,7 +26,6 @@ class Layout(NamedTuple):
     """The position of the records in a file.
 
     Attributes:
-        container: The container.
         sections: Lists that may contain records if the file is one JSON object around lists, as paths; otherwise empty.
     """
 

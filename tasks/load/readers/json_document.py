@@ -33,7 +33,6 @@ def read_document(source: Source, faults: Faults, sections: Set[str] = frozenset
     """Read the records of a document in the order of the file.
 
     Args:
-        source: The file.
         faults: Where to note what cannot be read.
         sections: Lists of the outer object whose elements are the records, as paths; empty if the file is a list of
             records, or records one after the other.
@@ -65,7 +64,6 @@ def is_envelope(source: Source, sections: Set[str], fields: Set[str]) -> bool:
     """Return whether a JSON file is one object around lists of records, rather than a record itself.
 
     Args:
-        source: The file.
         sections: Lists that contain the records of documents, as paths.
         fields: Names that only a record has.
     """

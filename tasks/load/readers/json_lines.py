@@ -22,7 +22,6 @@ def read_lines(source: Source, faults: Faults) -> Iterator[Block]:
     """Read whole lines block by block; a line that is longer than a record may be is the last one that is read.
 
     Args:
-        source: The file.
         faults: Takes the faults.
     """
     with source.open() as file:

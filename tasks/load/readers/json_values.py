@@ -133,7 +133,6 @@ def repeat_no_names(lines: bytes, values: list[dict[str, Any]]) -> bool:
     """Return whether no object in some lines repeats a name, as :func:`repeated_names` finds out for one value.
 
     Args:
-        lines: The lines.
         values: The object in each.
     """
     return surely_repeat_no_names(lines, values) or not any(map(repeated_names, lines.split(b"\n"), values))

@@ -42,7 +42,6 @@ def read_parquet(source: Source, faults: Faults) -> Iterator[Block]:
     """Read rows in batches; a damaged file is noted, and what was read before the damage is kept.
 
     Args:
-        source: The file.
         faults: Takes the faults.
     """
     import pyarrow as pa
@@ -83,7 +82,6 @@ def _reader(source: Source, errors: IO[bytes]) -> Iterator[tuple[subprocess.Pope
     """Start the process that reads a file, for the length of a ``with``; yields it with what it sends.
 
     Args:
-        source: The file.
         errors: Takes its errors: a pipe that nobody reads meanwhile could fill.
     """
     assert source.opened is not None  # noqa: S101 - for the type checker: a folder is no table

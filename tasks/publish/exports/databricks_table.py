@@ -116,7 +116,6 @@ def make_tables(connection: DuckDBPyConnection, judges: Sequence[JudgeColumns], 
     """Create the temporary tables ``eval_results`` and ``eval_metrics``.
 
     Args:
-        connection: The run's database.
         judges: The judges that ran.
         lists_as_json: Write lists as JSON text, for files without lists.
     """

@@ -29,7 +29,6 @@ def fits_texts(connection: DuckDBPyConnection, facts: Facts) -> bool:
     """Return whether every evaluator's files can repeat the texts of the rows.
 
     Args:
-        connection: The run's database.
         facts: The run.
     """
     ((size,),) = connection.execute(sql("publish/text_size")).fetchall()

@@ -21,8 +21,6 @@ def export_run(store: Store, run: Run, name: str, output: Path) -> list[Path]:
     """Write the results of a run from its database and return the files, or the folders if their names differ by run.
 
     Args:
-        store: The store.
-        run: The run.
         name: The name of the exporter.
         output: A folder, which gets all files, or the name of the main file. In the second case files whose names begin
             like the main file's are written beside it, with its new name.
@@ -49,8 +47,6 @@ def add_to_results(store: Store, run: Run, name: str) -> list[Path]:
     """Write a format into the run's own folder of results, as if the run had been published in it too.
 
     Args:
-        store: The store.
-        run: The run.
         name: The name of the exporter.
 
     Returns:

@@ -76,10 +76,6 @@ HISTORY: Final[Mapping[str, str]] = {
 def scores(store: Store, run: Run) -> DataFrame:
     """Return every score: a line for each case, model, metric and trial.
 
-    Args:
-        store: The store.
-        run: The run.
-
     Returns:
         The columns of :data:`SCORES`; ``value`` is NaN unless the status is ``scored``, ``passes`` is missing without a
         threshold or a value.
@@ -90,10 +86,6 @@ def scores(store: Store, run: Run) -> DataFrame:
 def aggregates(store: Store, run: Run) -> DataFrame:
     """Return every mean: a line for each metric and model, with interval, coverage and verdict.
 
-    Args:
-        store: The store.
-        run: The run.
-
     Returns:
         The columns of :data:`AGGREGATES`; ``reasons`` is JSON.
     """
@@ -102,10 +94,6 @@ def aggregates(store: Store, run: Run) -> DataFrame:
 
 def problems(store: Store, run: Run) -> DataFrame:
     """Return every problem, the worst first.
-
-    Args:
-        store: The store.
-        run: The run.
 
     Returns:
         The columns of :data:`PROBLEMS`; ``attrs`` is JSON.
@@ -125,7 +113,6 @@ def history(store: Store, metric: str) -> DataFrame:
     """Return the means of a metric in all runs, the oldest first.
 
     Args:
-        store: The store.
         metric: Key of a metric, id of an evaluator for its primary metrics, or both as ``evaluator.metric``.
 
     Returns:

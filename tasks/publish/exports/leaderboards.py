@@ -47,7 +47,6 @@ def standings(facts: Facts, evaluator: EvaluatorView) -> list[Standing]:
 
     Args:
         facts: The run.
-        evaluator: The evaluator.
     """
     primary = evaluator.primary
     if primary is None:
@@ -77,7 +76,6 @@ def write_leaderboards(
 
     Args:
         facts: The run.
-        evaluator: The evaluator.
         folder: The evaluator's folder.
         hardest: The cases that most models failed.
     """
@@ -104,12 +102,7 @@ def write_leaderboards(
 
 
 def hardest_cases(connection: DuckDBPyConnection, evaluator: EvaluatorView) -> list[dict[str, Any]]:
-    """Return the cases that most models failed by the primary metric, hardest first.
-
-    Args:
-        connection: The run's database.
-        evaluator: The evaluator.
-    """
+    """Return the cases that most models failed by the primary metric, hardest first."""
     primary = evaluator.primary
     if primary is None or primary.threshold is None or primary.dataset_level:
         return []

@@ -50,7 +50,6 @@ class Canvas:
         label: The label it is about.
         score: The prediction's score.
         width: Width of the drawing; 0 where there is nothing to draw.
-        height: Its height.
         expected: Shapes of the ground truth.
         predicted: Shapes of the predictions.
         labels_expected: Labels of ground truth without a geometry.

@@ -121,7 +121,6 @@ def cut(text: str, most: int) -> str:
     """Return the beginning of a text with the number of characters that are left out.
 
     Args:
-        text: The text.
         most: Its characters at most, but for the note.
     """
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"

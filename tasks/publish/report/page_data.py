@@ -49,10 +49,8 @@ class PageData:
 
     Attributes:
         packed: JSON, compressed with gzip, as base64.
-        n_cases: Cases in it.
         n_rows: Answers in it.
         n_flips: Pairs in it.
-        n_problems: Problems in it.
         longest: Characters after which a text is cut.
         n_cut: Texts that are cut.
     """
@@ -70,7 +68,6 @@ def page_data(connection: DuckDBPyConnection, facts: Facts) -> PageData:
     """Choose the cases and pack them; the page's scripts read the result.
 
     Args:
-        connection: The run's database.
         facts: What the run found.
     """
     most = MAX_ROWS
@@ -117,7 +114,6 @@ class _Chosen:
         """Fill the table ``page_cases`` and read what is not cut.
 
         Args:
-            connection: The run's database.
             facts: What the run found.
             most: Rows.
         """

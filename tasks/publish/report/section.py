@@ -91,9 +91,7 @@ def render_section(section: Section, part: str, results: RunResults) -> str | No
     """Fill in a template of a section; return ``None`` if the section leaves itself out.
 
     Args:
-        section: The section.
         part: ``html`` or ``markdown``.
-        results: The run.
     """
     context = section.context(results)
     if context is None:

@@ -66,7 +66,6 @@ class ModelDetails:
     """The details of one model, ready to be drawn.
 
     Attributes:
-        model: The model.
         names: Columns of the table of labels.
         keys: Lines of whole label keys.
         labels: Lines of labels.

@@ -40,7 +40,6 @@ class ModelStanding:
     """A line of the leaderboard.
 
     Attributes:
-        model: The model.
         n_failing: Its answers that fail a metric that must hold; ``None`` if no such metric applies.
         n_satisfied: Metrics that should hold and surely do.
         n_open: Of those metrics, the ones whose verdict cannot be told.

@@ -31,8 +31,6 @@ class LabelledMetricView:
     """A metric with labels.
 
     Attributes:
-        evaluator: Its evaluator.
-        metric: The metric.
         certificate: How far people and judge agree.
         corrections: The corrected means, with their models.
         run: Id of the run.

@@ -38,8 +38,6 @@ class HeatLine:
     """One line of the heat map.
 
     Attributes:
-        evaluator: The evaluator.
-        metric: Its metric.
         cells: A cell by model.
         folded: True if the line is shown only among all metrics: of an evaluator's metrics the secondary ones, and
             evaluators that look like another of the run, and what applies to no row.
@@ -121,7 +119,6 @@ def heat_row(facts: Facts, metric: MetricView) -> list[HeatCell]:
 
     Args:
         facts: The run.
-        metric: The metric.
     """
     found = [facts.aggregates.get((metric.id, model.id)) for model in facts.models]
     values = [item.value for item in found if item is not None and item.value is not None]

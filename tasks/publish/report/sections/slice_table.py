@@ -28,7 +28,6 @@ class SliceLine:
         column: Name of the column.
         words: The rows of the slice, in words.
         label: Name of the evaluator and metric.
-        metric: The metric.
         model: The model; ``None`` for all together.
         n_scored: Answers that were scored.
         n_unscored: Answers that could not be.
