@@ -69,7 +69,7 @@ def leadline(images: int) -> dict[str, Any]:
     """Measure Leadline."""
     from leadline.evaluators.core.context import EvalContext
     from leadline.evaluators.core.registry import get
-    from leadline.evaluators.core.row import Row
+    from leadline.evaluators.data.row import Row
 
     stored = [_annotations(*image) for image in make(images)]
     kind = get("valor.object_detection")

@@ -25,10 +25,10 @@ from typing import NamedTuple
 from benchmarks.machine import describe, verdict
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import ContextChunk, Row
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.data.row import ContextChunk, Row
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models import embedders, runtime, weights
-from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.store.store import Store
 from leadline.tasks.store.vectors.vectors import ParquetVectors
 

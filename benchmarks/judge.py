@@ -29,15 +29,15 @@ from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import ContextChunk, Row, RowField, RowScore
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.client import JudgeClient, shared_gate
-from leadline.evaluators.judge.engine.event_loop import run
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.litellm_library import litellm
-from leadline.evaluators.judge.engine.providers import remote_transport
+from leadline.evaluators.data.row import ContextChunk, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge.prompting import Prompt, prompt_from
+from leadline.evaluators.judge_client.client import JudgeClient, shared_gate
+from leadline.evaluators.judge_client.event_loop import run
+from leadline.evaluators.judge_client.litellm_library import litellm
+from leadline.evaluators.judge_client.providers import remote_transport
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.ledger.ledger_report import LedgerReader
 from leadline.tasks.ledger.location import ledger_at
 

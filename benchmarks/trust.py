@@ -45,10 +45,10 @@ from benchmarks.trust_sets import (
     toxic_comments,
 )
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import Row, RowField
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.models.requirements import required_weights
+from leadline.evaluators.core.requirements import required_weights
+from leadline.evaluators.data.row import Row, RowField
 from leadline.evaluators.models.weights import is_here
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.plan.default_embedder import with_default_embedder
 from leadline.tasks.trust import trust_cards
 from leadline.tasks.trust.agreement import agreement

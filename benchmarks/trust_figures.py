@@ -15,7 +15,7 @@ import numpy.typing as npt
 import leadline
 from benchmarks.trust_sets import Answer, ComparedSet, LabelledSet, Preference
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.plan.default_embedder import with_default_embedder
 from leadline.tasks.trust.agreement import agreement, bootstrap, spearman
 from leadline.tasks.trust.intervals import wilson

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 
 SIZE_VARIABLE: Final = "LEADLINE_LOG_MAX_MB"
 COUNT_VARIABLE: Final = "LEADLINE_LOG_KEEP"

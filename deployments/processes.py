@@ -16,8 +16,8 @@ from typing import BinaryIO, Final
 
 from leadline.deployments.log_rotation import Rotation
 from leadline.deployments.tether import tethered
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError
 from leadline.flows.prefect_server.logs import tail
 
 PR_SET_PDEATHSIG: Final = 1

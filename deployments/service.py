@@ -30,9 +30,9 @@ from typing import Final
 from leadline.deployments.log_rotation import Rotation
 from leadline.deployments.postgres import Postgres, initialise
 from leadline.deployments.processes import Processes, ServicePart
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.evaluators.core.paths import from_home
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.paths import from_home
 from leadline.flows.logs.json_lines import json_line, prefect_environment, wants_json
 from leadline.flows.notify.recipients import find_recipients
 from leadline.flows.prefect_server.background import answers

@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from leadline.evaluators.core.base import RowEvaluator as RowEvaluator
     from leadline.evaluators.core.base import Spec as Spec
     from leadline.evaluators.core.context import EvalContext as EvalContext
-    from leadline.evaluators.core.errors import LeadlineError as LeadlineError
     from leadline.evaluators.core.function_metric import metric as metric
     from leadline.evaluators.core.metric import Metric as Metric
     from leadline.evaluators.core.params import Params as Params
     from leadline.evaluators.core.registry import register as register
-    from leadline.evaluators.core.row import Evidence as Evidence
-    from leadline.evaluators.core.row import Reason as Reason
-    from leadline.evaluators.core.row import Row as Row
-    from leadline.evaluators.core.row import RowField as RowField
-    from leadline.evaluators.core.row import RowScore as RowScore
-    from leadline.evaluators.core.row import Source as Source
-    from leadline.evaluators.core.row import Span as Span
+    from leadline.evaluators.data.row import Evidence as Evidence
+    from leadline.evaluators.data.row import Reason as Reason
+    from leadline.evaluators.data.row import Row as Row
+    from leadline.evaluators.data.row import RowField as RowField
+    from leadline.evaluators.data.row import RowScore as RowScore
+    from leadline.evaluators.data.row import Source as Source
+    from leadline.evaluators.data.row import Span as Span
+    from leadline.evaluators.ground.errors import LeadlineError as LeadlineError
     from leadline.evaluators.judge.judge_evaluator import Judge as Judge
     from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator as JudgeEvaluator
     from leadline.evaluators.judge.judge_evaluator import prompt_beside as prompt_beside
@@ -46,18 +46,18 @@ _HOMES: Final = {
     "RowEvaluator": "evaluators.core.base",
     "Spec": "evaluators.core.base",
     "EvalContext": "evaluators.core.context",
-    "LeadlineError": "evaluators.core.errors",
+    "LeadlineError": "evaluators.ground.errors",
     "metric": "evaluators.core.function_metric",
     "Metric": "evaluators.core.metric",
     "Params": "evaluators.core.params",
     "register": "evaluators.core.registry",
-    "Evidence": "evaluators.core.row",
-    "Reason": "evaluators.core.row",
-    "Row": "evaluators.core.row",
-    "RowField": "evaluators.core.row",
-    "RowScore": "evaluators.core.row",
-    "Source": "evaluators.core.row",
-    "Span": "evaluators.core.row",
+    "Evidence": "evaluators.data.row",
+    "Reason": "evaluators.data.row",
+    "Row": "evaluators.data.row",
+    "RowField": "evaluators.data.row",
+    "RowScore": "evaluators.data.row",
+    "Source": "evaluators.data.row",
+    "Span": "evaluators.data.row",
     "Judge": "evaluators.judge.judge_evaluator",
     "JudgeEvaluator": "evaluators.judge.judge_evaluator",
     "prompt_beside": "evaluators.judge.judge_evaluator",

@@ -20,8 +20,7 @@ from typing import Final, NamedTuple
 
 from leadline.evaluators.core.base import Evaluator, describe
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable
-from leadline.evaluators.core.row import (
+from leadline.evaluators.data.row import (
     ContextChunk,
     NotApplicable,
     Reason,
@@ -32,7 +31,8 @@ from leadline.evaluators.core.row import (
     Source,
     Unscored,
 )
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable
+from leadline.evaluators.settings.settings import Settings
 
 PLAIN: Final = Row(
     case="plain",

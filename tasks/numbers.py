@@ -6,7 +6,7 @@ import math
 from datetime import datetime
 from typing import Final
 
-from leadline.evaluators.core import text
+from leadline.evaluators.ground import text
 
 ABSENT: Final = "\N{EN DASH}"
 RANGE: Final = " \N{EN DASH} "

@@ -32,9 +32,9 @@ from typing import Any, Final
 
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.budget import Limits
-from leadline.evaluators.judge.engine.jury_config import members_of
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.settings.jury_config import members_of
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.analyse.aggregate import aggregate, measure_trials
 from leadline.tasks.analyse.changes import read_changes
 from leadline.tasks.analyse.findings.insights import find_insights

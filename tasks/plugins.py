@@ -12,8 +12,8 @@ import importlib.metadata
 import pkgutil
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 
 
 class Named(Protocol):

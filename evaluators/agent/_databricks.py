@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowScore, Unscored
-from leadline.evaluators.judge.engine.failures import JudgeError
+from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowScore, Unscored
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge.verdicts import JudgeReply, YesNo, chunk_spans
 from leadline.evaluators.judge.verdicts import Reason as Rationale
+from leadline.evaluators.judge_client.failures import JudgeError
 
 SOURCE: Final = "Databricks, Mosaic AI Agent Evaluation LLM judges reference"
 FACTS: Final = "expected_facts"

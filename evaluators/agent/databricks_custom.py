@@ -14,7 +14,7 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import REPORT_ONLY, JudgeKey
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Row, RowField, RowScore
+from leadline.evaluators.data.row import Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.verdicts import JudgeReply
 from leadline.evaluators.judge.verdicts import Reason as Rationale

@@ -6,7 +6,7 @@ from leadline.evaluators.agent._databricks import SOURCE, Assessment, RatingEval
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Row, RowField
+from leadline.evaluators.data.row import Row, RowField
 from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 
 

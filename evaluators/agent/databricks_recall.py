@@ -7,7 +7,7 @@ from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Json, Row, RowField, RowScore
+from leadline.evaluators.data.row import Evidence, Json, Row, RowField, RowScore
 
 
 @register

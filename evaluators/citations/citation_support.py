@@ -9,14 +9,14 @@ from pydantic import Field
 
 from leadline.evaluators.citations._markers import Citation, Statement, statements
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.data_kinds import DataKind
+from leadline.evaluators.core.embedding_evaluator import EmbeddingEvaluator, EmbeddingParams, Vectors, lowest
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Json, NotApplicable, Row, RowField, RowScore, Source, Span
-from leadline.evaluators.core.text import count, quoted
+from leadline.evaluators.data.data_kinds import DataKind
+from leadline.evaluators.data.row import Evidence, Json, NotApplicable, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground.text import count, quoted
 from leadline.evaluators.models import weights
-from leadline.evaluators.models.embedding_evaluator import EmbeddingEvaluator, EmbeddingParams, Vectors, lowest
-from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.similarity import best_matches
 from leadline.evaluators.models.weights import BGE_SMALL_EN
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from leadline.evaluators.core.row import Json
+from leadline.evaluators.data.row import Json
 
 if TYPE_CHECKING:
     import numpy as np

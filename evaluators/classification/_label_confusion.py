@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 from leadline.evaluators.core.base import RESAMPLES
-from leadline.evaluators.core.details import MOST_CONFUSED, MOST_LABELS, Confusion, Details, LabelValues
-from leadline.evaluators.core.row import Json
+from leadline.evaluators.data.details import MOST_CONFUSED, MOST_LABELS, Confusion, Details, LabelValues
+from leadline.evaluators.data.row import Json
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,7 @@ from leadline.evaluators.classification import _averages
 from leadline.evaluators.classification._items import Items
 from leadline.evaluators.classification._roc_curves import Weighted, area, rankings, roc_points
 from leadline.evaluators.classification._thresholds import THRESHOLDS, Counts, count, examples, reached
-from leadline.evaluators.core.details import (
+from leadline.evaluators.data.details import (
     MOST_CONFUSED,
     MOST_EXAMPLES,
     MOST_LABELS,
@@ -22,7 +22,7 @@ from leadline.evaluators.core.details import (
     LabelValues,
     Series,
 )
-from leadline.evaluators.core.row import Json
+from leadline.evaluators.data.row import Json
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,7 +15,7 @@ from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowField, RowScore
 from leadline.evaluators.text.markdown import fences
 
 if TYPE_CHECKING:

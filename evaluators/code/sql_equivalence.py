@@ -12,12 +12,12 @@ from pydantic import Field
 from leadline.evaluators.code._query_runner import QueryRunner
 from leadline.evaluators.code._sql_normal_form import SqlFault, normal_form, query_of, statements_of
 from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.packages import need_packages, package_version
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowField, RowScore, Unscored
+from leadline.evaluators.data.data_kinds import DataKind
+from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowField, RowScore, Unscored
+from leadline.evaluators.ground.packages import need_packages, package_version
 
 if TYPE_CHECKING:
     from leadline.evaluators.core.context import EvalContext

@@ -1,1 +1,1 @@
-"""The parts that every evaluator is made of: rows, scores, metrics, parameters, the base classes and the registry."""
+"""The parts that every evaluator is made of: metrics, parameters, the context, the base classes and the registry."""

@@ -24,22 +24,22 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
-from leadline.evaluators.core.data_kinds import DataKind
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.metric import Board, Metric
-from leadline.evaluators.core.packages import package_version
 from leadline.evaluators.core.params import Effect, Params, effect_of
-from leadline.evaluators.core.redaction import without_secrets
-from leadline.evaluators.core.row import Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.data.data_kinds import DataKind
+from leadline.evaluators.data.row import Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.packages import package_version
+from leadline.evaluators.ground.redaction import without_secrets
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from leadline.evaluators.core.context import EvalContext
-    from leadline.evaluators.core.details import Details
-    from leadline.evaluators.models.refs import ModelRef
+    from leadline.evaluators.data.details import Details
+    from leadline.evaluators.ground.refs import ModelRef
 
 log = logging.getLogger("leadline.evaluators")
 
@@ -141,7 +141,7 @@ class Spec:
 
         Args:
             id: Identifier, as users type it.
-            inputs: Names of the fields that it is about; see :class:`~leadline.evaluators.core.row.RowField`.
+            inputs: Names of the fields that it is about; see :class:`~leadline.evaluators.data.row.RowField`.
             higher_is_better: Direction of the metric.
             low: Least value.
             high: Greatest value.
@@ -199,7 +199,7 @@ class Evaluator(ABC):
         unnamed: Parameters that hold in a run that nobody asked for it by name.
         source_digest: Digest of the user's file that it was loaded from, ``""`` when it belongs to a package.
         strength_metric: Key of a dataset-level metric that no model has by itself: its strength against all others.
-            The payloads of such an evaluator are outcomes of pairs, see :mod:`leadline.evaluators.core.pair_outcomes`;
+            The payloads of such an evaluator are outcomes of pairs, see :mod:`leadline.evaluators.data.pair_outcomes`;
             it needs no ``aggregate``.
         interval_method: Where :meth:`intervals` has its formulas from: ``ranks`` of the rows, or a ``posterior``.
     """
@@ -336,7 +336,7 @@ class Evaluator(ABC):
             cases: For each payload the key of a case that has it.
 
         Returns:
-            By default nothing. See :mod:`leadline.evaluators.core.details` for what there can be.
+            By default nothing. See :mod:`leadline.evaluators.data.details` for what there can be.
         """
         return None
 

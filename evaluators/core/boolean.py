@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.row import Evidence, Flag, Reason, RowScore, Severity, Unscored
+from leadline.evaluators.data.row import Evidence, Flag, Reason, RowScore, Severity, Unscored
 
 
 def verdict(

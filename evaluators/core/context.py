@@ -12,12 +12,12 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.row import Json
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.failures import JudgeUnavailable
-from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.data.row import Json
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.judge_client.failures import JudgeUnavailable
+from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
 from leadline.evaluators.text.sentences import Sentence, Splitter, splitter_for
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from leadline.evaluators.judge.engine.budget import Budget
-    from leadline.evaluators.judge.engine.calls import Ledger
-    from leadline.evaluators.judge.engine.client import JudgeClient
-    from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+    from leadline.evaluators.judge_client.budget import Budget
+    from leadline.evaluators.judge_client.calls import Ledger
+    from leadline.evaluators.judge_client.client import JudgeClient
     from leadline.evaluators.models.shared_passes import Passes
     from leadline.evaluators.models.vectors import VectorStore
+    from leadline.evaluators.settings.judge_config import JudgeConfig
 
 
 @dataclass
@@ -142,7 +142,7 @@ class EvalContext:
             JudgeUnavailable: No judge is configured.
             JudgeRefused: What is needed to ask it is not installed.
         """
-        from leadline.evaluators.judge.engine.client import client_for
+        from leadline.evaluators.judge_client.client import client_for
 
         config = self.judge_config(key)
         if config is None:

@@ -15,10 +15,10 @@ from types import ModuleType
 from typing import Final
 
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.evaluators.core.paths import from_home
 from leadline.evaluators.core.registry import load_installed, registered_by, unregister
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.paths import from_home
 
 
 @dataclass(frozen=True, slots=True)

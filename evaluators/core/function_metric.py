@@ -20,12 +20,12 @@ from dataclasses import fields
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias, cast
 
 from leadline.evaluators.core.base import CUSTOM, Evaluator, RowEvaluator, Spec
-from leadline.evaluators.core.code_digest import code_digest
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.metric import INF, Metric
-from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore
+from leadline.evaluators.data.row import Evidence, Reason, Row, RowField, RowScore
+from leadline.evaluators.ground.code_digest import code_digest
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 
 Scored: TypeAlias = "float | bool | tuple[float | bool, str] | None"
 """The value of a row: a number, or whether the row is good; maybe with a sentence why; ``None`` where the metric does

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from leadline.evaluators.core.row import Json
+from leadline.evaluators.data.row import Json
 
 INF = math.inf
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.row import Json
+from leadline.evaluators.data.row import Json
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 
 
 class Effect(StrEnum):
@@ -88,7 +88,7 @@ class Params(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            from leadline.evaluators.core.refusal import field_of, why
+            from leadline.evaluators.ground.refusal import field_of, why
 
             first = error.errors()[0]
             if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:

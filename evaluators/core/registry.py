@@ -24,8 +24,8 @@ from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
 from leadline.evaluators.core.base import CUSTOM, Evaluator
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 
 FAMILIES: Final = (
     "generation",

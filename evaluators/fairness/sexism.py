@@ -5,7 +5,7 @@ from __future__ import annotations
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Row, RowField
+from leadline.evaluators.data.row import Row, RowField
 from leadline.evaluators.judge.judge_evaluator import prompt_beside
 from leadline.evaluators.judge.pass_fail import TextCheckEvaluator
 

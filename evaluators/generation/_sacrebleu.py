@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from leadline.evaluators.core.base import RowEvaluator
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.details import Details
-from leadline.evaluators.core.row import Json, Reason, Row, RowScore, clip
+from leadline.evaluators.data.details import Details
+from leadline.evaluators.data.row import Json, Reason, Row, RowScore, clip
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,10 +10,11 @@ from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Reason, Row, RowField, RowScore, Source, clip
+from leadline.evaluators.data.data_kinds import DataKind
+from leadline.evaluators.data.row import Reason, Row, RowField, RowScore, Source, clip
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.judge.embedding_judge import EmbeddingJudgeEvaluator, EmbeddingJudgeParams
 from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 from leadline.evaluators.judge.ragas_base import (
@@ -27,7 +28,6 @@ from leadline.evaluators.judge.ragas_base import (
 )
 from leadline.evaluators.judge.statements import STATEMENTS, statements_of
 from leadline.evaluators.judge.verdicts import AT_ONCE, Verdict, Verdicts, one_each
-from leadline.evaluators.models.refs import ModelRef
 
 
 class AnswerCorrectnessParams(EmbeddingJudgeParams):

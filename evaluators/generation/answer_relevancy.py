@@ -9,17 +9,17 @@ from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.data_kinds import DataKind
+from leadline.evaluators.core.embedding_evaluator import quote
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Reason, Row, RowField, RowScore, clip
+from leadline.evaluators.data.data_kinds import DataKind
+from leadline.evaluators.data.row import Reason, Row, RowField, RowScore, clip
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.judge.embedding_judge import EmbeddingJudgeEvaluator, EmbeddingJudgeParams
-from leadline.evaluators.judge.engine.failures import JudgeUnparseable
 from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 from leadline.evaluators.judge.ragas_base import SOURCE, Measured
 from leadline.evaluators.judge.verdicts import JudgeReply
-from leadline.evaluators.models.embedding_evaluator import quote
-from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.judge_client.failures import JudgeUnparseable
 
 
 class Questions(JudgeReply):

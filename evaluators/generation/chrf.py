@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import RowField
+from leadline.evaluators.data.data_kinds import DataKind
+from leadline.evaluators.data.row import RowField
 from leadline.evaluators.generation._sacrebleu import SacrebleuEvaluator
 
 if TYPE_CHECKING:

@@ -8,16 +8,16 @@ from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.embedding_evaluator import quote
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Effect, JudgeKey
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Json, Row, RowField, RowScore
-from leadline.evaluators.judge.engine.failures import JudgeUnparseable
-from leadline.evaluators.judge.engine.search import CHARACTERS, recorded, search_tool
+from leadline.evaluators.data.row import Evidence, Json, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.verdicts import JudgeReply
 from leadline.evaluators.judge.verdicts import Reason as Rationale
-from leadline.evaluators.models.embedding_evaluator import quote
+from leadline.evaluators.judge_client.failures import JudgeUnparseable
+from leadline.evaluators.judge_client.search import CHARACTERS, recorded, search_tool
 
 
 class Evaluation(JudgeReply):

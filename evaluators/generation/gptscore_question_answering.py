@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Row, RowField
+from leadline.evaluators.data.row import Row, RowField
 from leadline.evaluators.generation._gptscore import Aspect, GptScore, metrics_of
 from leadline.evaluators.models.language_models.likelihood import Passage
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.embedding_evaluator import EmbeddingEvaluator, Vectors, lowest, quote
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Json, Row, RowField, RowScore, Source, Span
-from leadline.evaluators.models.embedding_evaluator import EmbeddingEvaluator, Vectors, lowest, quote
+from leadline.evaluators.data.row import Evidence, Json, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.models.similarity import best_matches
 from leadline.evaluators.models.weights import BGE_SMALL_EN
 

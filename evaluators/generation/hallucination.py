@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
+from leadline.evaluators.core.embedding_evaluator import SPANS
 from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.core.model_evaluator import ModelEvaluator
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Flag, Row, RowField, RowScore, Severity, Source, Span, clip
+from leadline.evaluators.data.row import Evidence, Flag, Row, RowField, RowScore, Severity, Source, Span, clip
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models import consistency
 from leadline.evaluators.models.catalogue import FLAN_T5_TOKENIZER, HHEM
 from leadline.evaluators.models.consistency import Support
-from leadline.evaluators.models.embedding_evaluator import SPANS
-from leadline.evaluators.models.model_evaluator import ModelEvaluator
-from leadline.evaluators.models.refs import ModelRef
 
 if TYPE_CHECKING:
     from leadline.evaluators.core.context import EvalContext

@@ -6,7 +6,7 @@ from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Json, Row, RowField, RowScore
+from leadline.evaluators.data.row import Json, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 from leadline.evaluators.judge.pass_fail import PassFailEvaluator
 

@@ -12,9 +12,9 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import JudgeKey
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Row, RowField, RowScore
+from leadline.evaluators.data.row import Evidence, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
-from leadline.evaluators.judge.replies import read_word
+from leadline.evaluators.judge_client.replies import read_word
 
 YES, NO = WORDS = ("YES", "NO")
 

@@ -10,7 +10,7 @@ from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import NO_EVIDENCE, Evidence, Row, RowField, RowScore, Source, Span, clip
+from leadline.evaluators.data.row import NO_EVIDENCE, Evidence, Row, RowField, RowScore, Source, Span, clip
 from leadline.evaluators.text.repeats import Repeat, longest_repeat
 from leadline.evaluators.text.sentences import Sentence
 

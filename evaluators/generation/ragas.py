@@ -10,13 +10,13 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import JudgeKey
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Json, NotApplicable, Row, RowField, RowScore, Unscored
+from leadline.evaluators.data.row import Evidence, Json, NotApplicable, Row, RowField, RowScore, Unscored
 from leadline.evaluators.generation.answer_relevancy import AnswerRelevancy, AnswerRelevancyParams
 from leadline.evaluators.generation.faithfulness import Faithfulness
-from leadline.evaluators.judge.engine.failures import JudgeError
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge.ragas_base import SOURCE
-from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.judge_client.failures import JudgeError
 from leadline.evaluators.retrieval.context_precision import ContextPrecision
 from leadline.evaluators.retrieval.context_recall import ContextRecall
 

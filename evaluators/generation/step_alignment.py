@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import Field
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
+from leadline.evaluators.core.embedding_evaluator import SPANS, EmbeddingEvaluator, EmbeddingParams, Vectors, quote
 from leadline.evaluators.core.metric import INF, Metric
 from leadline.evaluators.core.params import Effect
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import (
+from leadline.evaluators.data.row import (
     Evidence,
     Flag,
     Json,
@@ -27,11 +27,11 @@ from leadline.evaluators.core.row import (
     Source,
     Span,
 )
+from leadline.evaluators.ground.errors import ModelUnavailable, OutOfMemory
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.verdicts import JudgeReply
 from leadline.evaluators.models.catalogue import ALL_MINILM_L6_V2
-from leadline.evaluators.models.embedding_evaluator import SPANS, EmbeddingEvaluator, EmbeddingParams, Vectors, quote
-from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.text.alignment import Aligned, Edit, align
 from leadline.evaluators.text.procedure_steps import MOST_STEPS, Procedure, Step, joined, procedures
 

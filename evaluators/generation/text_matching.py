@@ -12,7 +12,7 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Flag, Reason, Row, RowField, RowScore, Severity
+from leadline.evaluators.data.row import Evidence, Flag, Reason, Row, RowField, RowScore, Severity
 from leadline.evaluators.text.conditions.check import (
     Outcome,
     answer_spans,

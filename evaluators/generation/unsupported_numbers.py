@@ -11,8 +11,8 @@ from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Row, RowField, RowScore, Source, Span
-from leadline.evaluators.core.text import listing, quoted
+from leadline.evaluators.data.row import Evidence, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.ground.text import listing, quoted
 from leadline.evaluators.text.numbers_in_text import Number, read_numbers
 
 MOST_NAMED: Final = 20

@@ -10,11 +10,11 @@ from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowField, RowScore
-from leadline.evaluators.judge.engine.failures import JudgeUnparseable
+from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.statements import SOURCE, STATEMENTS, share, statements_of
 from leadline.evaluators.judge.verdicts import JudgeReply, VerdictsOrIdk, as_json, count_of, one_each
+from leadline.evaluators.judge_client.failures import JudgeUnparseable
 
 
 class Comparison(JudgeReply):

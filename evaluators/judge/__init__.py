@@ -1,1 +1,1 @@
-"""Asking a judge: the bases of judge evaluators, prompts, replies and verdicts. The engine below makes the calls."""
+"""The bases of judge evaluators: prompts, verdicts, juries. What makes the calls is ``judge_client``."""

@@ -27,20 +27,20 @@ from pydantic import BaseModel
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.params import JudgeKey, Params
-from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowScore
-from leadline.evaluators.judge.engine.calls import Call, Reply
-from leadline.evaluators.judge.engine.event_loop import run
-from leadline.evaluators.judge.engine.failures import BudgetSpent, JudgeError, JudgeTruncated, JudgeUnparseable
-from leadline.evaluators.judge.engine.jury_config import JuryConfig
-from leadline.evaluators.judge.engine.transport import NO_TEXT
+from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowScore
 from leadline.evaluators.judge.prompt_text import readable
 from leadline.evaluators.judge.prompting import Prompt, canonical, draw_fence, prompt, prompt_from
-from leadline.evaluators.judge.replies import read_json, read_number, read_word
+from leadline.evaluators.judge_client.calls import Call, Reply
+from leadline.evaluators.judge_client.event_loop import run
+from leadline.evaluators.judge_client.failures import BudgetSpent, JudgeError, JudgeTruncated, JudgeUnparseable
+from leadline.evaluators.judge_client.replies import read_json, read_number, read_word
+from leadline.evaluators.judge_client.transport import NO_TEXT
+from leadline.evaluators.settings.jury_config import JuryConfig
 from leadline.evaluators.text.sentences import without_surrogates
 
 if TYPE_CHECKING:
     from leadline.evaluators.core.context import EvalContext
-    from leadline.evaluators.judge.engine.client import JudgeClient
+    from leadline.evaluators.judge_client.client import JudgeClient
 
 log = logging.getLogger("leadline.judge")
 
@@ -80,7 +80,7 @@ class Judge:
         prompts: Its prompts by name.
         trial: Which repetition.
         cache_salt: Makes questions new although they were asked before, see
-            :class:`~leadline.evaluators.judge.engine.calls.Call`.
+            :class:`~leadline.evaluators.judge_client.calls.Call`.
     """
 
     client: JudgeClient
@@ -288,7 +288,7 @@ class JudgeEvaluator(Evaluator):
 
     def identity(self, ctx: EvalContext) -> dict[str, Json]:
         """Add the prompts and the judge to what a score's key covers."""
-        from leadline.evaluators.judge.engine.client import identity_of
+        from leadline.evaluators.judge_client.client import identity_of
 
         config = ctx.judge_config(self.judge_key())
         return super().identity(ctx) | {

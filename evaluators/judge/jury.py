@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.row import Evidence, Json, NotApplicable, Reason, Row, RowScore, Unscored
+from leadline.evaluators.data.row import Evidence, Json, NotApplicable, Reason, Row, RowScore, Unscored
 from leadline.evaluators.judge.dawid_skene import Rates, log_odds, probability
-from leadline.evaluators.judge.engine.jury_config import JuryConfig, MetricWeights
+from leadline.evaluators.settings.jury_config import JuryConfig, MetricWeights
 
 if TYPE_CHECKING:
     from leadline.evaluators.core.base import Evaluator

@@ -11,9 +11,9 @@ from pydantic import Field
 from leadline.evaluators.core.boolean import unparseable, verdict
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.params import JudgeKey, Params
-from leadline.evaluators.core.row import Evidence, Json, Row, RowField, RowScore, Severity
-from leadline.evaluators.judge.engine.failures import JudgeError, JudgeUnparseable
+from leadline.evaluators.data.row import Evidence, Json, Row, RowField, RowScore, Severity
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
+from leadline.evaluators.judge_client.failures import JudgeError, JudgeUnparseable
 
 
 class PassFailEvaluator(JudgeEvaluator):

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from leadline.evaluators.core.row import Evidence, Json, Row, RowScore, Source, Span
+from leadline.evaluators.core.embedding_evaluator import SPANS, quote
+from leadline.evaluators.data.row import Evidence, Json, Row, RowScore, Source, Span
 from leadline.evaluators.judge.judge_evaluator import Judge
 from leadline.evaluators.judge.verdicts import Verdict, Verdicts, one_each
-from leadline.evaluators.models.embedding_evaluator import SPANS, quote
 
 SOURCE: Final = "H2O Sonar evaluator reference; RAGAS (https://arxiv.org/abs/2309.15217)"
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from leadline.evaluators.core.row import ContextChunk, Json, Source, Span
-from leadline.evaluators.judge.engine.failures import JudgeUnparseable
+from leadline.evaluators.data.row import ContextChunk, Json, Source, Span
 from leadline.evaluators.judge.judge_evaluator import Judge
+from leadline.evaluators.judge_client.failures import JudgeUnparseable
 
 
 def _plain_word(value: object) -> object:

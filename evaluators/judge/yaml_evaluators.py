@@ -26,13 +26,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from leadline.evaluators.core.base import Evaluator, Spec
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.metric import Metric, boolean_metrics
-from leadline.evaluators.core.paths import from_home
-from leadline.evaluators.core.refusal import refusals_of
 from leadline.evaluators.core.registry import FAMILIES, find, register
-from leadline.evaluators.core.row import Evidence, Json, Row, RowField, RowScore
+from leadline.evaluators.data.row import Evidence, Json, Row, RowField, RowScore
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.ground.refusal import refusals_of
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge.pass_fail import PassFailEvaluator
 from leadline.evaluators.judge.placeholders import UserPrompt, user_prompt

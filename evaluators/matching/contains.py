@@ -14,8 +14,8 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Row, RowField, RowScore, Source, Span
-from leadline.evaluators.core.text import listing, quoted
+from leadline.evaluators.data.row import Evidence, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.ground.text import listing, quoted
 from leadline.evaluators.text.content_words import UNSPACED
 from leadline.evaluators.text.dates import with_iso_dates
 

@@ -11,12 +11,12 @@ from pydantic import Field
 
 from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore, Source, Span
-from leadline.evaluators.core.text import listing, quoted
+from leadline.evaluators.data.data_kinds import DataKind
+from leadline.evaluators.data.row import Evidence, Reason, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.ground.text import listing, quoted
 from leadline.evaluators.text.numbers_in_text import without_marks
 from leadline.evaluators.text.quantities import Decimal, Quantity, is_denied, quantities
 

@@ -11,8 +11,8 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore, Source, Span
-from leadline.evaluators.core.text import quoted
+from leadline.evaluators.data.row import Evidence, Reason, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.ground.text import quoted
 from leadline.evaluators.text.conditions.patterns import PatternError, compiled
 
 KEY = "regex"

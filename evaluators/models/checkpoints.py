@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError
 from leadline.evaluators.models import weight_files
 from leadline.evaluators.models.runtime import dtype_for, libraries_missing
 from leadline.evaluators.text.sentences import without_surrogates
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import torch
 
-    from leadline.evaluators.core.settings import Settings
-    from leadline.evaluators.models.refs import ModelRef
+    from leadline.evaluators.ground.refs import ModelRef
+    from leadline.evaluators.settings.settings import Settings
 
 UNLIMITED: Final = 1_000_000
 """A tokenizer's limit from here on means that it has none."""

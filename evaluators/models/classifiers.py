@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models.checkpoints import (
     WindowReader,
     budget_for,
@@ -23,7 +24,6 @@ from leadline.evaluators.models.checkpoints import (
     token_ids,
     tokenizer_from,
 )
-from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.resident import busy, resident
 from leadline.evaluators.models.runtime import loading
 from leadline.evaluators.models.weights import locate
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import torch
 
-    from leadline.evaluators.core.settings import Settings
+    from leadline.evaluators.settings.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models import weight_files
 from leadline.evaluators.models.checkpoints import (
     additive,
@@ -35,7 +36,6 @@ from leadline.evaluators.models.checkpoints import (
     tokenizer_from,
     windows,
 )
-from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.resident import busy, resident
 from leadline.evaluators.models.runtime import dtype_for, loading
 from leadline.evaluators.models.weights import locate
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import torch
 
-    from leadline.evaluators.core.settings import Settings
+    from leadline.evaluators.settings.settings import Settings
 
 LIMIT: Final = 2048
 """Tokens of premise and hypothesis together that are read at once."""

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models.checkpoints import budget_for, by_length, encode_pairs, load_of, padded_pairs
 from leadline.evaluators.models.onnx_backend import require_cpu, run_by_onnx
-from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.runtime import (
     device_for,
     dtype_for,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from sentence_transformers import CrossEncoder
 
-    from leadline.evaluators.core.settings import Settings
+    from leadline.evaluators.settings.settings import Settings
 
 _TOKENIZED_AT_ONCE: Final = 256
 _SPARE_TOKENS: Final = 8

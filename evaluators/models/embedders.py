@@ -26,10 +26,10 @@ from functools import lru_cache
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models.onnx_backend import require_cpu, run_by_onnx
-from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.runtime import (
     batch_size_for,
     device_for,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from sentence_transformers import SentenceTransformer
 
-    from leadline.evaluators.core.settings import Settings
+    from leadline.evaluators.settings.settings import Settings
 
 log = logging.getLogger("leadline.models")
 

@@ -9,8 +9,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models.catalogue import VITAMINC_NLI
 from leadline.evaluators.models.checkpoints import (
     EncodedPair,
@@ -26,7 +27,6 @@ from leadline.evaluators.models.checkpoints import (
     tokenizer_from,
     windows,
 )
-from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.resident import busy, resident
 from leadline.evaluators.models.runtime import loading
 from leadline.evaluators.models.weights import locate
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import torch
 
-    from leadline.evaluators.core.settings import Settings
+    from leadline.evaluators.settings.settings import Settings
 
 ENTAILMENT: Final = 0
 CONTRADICTION: Final = 1

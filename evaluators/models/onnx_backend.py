@@ -12,12 +12,12 @@ import io
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import ModelUnavailable
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.settings import Settings
-    from leadline.evaluators.models.refs import ModelRef
+    from leadline.evaluators.ground.refs import ModelRef
+    from leadline.evaluators.settings.settings import Settings
 
 INPUTS: Final = ("input_ids", "attention_mask", "token_type_ids")
 _OUTPUTS: Final = ("last_hidden_state", "logits")

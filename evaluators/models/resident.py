@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cachetools import LRUCache
 
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models import weight_files
-from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.runtime import device_for, model_settings, release_memory
 from leadline.evaluators.models.weights import content_of, locate
 
 if TYPE_CHECKING:
-    from leadline.evaluators.core.settings import Settings
+    from leadline.evaluators.settings.settings import Settings
 
 T = TypeVar("T")
 

@@ -20,11 +20,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models import weight_files
 from leadline.evaluators.models.checkpoints import windows
-from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.runtime import model_settings
 from leadline.evaluators.models.weights import locate
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from leadline.evaluators.core.settings import Settings
+    from leadline.evaluators.settings.settings import Settings
 
 BINS: Final = (
     *(0.0, 0.01, 0.02, 0.03, 0.04, 0.07, 0.13, 0.37),

@@ -11,8 +11,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import ModelUnavailable
 
 if TYPE_CHECKING:
     import torch

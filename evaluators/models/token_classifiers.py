@@ -11,8 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models.checkpoints import (
     Encoded,
     WindowReader,
@@ -25,7 +26,6 @@ from leadline.evaluators.models.checkpoints import (
     padded,
     tokenizer_from,
 )
-from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.resident import busy, resident
 from leadline.evaluators.models.runtime import loading
 from leadline.evaluators.models.weights import locate
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import torch
 
-    from leadline.evaluators.core.settings import Settings
+    from leadline.evaluators.settings.settings import Settings
 
 _PLACED: Final = re.compile(r"(?P<place>[BIESLU])[-_](?P<type>.+)")
 _OUTSIDE: Final = ("O", "")

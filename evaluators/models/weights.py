@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable, UsageError
-from leadline.evaluators.core.paths import from_home
-from leadline.evaluators.core.row import Json
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.data.row import Json
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable, UsageError
+from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.ground.refs import OFFLINE, ModelKind, ModelRef
 from leadline.evaluators.models import catalogue, hub, weight_files
-from leadline.evaluators.models.refs import OFFLINE, ModelKind, ModelRef
+from leadline.evaluators.settings.settings import Settings
 
 log = logging.getLogger("leadline.models")
 

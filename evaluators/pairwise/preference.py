@@ -13,7 +13,9 @@ from pydantic import BeforeValidator, Field
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.pair_outcomes import (
+from leadline.evaluators.core.params import JudgeKey
+from leadline.evaluators.core.registry import register
+from leadline.evaluators.data.pair_outcomes import (
     TIE,
     Order,
     PairOutcome,
@@ -23,9 +25,7 @@ from leadline.evaluators.core.pair_outcomes import (
     outcome,
     to_payload,
 )
-from leadline.evaluators.core.params import JudgeKey
-from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, NotApplicable, RivalAnswer, Row, RowField, RowScore
+from leadline.evaluators.data.row import Evidence, NotApplicable, RivalAnswer, Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, PairsToAsk, prompt_beside
 from leadline.evaluators.judge.verdicts import JudgeReply
 from leadline.evaluators.judge.verdicts import Reason as Rationale

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from leadline.evaluators.core.base import RowEvaluator
 from leadline.evaluators.core.metric import INF, Metric
-from leadline.evaluators.core.row import Json
+from leadline.evaluators.data.row import Json
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.details import Details
 from leadline.evaluators.core.metric import INF, Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Reason, Row, RowField, RowScore
+from leadline.evaluators.data.details import Details
+from leadline.evaluators.data.row import Reason, Row, RowField, RowScore
 from leadline.evaluators.performance._percentiles import PercentileEvaluator, Sorted, percentile_metrics
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import INF, Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Reason, Row, RowField, RowScore
+from leadline.evaluators.data.row import Reason, Row, RowField, RowScore
 from leadline.evaluators.performance._percentiles import PercentileEvaluator, percentile_metrics
 
 

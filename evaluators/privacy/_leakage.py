@@ -18,7 +18,7 @@ from leadline.evaluators.core.base import RowEvaluator
 from leadline.evaluators.core.boolean import verdict
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.row import ContextChunk, Evidence, Json, Row, RowScore, Source, Span
+from leadline.evaluators.data.row import ContextChunk, Evidence, Json, Row, RowScore, Source, Span
 from leadline.evaluators.privacy.rules.matching import RuleMatch, WhyAside, examine, example, fold, leaks
 from leadline.evaluators.privacy.rules.tables import Rule, choose, rules_of
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import ModelUnavailable
 from leadline.evaluators.models.token_classifiers import Entity
 
 if TYPE_CHECKING:
-    from leadline.evaluators.models.refs import ModelRef
+    from leadline.evaluators.ground.refs import ModelRef
     from leadline.evaluators.privacy._leakage import Finding
 
 

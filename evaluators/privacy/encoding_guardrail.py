@@ -13,11 +13,11 @@ from pydantic import Field
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.boolean import unparseable, verdict
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Flag, Json, Row, RowField, RowScore, Severity, Source, Span
+from leadline.evaluators.data.data_kinds import DataKind
+from leadline.evaluators.data.row import Evidence, Flag, Json, Row, RowField, RowScore, Severity, Source, Span
 from leadline.evaluators.privacy._leakage import (
     LeakageEvaluator,
     LeakageParams,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field, field_validator
 
 from leadline.evaluators.core.base import Lane, Spec
-from leadline.evaluators.core.errors import OutOfMemory
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.data.row import Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.ground.errors import OutOfMemory
 from leadline.evaluators.models import token_classifiers, weights
 from leadline.evaluators.models.token_classifiers import Entity
 from leadline.evaluators.privacy._leakage import Finding, LeakageEvaluator, LeakageParams
@@ -21,7 +21,7 @@ from leadline.evaluators.privacy.rules.matching import RuleMatch, examine, leaks
 
 if TYPE_CHECKING:
     from leadline.evaluators.core.context import EvalContext
-    from leadline.evaluators.models.refs import ModelRef
+    from leadline.evaluators.ground.refs import ModelRef
 
 
 class PiiLeakageParams(LeakageParams):

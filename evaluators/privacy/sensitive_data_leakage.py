@@ -8,7 +8,7 @@ from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import RowField
+from leadline.evaluators.data.row import RowField
 from leadline.evaluators.privacy._leakage import LeakageEvaluator, LeakageParams
 
 

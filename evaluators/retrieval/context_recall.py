@@ -6,9 +6,10 @@ from typing import Final
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.embedding_evaluator import SPANS
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Reason, Row, RowField, RowScore, Source, Span
+from leadline.evaluators.data.row import Reason, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.ragas_base import (
     SOURCE,
@@ -20,7 +21,6 @@ from leadline.evaluators.judge.ragas_base import (
     is_yes,
     verdicts_on,
 )
-from leadline.evaluators.models.embedding_evaluator import SPANS
 
 MOST_SENTENCES: Final = 500
 """Sentences of an expected answer that are judged: every 20 of them take a call that shows all of the context."""

@@ -8,15 +8,15 @@ from typing import Final
 
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
+from leadline.evaluators.core.embedding_evaluator import SPANS, quote
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore, Source, Span
-from leadline.evaluators.judge.engine.failures import JudgeUnparseable
+from leadline.evaluators.data.row import Evidence, Reason, Row, RowField, RowScore, Source, Span
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator, prompt_beside
 from leadline.evaluators.judge.ragas_base import SOURCE
 from leadline.evaluators.judge.verdicts import JudgeReply
 from leadline.evaluators.judge.verdicts import Reason as Rationale
-from leadline.evaluators.models.embedding_evaluator import SPANS, quote
+from leadline.evaluators.judge_client.failures import JudgeUnparseable
 
 AT_ONCE: Final = 100
 """Sentences that the judge is shown at once, at most."""

@@ -13,7 +13,7 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import ContextChunk, Evidence, Row, RowField, RowScore, clip
+from leadline.evaluators.data.row import ContextChunk, Evidence, Row, RowField, RowScore, clip
 
 
 class RetrievalParams(Params):

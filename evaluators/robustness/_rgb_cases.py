@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from leadline.evaluators.core.row import Json, Row
+from leadline.evaluators.data.row import Json, Row
 
 Language: TypeAlias = Literal["en", "zh"]
 

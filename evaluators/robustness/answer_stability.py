@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from leadline.evaluators.core.base import RowEvaluator, Spec
+from leadline.evaluators.core.embedding_evaluator import EmbeddingParams, quote
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Json, Row, RowField, RowScore, clip
+from leadline.evaluators.data.row import Evidence, Json, Row, RowField, RowScore, clip
 from leadline.evaluators.models import weights
-from leadline.evaluators.models.embedding_evaluator import EmbeddingParams, quote
 from leadline.evaluators.models.weights import BGE_SMALL_EN_V15
 
 if TYPE_CHECKING:
     from leadline.evaluators.core.context import EvalContext
-    from leadline.evaluators.models.refs import ModelRef
+    from leadline.evaluators.ground.refs import ModelRef
 
 
 class StabilityParams(EmbeddingParams):

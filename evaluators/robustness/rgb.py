@@ -9,11 +9,11 @@ from pydantic import Field
 
 from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Json, NotApplicable, Reason, Row, RowField, RowScore, Unscored
+from leadline.evaluators.data.data_kinds import DataKind
+from leadline.evaluators.data.row import Evidence, Json, NotApplicable, Reason, Row, RowField, RowScore, Unscored
 from leadline.evaluators.robustness._rgb_cases import (
     CLOSED_BOOK,
     COUNTERFACTUAL,

@@ -13,8 +13,8 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowField, RowScore
-from leadline.evaluators.core.text import listing, quoted
+from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.ground.text import listing, quoted
 from leadline.evaluators.text.markdown import MarkdownParts, markdown_parts
 
 KEY: Final = "format"

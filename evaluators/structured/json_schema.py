@@ -13,11 +13,11 @@ from pydantic import Field
 from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.packages import need_packages
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowField, RowScore
-from leadline.evaluators.core.text import count
+from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.ground.packages import need_packages
+from leadline.evaluators.ground.text import count
 from leadline.evaluators.structured._json_answers import Where, parse_answer
 from leadline.evaluators.structured._schema_validation import MOST_ERRORS, SchemaFault, errors_of
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from leadline.evaluators.core.details import Details, LabelValues
+    from leadline.evaluators.data.details import Details, LabelValues
 
 KEY: Final = "json_schema"
 """Key of a row's metadata that holds its schema."""

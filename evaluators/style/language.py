@@ -11,7 +11,7 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore
+from leadline.evaluators.data.row import Evidence, Reason, Row, RowField, RowScore
 from leadline.evaluators.style._detector import (
     CERTAIN,
     LEAST_BYTES,

@@ -11,8 +11,8 @@ from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import INF, Metric
 from leadline.evaluators.core.params import Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Row, RowField, RowScore
-from leadline.evaluators.core.text import count
+from leadline.evaluators.data.row import Evidence, Row, RowField, RowScore
+from leadline.evaluators.ground.text import count
 from leadline.evaluators.style._words import words
 
 _LENGTHS: Final = (

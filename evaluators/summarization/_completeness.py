@@ -7,9 +7,9 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import ModelUnavailable
-from leadline.evaluators.core.row import clip
+from leadline.evaluators.data.row import clip
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import ModelUnavailable
 
 if TYPE_CHECKING:
     import numpy as np

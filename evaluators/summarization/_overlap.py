@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from leadline.evaluators.core.base import RowEvaluator
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.row import Row, RowScore
+from leadline.evaluators.data.row import Row, RowScore
 
 T = TypeVar("T")
 

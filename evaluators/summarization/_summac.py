@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable, OutOfMemory
-from leadline.evaluators.core.row import Reason, Source, Span, Unscored, clip
+from leadline.evaluators.core.embedding_evaluator import lowest, quote
+from leadline.evaluators.data.row import Reason, Source, Span, Unscored, clip
+from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable, OutOfMemory
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models import nli, summac_conv
-from leadline.evaluators.models.embedding_evaluator import lowest, quote
-from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.summac_conv import SummaCConv
 from leadline.evaluators.summarization._summary_parts import SummaryPart, Texts, failed, without
 from leadline.evaluators.text.sentences import Sentence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from leadline.evaluators.core.settings import Settings
+    from leadline.evaluators.settings.settings import Settings
 
 CONV: Final = "faithfulness_summac_conv"
 ZERO_SHOT: Final = "faithfulness_summac_zs"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable, OutOfMemory
-from leadline.evaluators.core.row import Flag, Json, Reason, Severity, Span, Unscored
+from leadline.evaluators.data.row import Flag, Json, Reason, Severity, Span, Unscored
+from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable, OutOfMemory
 from leadline.evaluators.text.sentences import Sentence
 
 SHORTEST: Final = 11

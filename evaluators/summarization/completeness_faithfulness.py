@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import Field
 
 from leadline.evaluators.core.base import Evaluator, Spec
-from leadline.evaluators.core.data_kinds import DataKind
-from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable
+from leadline.evaluators.core.embedding_evaluator import EmbeddingParams, quote
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.core.requirements import with_pull_command
+from leadline.evaluators.data.data_kinds import DataKind
+from leadline.evaluators.data.row import Evidence, Json, Reason, Row, RowField, RowScore
+from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable
+from leadline.evaluators.ground.refs import ModelKind, ModelRef
 from leadline.evaluators.models import weights
 from leadline.evaluators.models.catalogue import SUMMAC_CONV, VITAMINC_NLI
-from leadline.evaluators.models.embedding_evaluator import EmbeddingParams, quote
-from leadline.evaluators.models.refs import ModelKind, ModelRef
-from leadline.evaluators.models.requirements import with_pull_command
 from leadline.evaluators.models.weights import BGE_SMALL_EN_V15
 from leadline.evaluators.summarization import _completeness
 from leadline.evaluators.summarization._summac import CONV, ZERO_SHOT, SummaC, ZeroShot

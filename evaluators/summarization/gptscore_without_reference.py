@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Row, RowField
+from leadline.evaluators.data.data_kinds import DataKind
+from leadline.evaluators.data.row import Row, RowField
 from leadline.evaluators.generation._gptscore import Aspect, GptScore, metrics_of
 from leadline.evaluators.models.language_models.likelihood import Passage
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from leadline.evaluators.core.base import Spec
-from leadline.evaluators.core.data_kinds import DataKind
 from leadline.evaluators.core.metric import boolean_metrics
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Json, Row, RowField
+from leadline.evaluators.data.data_kinds import DataKind
+from leadline.evaluators.data.row import Json, Row, RowField
 from leadline.evaluators.judge.judge_evaluator import Judge, prompt_beside
 from leadline.evaluators.judge.pass_fail import PassFailEvaluator
 

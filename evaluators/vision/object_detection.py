@@ -9,12 +9,12 @@ from pydantic import AfterValidator, Field, model_validator
 
 from leadline.evaluators.core.base import Evaluator, Spec
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.details import Details
-from leadline.evaluators.core.label_map import LabelMap
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import REPORT_ONLY, Params
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Evidence, Json, NotApplicable, Reason, Row, RowField, RowScore, clip
+from leadline.evaluators.data.details import Details
+from leadline.evaluators.data.label_map import LabelMap
+from leadline.evaluators.data.row import Evidence, Json, NotApplicable, Reason, Row, RowField, RowScore, clip
 from leadline.evaluators.vision.engine.detection_details import DetectionModel, details
 from leadline.evaluators.vision.engine.detection_metrics import values_by_image
 from leadline.evaluators.vision.engine.image_batch import COCO_MOST, MatchedBatch, Rules, match_images

@@ -13,9 +13,9 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, Unpack
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import DatasetError, LeadlineError, UsageError
 from leadline.evaluators.core.registry import lent
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import DatasetError, LeadlineError, UsageError
 from leadline.flows.api.accepted_settings import Settings
 from leadline.flows.api.checked_config import checked
 from leadline.flows.api.comparison import Evaluated

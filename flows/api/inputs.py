@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import orjson
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import DatasetError, Fault, UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import DatasetError, Fault, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa

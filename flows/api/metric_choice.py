@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.code_digest import code_digest, is_installed
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.function_metric import FunctionMetric, RowFunction
 from leadline.evaluators.core.registry import find
+from leadline.evaluators.ground.code_digest import code_digest, is_installed
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 
 
 @dataclass(frozen=True)

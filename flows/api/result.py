@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.text import one_line
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.text import one_line
 from leadline.flows.api.comparison import Evaluated, compare
 from leadline.flows.api.first_screen import first_screen
 from leadline.flows.api.forest_plot import forest_plot

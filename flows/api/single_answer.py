@@ -11,9 +11,9 @@ from typing import Final
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.row import Row, RowField
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.budget import Limits
+from leadline.evaluators.data.row import Row, RowField
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
 from leadline.tasks.score.guard import score_rows
 from leadline.tasks.store.segments import StoredScore

@@ -12,10 +12,10 @@ from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
-from leadline.evaluators.core.code_digest import code_digest
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.refusal import refusals_of
+from leadline.evaluators.ground.code_digest import code_digest
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.refusal import refusals_of
 from leadline.flows.collect.collection import collect_loaded
 from leadline.flows.collect.config import CollectResult
 from leadline.flows.shared.judge_access import limits_for

@@ -14,14 +14,14 @@ from cachetools import LRUCache, cached
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import lent
-from leadline.evaluators.core.row import ContextChunk, NotApplicable, Row, RowField, Unscored
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.core.text import listing
-from leadline.evaluators.judge.engine.budget import Limits
+from leadline.evaluators.data.row import ContextChunk, NotApplicable, Row, RowField, Unscored
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.text import listing
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.settings.settings import Settings
 from leadline.flows.api.checked_config import checked
 from leadline.flows.api.evaluation import requested_values
 from leadline.flows.api.metric_choice import Metrics, chosen_metrics
@@ -88,7 +88,7 @@ class NotMeasured(LeadlineError):
     """The instrument failed, so that nothing can be said of an answer: no assertion failed.
 
     Attributes:
-        reasons: Why, a :class:`~leadline.evaluators.core.row.Reason` by ``evaluator.metric``.
+        reasons: Why, a :class:`~leadline.evaluators.data.row.Reason` by ``evaluator.metric``.
     """
 
     __module__ = "leadline"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leadline.evaluators.core.text import count, number, one_line, visible
+from leadline.evaluators.ground.text import count, number, one_line, visible
 
 MOST_SPANS: Final = 5
 MOST_CHUNKS: Final = 3
@@ -41,7 +41,7 @@ class AnswerTexts:
         """Return the text that a span points into, ``""`` if it is not here.
 
         Args:
-            source: A :class:`~leadline.evaluators.core.row.Source`.
+            source: A :class:`~leadline.evaluators.data.row.Source`.
             index: Number of the chunk or expected answer.
         """
         lists = {"expected_answer": self.expected, "retrieved_context": self.context}

@@ -10,11 +10,11 @@ from typing import Any, Final, Literal
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import lent
-from leadline.evaluators.core.row import ContextChunk, Row, Unscored
+from leadline.evaluators.data.row import ContextChunk, Row, Unscored
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.api.checked_config import checked
 from leadline.flows.api.evaluation import requested_values
 from leadline.flows.api.metric_choice import Metrics, chosen_metrics

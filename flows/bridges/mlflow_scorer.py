@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.row import ContextChunk, Row
+from leadline.evaluators.data.row import ContextChunk, Row
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.api.metric_choice import Metrics
 from leadline.flows.bridges.answer_scorer import AnswerScorer, answer_scorer, context_chunks
 from leadline.tasks.load.field_names import names_of, normalized

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from leadline.evaluators.core.text import count, nouns
+from leadline.evaluators.ground.text import count, nouns
 from leadline.flows.ci.check_outcome import CheckOutcome, Verdict
 from leadline.flows.ci.inert_markdown import block, code, sentence
 from leadline.tasks.numbers import duration, figure, movement

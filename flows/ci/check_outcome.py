@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from leadline.evaluators.core.text import count, listing
+from leadline.evaluators.ground.text import count, listing
 from leadline.flows.ci.change_facts import ChangeFacts
 from leadline.flows.ci.config import CheckConfig
 from leadline.flows.evaluate.config import EvaluateResult

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.core.errors import LeadlineError
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground.text import count
 from leadline.flows.ci.base_run import BaseRun, find_base, mark_run
 from leadline.flows.ci.change_facts import read_change
 from leadline.flows.ci.change_summary import LARGEST, summarise

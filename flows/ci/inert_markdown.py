@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from leadline.evaluators.core.secret_values import masked
-from leadline.evaluators.core.text import visible
+from leadline.evaluators.ground.secret_values import masked
+from leadline.evaluators.ground.text import visible
 from leadline.tasks.publish.templating import markdown
 
 _JOINER: Final = "\u2060"

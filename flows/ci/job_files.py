@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.jsonio import plain
-from leadline.evaluators.core.paths import from_home
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.jsonio import plain
+from leadline.evaluators.ground.paths import from_home
 from leadline.flows.ci.change_summary import worst
 from leadline.flows.ci.check_outcome import CheckOutcome
 from leadline.flows.ci.checkout import Checkout

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.refusal import first_refusal
-from leadline.evaluators.core.settings_file import FILE, settings_table
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.refusal import first_refusal
+from leadline.evaluators.ground.settings_file import FILE, settings_table
 from leadline.flows.ci.config import CheckConfig, CiConfig
 from leadline.flows.shared.form import merged
 

@@ -24,7 +24,7 @@ def budget(session: Session, /, team: str | None, month: str | None, config: str
     The budgets are those of leadline.toml, or of the file that --config names; what was spent is in the ledger,
     together with what is set aside for calls in flight.
     """
-    from leadline.evaluators.judge.engine.budget import month_of
+    from leadline.evaluators.judge_client.budget import month_of
 
     check_ledger(session.store)
     lines = _lines(session, month or month_of(time.time()), config)
@@ -41,10 +41,10 @@ def _lines(session: Session, month: str, config: str | None) -> list[dict[str, A
     """Return a line for each team that has a budget or was charged."""
     from pathlib import Path
 
-    from leadline.evaluators.core.error_codes import ErrorCode
-    from leadline.evaluators.core.errors import UsageError
-    from leadline.evaluators.judge.engine.budget import renewal
-    from leadline.evaluators.judge.engine.team_budgets import team_budgets
+    from leadline.evaluators.ground.error_codes import ErrorCode
+    from leadline.evaluators.ground.errors import UsageError
+    from leadline.evaluators.judge_client.budget import renewal
+    from leadline.evaluators.judge_client.team_budgets import team_budgets
     from leadline.tasks.ledger.location import read_ledger
 
     try:

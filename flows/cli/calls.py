@@ -70,8 +70,8 @@ def reparse(context: click.Context, /, run_id: str, as_json: bool) -> int:
 
     Today's parsers read the replies of RUN. No call is made.
     """
-    from leadline.evaluators.core.error_codes import ErrorCode
-    from leadline.evaluators.core.errors import UsageError
+    from leadline.evaluators.ground.error_codes import ErrorCode
+    from leadline.evaluators.ground.errors import UsageError
     from leadline.flows.cli.evaluate import run_evaluation
     from leadline.flows.evaluate.config import EvaluateConfig
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.cli.output import clean, print_json, print_table
 from leadline.flows.cli.prose import plain_text
 from leadline.flows.cli.session import session_options

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.text import count
 from leadline.flows.ci.config import CiConfig
 from leadline.flows.cli.evaluate import evaluated
 from leadline.flows.cli.options import form_options

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.text import count
 from leadline.flows.cli.grouped_help import GroupedCommand
 from leadline.flows.cli.options import fill_in, form_options
 from leadline.flows.cli.output import clean, moment, number, print_json, print_table

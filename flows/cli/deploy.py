@@ -11,9 +11,9 @@ from pathlib import Path
 
 import click
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.evaluators.core.project_scope import in_project, project_scope
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.project_scope import in_project, project_scope
 from leadline.flows.cli.output import print_json
 from leadline.flows.cli.session import Session, say, session_options
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from leadline.evaluators.core.settings_file import settings_table
-from leadline.evaluators.core.text import count, nouns
+from leadline.evaluators.ground.settings_file import settings_table
+from leadline.evaluators.ground.text import count, nouns
 from leadline.flows.cli.grouped_help import GroupedCommand, GroupedOption
 from leadline.flows.cli.options import fill_in, form_epilog, form_options, parse_params, read_settings, split_ids
 from leadline.flows.cli.output import clean, number, print_json, print_table

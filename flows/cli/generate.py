@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.text import count
 from leadline.flows.cli.grouped_help import GroupedCommand
 from leadline.flows.cli.options import fill_in, form_options
 from leadline.flows.cli.output import clean, print_json

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from leadline.evaluators.core.settings_file import FILE
-from leadline.evaluators.core.text import count, listing, nouns
+from leadline.evaluators.ground.settings_file import FILE
+from leadline.evaluators.ground.text import count, listing, nouns
 from leadline.flows.cli.options import fill_in, form_options, split_ids
 from leadline.flows.cli.output import clean
 from leadline.flows.cli.session import Session, say, session_options
@@ -65,8 +65,8 @@ def init(session: Session, /, file: str | None, force: bool, **options: Any) -> 
 
 
 def _refuse_other_file(force: bool) -> None:
-    from leadline.evaluators.core.error_codes import ErrorCode
-    from leadline.evaluators.core.errors import UsageError
+    from leadline.evaluators.ground.error_codes import ErrorCode
+    from leadline.evaluators.ground.errors import UsageError
 
     if FILE.exists() and not force:
         raise UsageError(

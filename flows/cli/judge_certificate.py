@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.text import count
 from leadline.flows.cli.judge_choice import access_of, labelled_options, say_needs
 from leadline.flows.cli.output import clean, print_json
 from leadline.flows.cli.session import Session, check_ledger, say, session_options

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.text import count, number
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.text import count, number
 from leadline.flows.cli.output import clean, print_json, print_table
 from leadline.flows.cli.running import stoppable
 from leadline.flows.cli.session import F, Session, check_ledger, say, session_options

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.text import count
 from leadline.flows.cli.output import clean, print_json, print_table
 from leadline.flows.cli.session import F, Session, check_ledger, say, session_options
 from leadline.tasks.numbers import duration, money

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.text import count, listing
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.text import count, listing
 from leadline.flows.cli.judge_choice import LABELS_HELP
 from leadline.flows.cli.output import clean, number, print_json, print_table
 from leadline.flows.cli.session import F, Session, say, session_options
@@ -197,7 +197,7 @@ def labels_import(
 
 def _correct_runs(store: Store, labels_of: LabelSet, found: Sequence[Label], run_name: str | None) -> None:
     """Bring labels beside the scores of the runs whose rows they are: those of their samples, and the one named."""
-    from leadline.evaluators.core.errors import LeadlineError
+    from leadline.evaluators.ground.errors import LeadlineError
     from leadline.tasks.pipeline import correct_again
     from leadline.tasks.runs.lookup import find_run
 

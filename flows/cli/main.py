@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.evaluators.core.log_masking import mask_logs, masked_traceback
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.log_masking import mask_logs, masked_traceback
 from leadline.flows.cli.running import start_ahead, store_of
 from leadline.flows.cli.session import Session, say, session_options
 from leadline.tasks.store.permissions import keep_private

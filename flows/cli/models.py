@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.text import count
 from leadline.flows.cli.output import print_json, print_table
 from leadline.flows.cli.session import say, session_options
 
 if TYPE_CHECKING:
-    from leadline.evaluators.models.refs import ModelRef
+    from leadline.evaluators.ground.refs import ModelRef
     from leadline.evaluators.models.weights import WeightStatus
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
@@ -115,8 +115,8 @@ def _announce(refs: Sequence[ModelRef], *, allow_pickle: bool) -> None:
 
 def _known() -> dict[ModelRef, tuple[str, ...]]:
     """Return the weights that Leadline knows by name, each with the evaluators that need it by default."""
+    from leadline.evaluators.ground.refs import OFFLINE, ModelRef
     from leadline.evaluators.models.catalogue import ALTERNATIVES
-    from leadline.evaluators.models.refs import OFFLINE, ModelRef
     from leadline.evaluators.models.weights import STSB_ROBERTA_BASE
 
     needed = _needed_by_default()
@@ -127,7 +127,7 @@ def _known() -> dict[ModelRef, tuple[str, ...]]:
 def _needed_by_default() -> dict[ModelRef, tuple[str, ...]]:
     from leadline.evaluators.core.context import EvalContext
     from leadline.evaluators.core.registry import all_evaluators
-    from leadline.evaluators.models.requirements import required_weights
+    from leadline.evaluators.core.requirements import required_weights
 
     return required_weights([kind() for kind in all_evaluators().values()], EvalContext())
 
@@ -140,7 +140,7 @@ def _meant(name: str) -> tuple[ModelRef, ...]:
     """
     from leadline.evaluators.core.context import EvalContext
     from leadline.evaluators.core.registry import all_evaluators
-    from leadline.evaluators.models.requirements import required_weights
+    from leadline.evaluators.core.requirements import required_weights
 
     kind = all_evaluators().get(name)
     if kind is None:
@@ -153,8 +153,8 @@ def _meant(name: str) -> tuple[ModelRef, ...]:
 
 def _repository(name: str) -> ModelRef:
     """Return the weights of an id, or of a short name as evaluators take it; never the tokenizer alone."""
+    from leadline.evaluators.ground.refs import ModelRef
     from leadline.evaluators.models.catalogue import SHORT_NAMES
-    from leadline.evaluators.models.refs import ModelRef
     from leadline.evaluators.models.weights import is_directory, parse_ref
 
     ref = parse_ref(SHORT_NAMES.get(name, name))

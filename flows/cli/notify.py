@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.flows.cli.output import print_json, print_table
 from leadline.flows.cli.session import Session, say, session_options
 

@@ -12,11 +12,11 @@ import click
 from click.core import ParameterSource
 from pydantic import BaseModel, ValidationError
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.redaction import looks_secret
-from leadline.evaluators.core.refusal import field_of, why
-from leadline.evaluators.core.settings_file import FILE
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.redaction import looks_secret
+from leadline.evaluators.ground.refusal import field_of, why
+from leadline.evaluators.ground.settings_file import FILE
 from leadline.flows.cli.grouped_help import GroupedOption
 from leadline.flows.shared.form import FormModel, Setting, merged, settings_in
 

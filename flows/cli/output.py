@@ -9,8 +9,8 @@ from typing import Final
 
 import click
 
-from leadline.evaluators.core.jsonio import plain
-from leadline.evaluators.core.text import one_line
+from leadline.evaluators.ground.jsonio import plain
+from leadline.evaluators.ground.text import one_line
 from leadline.flows.cli.session import on_terminal
 
 _WIDE: Final = 100_000

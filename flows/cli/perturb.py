@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.text import count
 from leadline.flows.cli.options import fill_in, form_options
 from leadline.flows.cli.output import clean, print_json, print_table
 from leadline.flows.cli.session import Session, check_ledger, say, session_options

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 import click
 
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.ground.errors import LeadlineError
 from leadline.flows.cli.session import Session, relay_warnings, say
 from leadline.flows.logs.json_lines import prefect_environment
 from leadline.flows.prefect_server.choice import ServerUse, chosen_server, idle_minutes

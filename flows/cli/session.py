@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
-from leadline.evaluators.core.secret_values import masked
+from leadline.evaluators.ground.secret_values import masked
 from leadline.flows.cli.grouped_help import GroupedOption
 from leadline.flows.prefect_server.choice import ServerUse
 from leadline.flows.shared.option_group import OptionGroup

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.text import count
 from leadline.flows.cli.output import clean, number, print_json, print_table
 from leadline.flows.cli.session import Session, session_options
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO
 
 import click
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.jsonio import plain
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.jsonio import plain
+from leadline.evaluators.ground.text import count
 from leadline.flows.cli.output import print_table
 from leadline.flows.cli.session import Session, on_terminal, say, session_options
 

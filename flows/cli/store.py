@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from leadline.evaluators.core.text import in_bytes
+from leadline.evaluators.ground.text import in_bytes
 from leadline.flows.cli.output import clean, print_json
 from leadline.flows.cli.session import Session, say, session_options
 

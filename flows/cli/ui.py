@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import click
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.secret_values import remember_variable
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.secret_values import remember_variable
 from leadline.flows.cli.session import Session, say, session_options
 
 PORT: Final = 8585

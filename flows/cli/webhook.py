@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.secret_values import remember_variable
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.secret_values import remember_variable
 from leadline.flows.cli.session import say, session_options
 
 

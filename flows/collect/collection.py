@@ -7,8 +7,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from leadline.evaluators.core.text import count
-from leadline.evaluators.judge.engine.budget import Limits
+from leadline.evaluators.ground.text import count
+from leadline.evaluators.judge_client.budget import Limits
 from leadline.flows.collect.config import CollectConfig, CollectResult
 from leadline.flows.collect.prepare import limits_of_collection, output_of, targets_of
 from leadline.flows.shared.plain_steps import Steps

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from leadline.evaluators.judge.engine.budget import Limits
+from leadline.evaluators.judge_client.budget import Limits
 from leadline.flows.collect.config import CollectConfig
 from leadline.flows.shared.judge_access import limits_for
 from leadline.flows.shared.output_files import output_file

@@ -11,7 +11,7 @@ from prefect import flow
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.runtime import flow_run
 
-from leadline.evaluators.core.jsonio import rounded
+from leadline.evaluators.ground.jsonio import rounded
 from leadline.flows.compare.config import CompareConfig as CompareConfig
 from leadline.flows.compare.config import CompareResult as CompareResult
 from leadline.flows.compare.prepare import result_of, run_comparison

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.compare.config import CompareConfig, CompareResult
 from leadline.tasks.compare import Comparison, Options, compare
 from leadline.tasks.compare.options import Margins

@@ -31,9 +31,9 @@ from prefect.utilities.templating import apply_values
 from prefect.workers.utilities import get_default_base_job_template_for_infrastructure_type as template_of
 from pydantic import TypeAdapter, ValidationError
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.evaluators.core.refusal import first_refusal
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.refusal import first_refusal
 from leadline.flows.deploy.file import Deployment, DeploymentFile, Queue, Schedule, WorkPool
 from leadline.flows.deploy.origins import Origins, origins, write_note
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from leadline.evaluators.core.base import Lane
-from leadline.evaluators.core.secret_values import masked
+from leadline.evaluators.ground.secret_values import masked
 
 log = logging.getLogger("leadline.dispatch")
 
@@ -30,7 +30,7 @@ def score(parameters: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         parameters: The fields of the chunk.
     """
-    from leadline.evaluators.judge.engine.event_loop import Cancelled
+    from leadline.evaluators.judge_client.event_loop import Cancelled
     from leadline.flows.dispatch.fitness import Unfit, find_run
     from leadline.tasks.plan.chunks import Chunk
     from leadline.tasks.runs.lookup import status
@@ -74,7 +74,7 @@ def _watched(run: str) -> Iterator[None]:
 
     All calls of the process end then, so it is only done while no chunk of another run is in work.
     """
-    from leadline.evaluators.judge.engine.event_loop import cancel_all
+    from leadline.evaluators.judge_client.event_loop import cancel_all
 
     wanted = _wanted()
     done = threading.Event()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError
 
 
 class NoWorkers(LeadlineError):

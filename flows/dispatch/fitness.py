@@ -7,11 +7,11 @@ from typing import Any
 
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, StoreError, UsageError
-from leadline.evaluators.core.row import Json
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.data.row import Json
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, StoreError, UsageError
 from leadline.evaluators.models.runtime import require_device
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.plan.jobs import EvaluatorJob, read_jobs
 from leadline.tasks.store.files import digest

@@ -20,9 +20,9 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.secret_values import masked
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.secret_values import masked
+from leadline.evaluators.ground.text import count
 from leadline.flows.dispatch.fitness import Unfit, check_identities, find_run
 from leadline.flows.dispatch.pools import FLOW
 from leadline.flows.shared.server_outage import outlast_outages

@@ -28,8 +28,8 @@ from prefect.exceptions import PrefectException
 from prefect.states import Cancelling
 
 from leadline.evaluators.core.base import Lane
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError
 from leadline.flows.dispatch.failures import NoWorkers, Stopped, WorkerLost
 from leadline.flows.dispatch.heartbeats import Heartbeats
 from leadline.flows.dispatch.pools import deployment_name, look_at

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from leadline.evaluators.core.errors import LeadlineError
-from leadline.evaluators.core.secret_values import masked
+from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground.secret_values import masked
 
 
 class State(StrEnum):

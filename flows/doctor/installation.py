@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution, version
 from typing import Final
 
-from leadline.evaluators.core.text import count, listing
+from leadline.evaluators.ground.text import count, listing
 from leadline.flows.doctor.diagnosis import Diagnosis, State
 
 OLDEST: Final = (3, 11)
@@ -65,7 +65,7 @@ def examine_weights() -> Iterator[Diagnosis]:
     """Yield which weights evaluators need by default and lack."""
     from leadline.evaluators.core.context import EvalContext
     from leadline.evaluators.core.registry import all_evaluators
-    from leadline.evaluators.models.requirements import required_weights
+    from leadline.evaluators.core.requirements import required_weights
     from leadline.evaluators.models.weights import status
 
     needed = required_weights([kind() for kind in all_evaluators().values()], EvalContext())

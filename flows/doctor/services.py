@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from leadline.flows.doctor.diagnosis import Diagnosis, State
 
 if TYPE_CHECKING:
-    from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+    from leadline.evaluators.settings.judge_config import JudgeConfig
 
 _KEYS: Final = {
     "openai": "OPENAI_API_KEY",
@@ -62,8 +62,8 @@ def examine_judges(*, ask: bool = False) -> Iterator[Diagnosis]:
     Args:
         ask: Ask the default judge one short question, which may cost a fraction of a cent.
     """
-    from leadline.evaluators.judge.engine.choice import find_judges
-    from leadline.evaluators.judge.engine.jury_config import JuryConfig, members_of
+    from leadline.evaluators.judge_client.choice import find_judges
+    from leadline.evaluators.settings.jury_config import JuryConfig, members_of
 
     judges = find_judges(None, None, None, os.environ)
     if not judges:
@@ -79,7 +79,7 @@ def examine_judges(*, ask: bool = False) -> Iterator[Diagnosis]:
 
 
 def _configured(judge: JudgeConfig) -> Iterator[Diagnosis]:
-    from leadline.evaluators.judge.engine.litellm_library import price
+    from leadline.evaluators.judge_client.litellm_library import price
 
     part, state, advice = f"judge {judge.key}", State.OK, ""
     found = [judge.model]
@@ -109,10 +109,10 @@ def _variable(judge: JudgeConfig) -> str | None:
 
 def _asked(judge: JudgeConfig) -> Diagnosis:
     """Ask a judge one question in one attempt, outside of any run and its ledger."""
-    from leadline.evaluators.judge.engine.event_loop import run
-    from leadline.evaluators.judge.engine.failures import JudgeError
-    from leadline.evaluators.judge.engine.providers import remote_transport
-    from leadline.evaluators.judge.engine.transport import AttemptError
+    from leadline.evaluators.judge_client.event_loop import run
+    from leadline.evaluators.judge_client.failures import JudgeError
+    from leadline.evaluators.judge_client.providers import remote_transport
+    from leadline.evaluators.judge_client.transport import AttemptError
 
     part = f"judge {judge.key}"
     if judge.kind == "local":

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.evaluators.core.settings_file import FILE, settings_document, settings_table
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.settings_file import FILE, settings_document, settings_table
 from leadline.flows.doctor.diagnosis import Diagnosis, State
 
 PART: Final = str(FILE)
@@ -47,8 +47,8 @@ def _readers() -> Mapping[str, Callable[[], Any]]:
     import os
 
     from leadline.evaluators.core.evaluator_files import load_evaluator_file
-    from leadline.evaluators.judge.engine.choice import find_canaries, find_evaluator_files, find_judges
-    from leadline.evaluators.judge.engine.team_budgets import team_budgets
+    from leadline.evaluators.judge_client.choice import find_canaries, find_evaluator_files, find_judges
+    from leadline.evaluators.judge_client.team_budgets import team_budgets
     from leadline.flows.ci.prepare import read_request
     from leadline.flows.cli.options import fill_in
     from leadline.flows.evaluate.config import EvaluateConfig

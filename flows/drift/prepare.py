@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.paths import from_home
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.choice import configured_judges, find_canaries, find_judges
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.judge_client.choice import configured_judges, find_canaries, find_judges
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.settings import Settings
 from leadline.flows.drift.config import CheckJudgesConfig, CheckJudgesResult
 from leadline.flows.shared.judge_access import evaluator_files_of, limits_for
 from leadline.tasks.drift.asking import NotChecked

@@ -17,8 +17,8 @@ from prefect.artifacts import (
 )
 from prefect.events import emit_event
 
-from leadline.evaluators.core.jsonio import rounded
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.jsonio import rounded
+from leadline.evaluators.ground.text import count
 from leadline.flows.drift.change_event import announce_change
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.shared.prefect_steps import history_may_fail

@@ -9,11 +9,11 @@ from functools import partial
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.paths import from_home
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.core.requirements import pull_command
+from leadline.evaluators.ground.paths import from_home
 from leadline.evaluators.models.onnx_backend import require_onnx
-from leadline.evaluators.models.requirements import pull_command
 from leadline.evaluators.models.weights import absolute
+from leadline.evaluators.settings.settings import Settings
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.shared.judge_access import canaries_of, evaluator_files_of, judges_of, limits_of
 from leadline.flows.shared.reading import reading

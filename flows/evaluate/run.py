@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from leadline.evaluators.core.base import Lane
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.evaluators.models.runtime import require_device
+from leadline.evaluators.settings.settings import Settings
 from leadline.flows.dispatch.dask_cluster import dask_workers
 from leadline.flows.dispatch.lanes import open_lanes
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult

@@ -12,8 +12,8 @@ from threading import Event
 from typing import Protocol, TypeAlias
 
 from leadline.evaluators.core.base import Lane
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.dispatch.lanes import Lanes
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.shared import plain_steps

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.text.sentences import splitter_for
 from leadline.flows.generate.config import GenerateConfig
 from leadline.flows.shared.judge_access import judges_of, limits_of

@@ -14,8 +14,8 @@ import sys
 from datetime import UTC, datetime
 from typing import Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks import log_context
 
 VARIABLE: Final = "LEADLINE_LOG_FORMAT"
@@ -70,7 +70,7 @@ def json_line(message: str, level: str, logger: str, *, created: float | None = 
         created: When, in seconds since 1970; now if it is not given.
         **more: Further fields; empty ones are left out.
     """
-    from leadline.evaluators.core.redaction import without_secrets
+    from leadline.evaluators.ground.redaction import without_secrets
 
     when = datetime.now(UTC) if created is None else datetime.fromtimestamp(created, UTC)
     fields = {

@@ -12,7 +12,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 from pydantic import Field
 
-from leadline.evaluators.core.text import in_bytes
+from leadline.evaluators.ground.text import in_bytes
 from leadline.flows.shared.form import FormModel
 from leadline.flows.shared.prefect_steps import TaskSteps
 from leadline.flows.shared.server_outage import outlast_outages

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from leadline.evaluators.core.jsonio import dump, plain
-from leadline.evaluators.core.text import visible
+from leadline.evaluators.ground.jsonio import dump, plain
+from leadline.evaluators.ground.text import visible
 from leadline.evaluators.judge.prompting import draw_fence
 
 MOST_BYTES: Final = 40_000
@@ -42,7 +42,7 @@ def bounded(value: Any, most: int = MOST_TEXT) -> Any:
     """Return a value in its JSON form, cut to half of what a page may have; each cut is said in its place.
 
     Args:
-        value: Anything that :func:`leadline.evaluators.core.jsonio.plain` takes.
+        value: Anything that :func:`leadline.evaluators.ground.jsonio.plain` takes.
         most: Characters of a text at most.
     """
     return _fitted(value, most, MOST_BYTES // 2)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.evaluators.core.text import one_line
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.text import one_line
 from leadline.flows.mcp_server.bounded_reply import NOTE, fenced
 from leadline.flows.mcp_server.store_tools import StoreTools
 from leadline.flows.ui.access import same

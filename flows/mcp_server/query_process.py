@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.evaluators.core.jsonio import dump
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.jsonio import dump
 from leadline.flows.mcp_server.bounded_reply import bounded, page
 from leadline.tasks.runs.query_limits import limited, memory_limit, too_large, too_long
 from leadline.tasks.store.store import Store

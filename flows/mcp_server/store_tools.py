@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.mcp_server.bounded_reply import LONGEST_TEXT, MOST_TEXT, bounded, page
 from leadline.flows.ui.run_index import RunIndex, Wish
 from leadline.tasks.runs.lookup import find_run

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.evaluators.judge.engine.team_budgets import team_budgets
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.judge_client.team_budgets import team_budgets
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.metrics import families as m
 from leadline.tasks.metrics.families import CHUNK_BUCKETS, Buckets, Figures, Kind, Metric

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.collect.config import CollectResult
 from leadline.flows.collect.prepare import require_target_prices
 from leadline.flows.evaluate.config import EvaluateConfig

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.paths import from_home
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.paths import from_home
 from leadline.flows.collect.collection import collect_loaded
 from leadline.flows.collect.config import CollectResult
 from leadline.flows.compare.config import CompareConfig, CompareResult

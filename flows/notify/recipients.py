@@ -18,11 +18,11 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.refusal import first_refusal
-from leadline.evaluators.core.secret_values import remember_variable
-from leadline.evaluators.core.settings_file import FILE, settings_document
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.refusal import first_refusal
+from leadline.evaluators.ground.secret_values import remember_variable
+from leadline.evaluators.ground.settings_file import FILE, settings_document
 from leadline.flows.notify.notice import Kind
 
 TABLE: Final = "notify"

@@ -8,9 +8,9 @@ import re
 import threading
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.redaction import without_secrets
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.redaction import without_secrets
 from leadline.flows.notify.notice import Notice
 from leadline.flows.notify.recipients import Recipient
 

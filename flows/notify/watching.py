@@ -18,7 +18,7 @@ from typing import Final
 import httpx
 from prefect.client.orchestration import get_client
 
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.ground.errors import LeadlineError
 from leadline.flows.notify.happenings import happened, lost
 from leadline.flows.notify.notice import Notice
 from leadline.flows.notify.outbox import Outbox, Send

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.settings.settings import Settings
 from leadline.flows.perturb.config import PerturbConfig
 from leadline.flows.shared.judge_access import judges_of, limits_of
 from leadline.flows.shared.output_files import output_file
@@ -20,7 +20,7 @@ from leadline.tasks.perturb.perturbations import recipe
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
-    from leadline.evaluators.judge.engine.client import JudgeClient
+    from leadline.evaluators.judge_client.client import JudgeClient
 
 
 def output_of(config: PerturbConfig) -> Path:

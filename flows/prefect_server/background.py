@@ -24,9 +24,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.evaluators.core.secret_values import without_secret_variables
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.secret_values import without_secret_variables
 from leadline.flows.prefect_server import flock
 from leadline.flows.prefect_server.logs import log_folder, tail
 from leadline.flows.prefect_server.prefect_settings import prefect_home

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import IO, Self, cast
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError
 from leadline.flows.prefect_server.logs import new_log, tail
 from leadline.flows.prefect_server.server_settings import DRAIN_TIMEOUT_S, READY, START_TIMEOUT_S, ServerOptions
 

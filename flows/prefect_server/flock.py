@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import IO, Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError
 
 try:
     import fcntl

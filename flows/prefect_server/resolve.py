@@ -15,8 +15,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.flows.prefect_server import background
 from leadline.flows.prefect_server.background import answers, is_loopback, running
 from leadline.flows.prefect_server.choice import Choice, ServerUse, chosen_server, idle_minutes

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
-from leadline.evaluators.core.log_masking import mask_logs
+from leadline.evaluators.ground.log_masking import mask_logs
 from leadline.flows.prefect_server import flock
 from leadline.flows.prefect_server.server_settings import (
     BATCHED_WRITES,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.core.text import nouns, one_line, visible
+from leadline.evaluators.ground.text import nouns, one_line, visible
 from leadline.flows.assertions.failure_text import AnswerTexts, Failure, evidence_lines, failure_text
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.pytest_plugin.answer_under_test import AnswerUnderTest

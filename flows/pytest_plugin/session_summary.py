@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from leadline.evaluators.core.text import count, one_line
+from leadline.evaluators.ground.text import count, one_line
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.publish.spending import price
 from leadline.tasks.store.store import Store

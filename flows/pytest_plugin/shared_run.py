@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from filelock import FileLock
 
-from leadline.evaluators.core.errors import LeadlineError
-from leadline.evaluators.core.text import one_line
+from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground.text import one_line
 from leadline.flows.api.evaluation import evaluate
 from leadline.flows.evaluate.config import EvaluateResult
 from leadline.flows.pytest_plugin.suite import Suite

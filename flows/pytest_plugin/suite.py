@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.code_digest import code_digest
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.text import one_line
+from leadline.evaluators.ground.code_digest import code_digest
+from leadline.evaluators.ground.text import one_line
 from leadline.flows.api.evaluation import Request, requested
 from leadline.flows.api.metric_choice import chosen_metrics
 from leadline.tasks.db.connection import attach_dataset, connect

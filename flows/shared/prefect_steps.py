@@ -18,8 +18,8 @@ from prefect.client.schemas.objects import StateDetails
 from prefect.runtime import task_run
 from prefect.states import Completed
 
-from leadline.evaluators.core.log_masking import without_secrets_in_errors
-from leadline.evaluators.core.secret_values import masked
+from leadline.evaluators.ground.log_masking import without_secrets_in_errors
+from leadline.evaluators.ground.secret_values import masked
 from leadline.flows.shared.plain_steps import Logger
 from leadline.flows.shared.server_outage import interruption
 

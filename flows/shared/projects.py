@@ -19,11 +19,11 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.paths import from_home
-from leadline.evaluators.core.project_scope import ProjectScope, project_scope
-from leadline.evaluators.core.settings_file import FILE, named_tables
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.ground.project_scope import ProjectScope, project_scope
+from leadline.evaluators.ground.settings_file import FILE, named_tables
 
 PROJECT_VARIABLE: Final = "LEADLINE_PROJECT_NAME"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_]{0,31}")

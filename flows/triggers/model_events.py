@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.refusal import refusals_of
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.refusal import refusals_of
 from leadline.flows.model_version.config import ModelVersionConfig
 from leadline.flows.triggers.prefect_events import Sent, send_once
 

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.paths import from_home
-from leadline.evaluators.core.settings_file import FILE, settings_table
-from leadline.evaluators.judge.engine.choice import BASE_VARIABLE, LOCAL, configured_judges, find_evaluator_files
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.models.refs import OFFLINE
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.ground.refs import OFFLINE
+from leadline.evaluators.ground.settings_file import FILE, settings_table
+from leadline.evaluators.judge_client.choice import BASE_VARIABLE, LOCAL, configured_judges, find_evaluator_files
 from leadline.evaluators.models.weights import PINNED
+from leadline.evaluators.settings.judge_config import JudgeConfig
 from leadline.flows.collect.config import CollectConfig
 from leadline.flows.collect.prepare import targets_of
 from leadline.flows.evaluate.config import EvaluateConfig

@@ -30,8 +30,8 @@ from prefect.events.schemas.automations import EventTrigger
 from prefect.events.schemas.events import Event, ReceivedEvent
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError
 
 EXECUTED: Final = "prefect.automation.action.executed"
 FAILED: Final = "prefect.automation.action.failed"

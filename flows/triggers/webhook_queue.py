@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Final, TypeAlias
 
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.model_version.config import ModelVersionConfig
 from leadline.flows.triggers.model_events import read_payload
 from leadline.flows.triggers.prefect_events import Sent

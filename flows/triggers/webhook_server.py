@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.flows.metrics.exporter import metrics_route, text_of
 from leadline.flows.triggers.model_events import read_payload, send_model_version
 from leadline.flows.triggers.set_aside import delivery_folder, set_aside

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.judge.engine.jury_config import JuryConfig
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.settings.jury_config import JuryConfig
 from leadline.flows.shared.judge_access import evaluator_files_of, judges_of, limits_of
 from leadline.flows.shared.settings import JudgeAccess
 from leadline.tasks.drift.epochs import with_epochs

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from leadline.evaluators.core.text import percent
+from leadline.evaluators.ground.text import percent
 from leadline.tasks.runs.lookup import status
 from leadline.tasks.runs.signs_of_life import LOST, is_lost
 from leadline.tasks.store.store import Run, Store

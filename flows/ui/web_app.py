@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.flows.ui.access import PACKAGE, Access
 from leadline.flows.ui.run_index import RunIndex, RunLine, Wish, datasets_of
 from leadline.flows.ui.served_files import answer_with, files_of, folder_of

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from leadline.evaluators.core.row import Reason
+from leadline.evaluators.data.row import Reason
 from leadline.tasks.analyse.clusters import show_cluster_rows
 from leadline.tasks.analyse.dataset_metrics import DatasetValue, dataset_values
 from leadline.tasks.analyse.statistics import (

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.core.text import count, listing, nouns
+from leadline.evaluators.ground.text import count, listing, nouns
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records
 

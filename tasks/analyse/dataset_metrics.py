@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
 
-from leadline.evaluators.core.annotations import Annotation
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.details import MOST_EXAMPLES, MOST_SHOWN, Details, Example
 from leadline.evaluators.core.registry import find, get
-from leadline.evaluators.core.row import Json
+from leadline.evaluators.data.annotations import Annotation
+from leadline.evaluators.data.details import MOST_EXAMPLES, MOST_SHOWN, Details, Example
+from leadline.evaluators.data.row import Json
 from leadline.tasks.analyse.bounded_mean import TAIL, Mean
 from leadline.tasks.analyse.model_strengths import model_strengths, pair_tables
 from leadline.tasks.analyse.pair_records import read_pairs

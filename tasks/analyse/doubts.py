@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.text import count, listing, number, percent
+from leadline.evaluators.ground.text import count, listing, number, percent
 from leadline.tasks.analyse.statistics import FEW_SEEN, TRUSTING
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.text import count
 from leadline.tasks.analyse.answers import Answer
 from leadline.tasks.analyse.doubts import doubts
 from leadline.tasks.analyse.findings.tally import failing_severities

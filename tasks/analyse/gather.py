@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from leadline.evaluators.core.base import Evaluator, Lane
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.row import Reason
+from leadline.evaluators.data.row import Reason
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import replace_lines
 from leadline.tasks.plan.jobs import EvaluatorJob

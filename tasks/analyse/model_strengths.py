@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leadline.evaluators.core.details import MOST_LABELS, Details, LabelValues
-from leadline.evaluators.core.pair_outcomes import Order
-from leadline.evaluators.core.text import count
+from leadline.evaluators.data.details import MOST_LABELS, Details, LabelValues
+from leadline.evaluators.data.pair_outcomes import Order
+from leadline.evaluators.ground.text import count
 from leadline.tasks.analyse.bradley_terry import Comparison, Strength, strengths
 from leadline.tasks.analyse.pair_records import JudgedPair
 

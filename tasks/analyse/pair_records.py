@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from leadline.evaluators.core.pair_outcomes import LOSS, WIN, Order, PairOutcome, from_payload
+from leadline.evaluators.data.pair_outcomes import LOSS, WIN, Order, PairOutcome, from_payload
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.db.statements import sql
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from leadline.evaluators.core.pair_outcomes import Order
+from leadline.evaluators.data.pair_outcomes import Order
 from leadline.tasks.analyse.bounded_mean import mean_of_clusters
 from leadline.tasks.analyse.pair_records import JudgedPair
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.text import count, listing, nouns, number, percent
+from leadline.evaluators.ground.text import count, listing, nouns, number, percent
 from leadline.tasks.analyse.answer_shares import LEAST_CASES
 from leadline.tasks.analyse.answers import Answer
 from leadline.tasks.analyse.doubts import doubts

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from leadline.evaluators.judge.engine.budget import Budget
-from leadline.evaluators.judge.engine.calls import Call, Ledger, Reply
-from leadline.evaluators.judge.engine.client import JudgeClient, shared_gate
-from leadline.evaluators.judge.engine.failures import JudgeError, JudgeUnavailable
-from leadline.evaluators.judge.engine.providers import check_provider, remote_transport
-from leadline.evaluators.judge.engine.transport import NO_TEXT, Transport
+from leadline.evaluators.judge_client.budget import Budget
+from leadline.evaluators.judge_client.calls import Call, Ledger, Reply
+from leadline.evaluators.judge_client.client import JudgeClient, shared_gate
+from leadline.evaluators.judge_client.failures import JudgeError, JudgeUnavailable
+from leadline.evaluators.judge_client.providers import check_provider, remote_transport
+from leadline.evaluators.judge_client.transport import NO_TEXT, Transport
 from leadline.tasks.collect.cases import Case
 from leadline.tasks.collect.function_target import FunctionTransport, load_function
 from leadline.tasks.collect.http_target import HttpTransport, request_of

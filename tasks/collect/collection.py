@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.evaluators.judge.engine.budget import Budget, Limits
-from leadline.evaluators.judge.engine.calls import Ledger
-from leadline.evaluators.judge.engine.event_loop import cancel_all
-from leadline.evaluators.judge.engine.event_loop import run as run_in_loop
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.judge_client.budget import Budget, Limits
+from leadline.evaluators.judge_client.calls import Ledger
+from leadline.evaluators.judge_client.event_loop import cancel_all
+from leadline.evaluators.judge_client.event_loop import run as run_in_loop
 from leadline.tasks.collect.answer_table import AnswerTable
 from leadline.tasks.collect.ask_target import Asker, check_target
 from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases

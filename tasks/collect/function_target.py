@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.redaction import without_secrets
-from leadline.evaluators.judge.engine.calls import Reply
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.transport import AttemptError, Refused, Transient, failure_of
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.redaction import without_secrets
+from leadline.evaluators.judge_client.calls import Reply
+from leadline.evaluators.judge_client.transport import AttemptError, Refused, Transient, failure_of
+from leadline.evaluators.settings.judge_config import JudgeConfig
 from leadline.evaluators.text.sentences import without_surrogates
 from leadline.tasks.collect.cases import Case
 from leadline.tasks.collect.replies import plain
@@ -101,7 +101,7 @@ class FunctionTransport:
         schema: Mapping[str, Any] | None,
         max_tokens: int,
     ) -> Reply:
-        """See :class:`leadline.evaluators.judge.engine.transport.Transport`; the one message is the case as JSON."""
+        """See :class:`leadline.evaluators.judge_client.transport.Transport`; the one message is the case as JSON."""
         values = json.loads(messages[0]["content"])
         case = Case(**values | {"categories": tuple(values["categories"])})
         started = time.perf_counter()

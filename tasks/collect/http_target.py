@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.redaction import without_secrets
-from leadline.evaluators.judge.engine.calls import Reply
-from leadline.evaluators.judge.engine.http_client import exchange
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.transport import AttemptError, Refused, failure_of, seconds_of
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.redaction import without_secrets
+from leadline.evaluators.judge_client.calls import Reply
+from leadline.evaluators.judge_client.http_client import exchange
+from leadline.evaluators.judge_client.transport import AttemptError, Refused, failure_of, seconds_of
+from leadline.evaluators.settings.judge_config import JudgeConfig
 from leadline.evaluators.text.sentences import without_surrogates
 from leadline.tasks.collect.cases import Case
 from leadline.tasks.collect.targets import Target
@@ -60,7 +60,7 @@ class HttpTransport:
         schema: Mapping[str, Any] | None,
         max_tokens: int,
     ) -> Reply:
-        """See :class:`leadline.evaluators.judge.engine.transport.Transport`; the one message is the request as JSON."""
+        """See :class:`leadline.evaluators.judge_client.transport.Transport`; the one message is the request as JSON."""
         request = json.loads(messages[0]["content"])
         started = time.perf_counter()
         try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.compare.results import Comparison, CorrectedDifference, MetricComparison
 from leadline.tasks.labels.dataset_labels import dataset_labels
 from leadline.tasks.labels.judged_rows import JudgedRows, read_judged_rows

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.errors import LeadlineError
 from leadline.evaluators.core.registry import find
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground.text import count
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.tasks.compare.metric_choice import Pairing
 from leadline.tasks.compare.run_pair import metrics_of

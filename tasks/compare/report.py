@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import StoreError
-from leadline.evaluators.core.jsonio import write
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import StoreError
+from leadline.evaluators.ground.jsonio import write
 from leadline.tasks.compare.headline import broken_cases, moved, names, story, worst_slices
 from leadline.tasks.compare.results import Comparison, MetricComparison
 from leadline.tasks.compare.run_flips import write_flips

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.errors import LeadlineError
-from leadline.evaluators.core.text import listing
+from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground.text import listing
 from leadline.tasks.analyse.changes import MOST_ROWS, OTHER_POLICY
 from leadline.tasks.compare.engine import compare_sides
 from leadline.tasks.compare.headline import overall

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import StoreError, UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import StoreError, UsageError
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.compare.results import Answers, ChangedRow, Coverage, ModelPair
 from leadline.tasks.db.connection import DATASET_TABLES, connect, literal, release, threads_for

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.text import listing, one_line
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.text import listing, one_line
 from leadline.tasks.analyse.slice_columns import LEAST_CASES, in_words
 from leadline.tasks.analyse.slices import FALSE_DISCOVERIES, benjamini_hochberg
 from leadline.tasks.compare.headline import label

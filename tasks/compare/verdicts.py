@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.text import count
 from leadline.tasks.analyse.statistics import Judged, verdict
 from leadline.tasks.compare.paired import PairedResult, holm
 from leadline.tasks.compare.results import Change, Outcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from leadline.evaluators.core.row import RowField
+from leadline.evaluators.data.row import RowField
 from leadline.tasks.db.statements import sql
 
 _MEASURED: Final = frozenset({RowField.DURATION_S, RowField.COST_USD, RowField.INPUT_TOKENS, RowField.OUTPUT_TOKENS})

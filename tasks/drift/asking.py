@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError
 from leadline.evaluators.core.registry import find
-from leadline.evaluators.core.row import Reason, RowScore, Unscored
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.core.text import count
-from leadline.evaluators.judge.engine.budget import Limits
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.data.row import Reason, RowScore, Unscored
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground.text import count
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.drift.enrolment import Probe, ProbedMetric, Replies
 from leadline.tasks.drift.epochs import judge_key
 from leadline.tasks.ledger.location import open_ledger, read_ledger

@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.budget import Limits
-from leadline.evaluators.judge.engine.event_loop import run
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.judge_client.event_loop import run
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.drift.asking import NotChecked, ask_probes, configs_of
 from leadline.tasks.drift.enrolment import Enrolment, Replies, find_enrolment
 from leadline.tasks.drift.epochs import epoch_of, judge_files, judge_key, keep

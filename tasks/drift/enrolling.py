@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.budget import Limits
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.jury_config import JuryConfig
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.jury_config import JuryConfig
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.drift.asking import ask_probes, configs_of
 from leadline.tasks.drift.enrolment import (
     ENROLLED_REPLIES,

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import StoreError
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import ContextChunk, Row, RowField
+from leadline.evaluators.data.row import ContextChunk, Row, RowField
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import StoreError
 from leadline.tasks.drift.epochs import judge_files, keep
 from leadline.tasks.store.store import Store
 

@@ -18,11 +18,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import StoreError
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.jury_config import JuryConfig
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import StoreError
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.jury_config import JuryConfig
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.store.files import digest, write_json
 from leadline.tasks.store.store import Store
 

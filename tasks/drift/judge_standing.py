@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.core.row import Severity
-from leadline.evaluators.core.text import count, number, percent
-from leadline.evaluators.judge.engine.judge_config import UNNAMED, JudgeConfig
+from leadline.evaluators.data.row import Severity
+from leadline.evaluators.ground.text import count, number, percent
+from leadline.evaluators.settings.judge_config import UNNAMED, JudgeConfig
 from leadline.tasks.drift.drift_check import DriftCheck, checks_of, details_of
 from leadline.tasks.drift.enrolment import Enrolment, find_enrolment
 from leadline.tasks.drift.epochs import enrolled_keys, epoch_of

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.row import Row
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.data.row import Row
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.db.connection import attach_dataset, connect
 from leadline.tasks.drift.enrolment import Probe, ProbedMetric, metric_of, reduced
 from leadline.tasks.drift.epochs import judge_key

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import LeadlineError
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.budget import Limits
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.jury_config import members_of
+from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.jury_config import members_of
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.drift.drift_check import check_judge
 from leadline.tasks.drift.epochs import judge_key
 from leadline.tasks.drift.judge_standing import signs_of_replies, standing_of

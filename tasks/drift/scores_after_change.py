@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.jury_config import members_of
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
+from leadline.evaluators.settings.jury_config import members_of
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.db.connection import literal
 from leadline.tasks.db.statements import sql
 from leadline.tasks.drift.epochs import enrolled_keys, judge_key

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.judge.engine.failures import JudgeRefused
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.judge_client.failures import JudgeRefused
 from leadline.evaluators.text.sentences import Splitter, without_surrogates
 from leadline.tasks.generate.documents.document import Document
 from leadline.tasks.store.files import digest
@@ -259,7 +259,7 @@ def ruler_for(text: str, unit: Unit) -> Ruler:
 
 @cache
 def _encoding() -> Any:
-    from leadline.evaluators.judge.engine.litellm_library import litellm
+    from leadline.evaluators.judge_client.litellm_library import litellm
 
     try:
         litellm()  # so that its import fetches nothing

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.text.sentences import Splitter
 from leadline.tasks.generate.chunking import Cutting, DocumentChunk, cut
 from leadline.tasks.generate.documents.document import DocumentsError

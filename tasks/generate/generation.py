@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError
-from leadline.evaluators.judge.engine.client import JudgeClient
-from leadline.evaluators.judge.engine.event_loop import run as run_in_loop
-from leadline.evaluators.judge.engine.failures import JudgeUnavailable
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.judge_client.client import JudgeClient
+from leadline.evaluators.judge_client.event_loop import run as run_in_loop
+from leadline.evaluators.judge_client.failures import JudgeUnavailable
 from leadline.tasks.generate.chunking import DocumentChunk
 from leadline.tasks.generate.corpus import Corpus
 from leadline.tasks.generate.dataset_rows import Embed, Form, without_repeats, write_rows

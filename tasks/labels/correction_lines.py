@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.text import count
 from leadline.tasks.db.tables import provide_tables, records
 from leadline.tasks.trust.more_labels import in_words
 

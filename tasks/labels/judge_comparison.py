@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.text import count
 from leadline.tasks.analyse.statistics import Interval
 from leadline.tasks.compare.paired import PairedResult, Series, holm, measure
 from leadline.tasks.labels.judging import JudgedLabels

@@ -16,12 +16,12 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.row import RowField, Unscored
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.budget import Limits
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.data.row import RowField, Unscored
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.analyse.gather import run_threshold
 from leadline.tasks.db.connection import attach_dataset, connect, literal
 from leadline.tasks.db.statements import sql

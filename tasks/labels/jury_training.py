@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.text import count
 from leadline.evaluators.judge.dawid_skene import fit
-from leadline.evaluators.judge.engine.jury_config import JuryConfig, MemberWeight, MetricWeights
 from leadline.evaluators.judge.jury import choose_side
+from leadline.evaluators.settings.jury_config import JuryConfig, MemberWeight, MetricWeights
 from leadline.tasks.labels.judged_rows import JudgedMetric
 from leadline.tasks.labels.judging import JudgedLabels
 from leadline.tasks.labels.label import TIE

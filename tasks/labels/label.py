@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import find
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.policy.asked_questions import DECIDED_BY_ROWS
 
 ADJUDICATED: Final = "adjudicated"

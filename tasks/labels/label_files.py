@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.db.csv_files import guarded_cell, is_guarded
 from leadline.tasks.labels.judged_rows import JudgedRows
 from leadline.tasks.labels.label import Label, read_label

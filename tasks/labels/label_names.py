@@ -9,7 +9,7 @@ from typing import Final
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import all_evaluators, find
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.text import count
 
 _NAMED: Final = 10
 """Names that are said; the others are counted."""

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import StoreError, UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import StoreError, UsageError
 from leadline.tasks.labels.drawing import Drawing, Drawn
 from leadline.tasks.labels.judged_rows import JudgedRows
 from leadline.tasks.labels.label import Label

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.text import count
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.labels.criterion import Criterion
 from leadline.tasks.labels.drawing import Drawn

@@ -11,9 +11,9 @@ from collections import defaultdict
 from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from leadline.evaluators.core.row import Json
-from leadline.evaluators.judge.engine.budget import Charge, Limits
-from leadline.evaluators.judge.engine.calls import BegunElsewhere, Call, Reply
+from leadline.evaluators.data.row import Json
+from leadline.evaluators.judge_client.budget import Charge, Limits
+from leadline.evaluators.judge_client.calls import BegunElsewhere, Call, Reply
 from leadline.evaluators.text.sentences import without_surrogates
 from leadline.tasks.ledger.operations import Account, End, Find, Intend, KeepCheck, Operation, Read
 from leadline.tasks.store.files import digest
@@ -45,7 +45,7 @@ class _Open(NamedTuple):
 
 
 class DatabaseLedger:
-    """Implements :class:`leadline.evaluators.judge.engine.calls.Ledger` for the calls of one run in this process.
+    """Implements :class:`leadline.evaluators.judge_client.calls.Ledger` for the calls of one run in this process.
 
     Args:
         access: The database.
@@ -62,11 +62,11 @@ class DatabaseLedger:
         self._judges: set[str] = set()
 
     async def find(self, digest: str) -> Reply | None:
-        """See :class:`leadline.evaluators.judge.engine.calls.Ledger`."""
+        """See :class:`leadline.evaluators.judge_client.calls.Ledger`."""
         return self._reply((await self._access.do(Find(digest))).result)
 
     async def intend(self, call: Call, charge: Charge | None = None) -> Reply | None:
-        """See :class:`leadline.evaluators.judge.engine.calls.Ledger`."""
+        """See :class:`leadline.evaluators.judge_client.calls.Ledger`."""
         self._forget_if_forked()
         judge = digest(dict(call.judge))
         ask = _next_ask()
@@ -110,7 +110,7 @@ class DatabaseLedger:
             self._open.clear()
 
     async def answered(self, call: Call, reply: Reply) -> None:
-        """See :class:`leadline.evaluators.judge.engine.calls.Ledger`."""
+        """See :class:`leadline.evaluators.judge_client.calls.Ledger`."""
         begun = self._close(call)
         await self._access.do(
             End(
@@ -128,13 +128,13 @@ class DatabaseLedger:
         )  # fmt: skip
 
     async def failed(self, call: Call, message: str, *, spent: bool = False) -> None:
-        """See :class:`leadline.evaluators.judge.engine.calls.Ledger`."""
+        """See :class:`leadline.evaluators.judge_client.calls.Ledger`."""
         begun = self._close(call)
         line = (time.time(), _plain(message), begun.ask)
         await self._access.do(End(begun.ask, line, None, self._run, begun.accounts, begun.reserved, None, spent))
 
     async def judged(self, digest: str, parser: str, verdict: Json, problem: str) -> None:
-        """See :class:`leadline.evaluators.judge.engine.calls.Ledger`."""
+        """See :class:`leadline.evaluators.judge_client.calls.Ledger`."""
         await self._access.do(Read((digest, parser, json.dumps(verdict), _plain(problem))))
 
     async def keep_check(self, line: tuple[Any, ...]) -> None:

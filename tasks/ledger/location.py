@@ -7,10 +7,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.paths import from_home
-from leadline.evaluators.judge.engine.budget import Limits
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.judge_client.budget import Limits
 from leadline.tasks.ledger.ledger import Access, DatabaseLedger
 from leadline.tasks.ledger.ledger_report import LedgerReader
 from leadline.tasks.ledger.postgres import PostgresAccess, require_postgres

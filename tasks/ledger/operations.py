@@ -12,8 +12,8 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from leadline.evaluators.judge.engine.budget import Charge, Limits, admit, admit_team, month_of
-from leadline.evaluators.judge.engine.failures import BudgetSpent
+from leadline.evaluators.judge_client.budget import Charge, Limits, admit, admit_team, month_of
+from leadline.evaluators.judge_client.failures import BudgetSpent
 from leadline.tasks.db.statements import sql
 from leadline.tasks.store.processes import is_gone
 

@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import StoreError, UsageError
-from leadline.evaluators.core.redaction import without_secrets
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import StoreError, UsageError
+from leadline.evaluators.ground.redaction import without_secrets
 from leadline.tasks.db.statements import sql
 from leadline.tasks.ledger.operations import LATER_COLUMNS, Beat, End, Intend, Operation, Query, described, perform
 from leadline.tasks.outages import FIRST_PAUSE_S, next_pause_s, server_wait_s

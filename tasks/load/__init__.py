@@ -4,7 +4,7 @@
 (:mod:`.sniff`), takes the records out of their container (:mod:`.readers`), reads their fields one record at a time
 (:mod:`.formats`) or many together (:mod:`.columnwise`), stages them (:mod:`.batches`, :mod:`.staging`), compares them
 (:mod:`.checks`), and publishes the tables. All faults are gathered (:mod:`.faults`) and refuse the file in one
-:class:`~leadline.evaluators.core.errors.DatasetError`, before anything is written. ``docs/datasets.md`` is the page for
+:class:`~leadline.evaluators.ground.errors.DatasetError`, before anything is written. ``docs/datasets.md`` is for
 users.
 """
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any, Final
 
-from leadline.evaluators.core.errors import DatasetError, Fault
+from leadline.evaluators.ground.errors import DatasetError, Fault
 from leadline.tasks.load.limits import MAX_KEY, MAX_MODELS
 from leadline.tasks.load.source import Source, located
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import DatasetError, Fault, UsageError
-from leadline.evaluators.core.paths import from_home
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import DatasetError, Fault, UsageError
+from leadline.evaluators.ground.paths import from_home
 from leadline.tasks.load.limits import MIB
 
 BOM: Final = b"\xef\xbb\xbf"

@@ -10,8 +10,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import StoreError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import StoreError
 from leadline.tasks.db.connection import literal, without_progress_bar
 from leadline.tasks.db.statements import sql
 from leadline.tasks.load.limits import MAX_ROWS

@@ -22,8 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final, Protocol
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, StoreError, UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, StoreError, UsageError
 from leadline.tasks.ledger.location import ledger_place
 from leadline.tasks.maintenance.contents import Contents, alone
 from leadline.tasks.store.files import replacing

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.ground.errors import LeadlineError
 from leadline.tasks.compare.report import FOLDER as COMPARISONS
 from leadline.tasks.maintenance.contents import SET_ASIDE, Contents, alone
 from leadline.tasks.maintenance.retention import Retention, is_kept_by_tag, runs_to_drop

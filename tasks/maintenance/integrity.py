@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.ground.errors import LeadlineError
 from leadline.tasks.db.connection import connect, literal
 from leadline.tasks.labels.certificates import is_as_written
 from leadline.tasks.labels.label_sets import LABELS_ADVICE, SAMPLE_ADVICE, has_its_labels, read_sample

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from leadline.evaluators.judge.engine.budget import TeamBudget, month_of
+from leadline.evaluators.judge_client.budget import TeamBudget, month_of
 from leadline.tasks.ledger.ledger_report import LedgerReader
 from leadline.tasks.metrics import families as m
 from leadline.tasks.metrics.families import Figures, few, label

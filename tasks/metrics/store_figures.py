@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.ground.errors import LeadlineError
 from leadline.tasks.metrics import families as m
 from leadline.tasks.metrics.families import MOST, Buckets, Figures, label
 from leadline.tasks.runs.lookup import status

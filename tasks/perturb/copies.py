@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import orjson
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.judge.engine.event_loop import run as run_in_loop
-from leadline.evaluators.judge.engine.failures import JudgeError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.judge.judge_evaluator import Judge
 from leadline.evaluators.judge.prompting import prompt
+from leadline.evaluators.judge_client.event_loop import run as run_in_loop
+from leadline.evaluators.judge_client.failures import JudgeError
 from leadline.tasks.collect.cases import SuiteCase, read_cases, write_cases
 from leadline.tasks.load import LoadedDataset
 from leadline.tasks.perturb.perturbations import COPY, MISINFORMATION, PerturbationStep, Recipe
@@ -29,7 +29,7 @@ from leadline.tasks.store.scratch import scratch_folder
 from leadline.tasks.store.store import Store
 
 if TYPE_CHECKING:
-    from leadline.evaluators.judge.engine.client import JudgeClient
+    from leadline.evaluators.judge_client.client import JudgeClient
 
 SEED: Final = 1
 _TRIES: Final = 15

@@ -13,8 +13,8 @@ from functools import partial
 from random import Random
 from typing import Final, TypeAlias
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.perturb import characters, thesaurus, words
 from leadline.tasks.perturb.encodings import ENCODERS, VARIANTS, encoded
 from leadline.tasks.perturb.intensity import (

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.row import RowField
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.budget import Limits
-from leadline.evaluators.judge.engine.client import CHARACTERS_PER_TOKEN
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.jury_config import members_of
-from leadline.evaluators.judge.engine.litellm_library import cost
+from leadline.evaluators.data.row import RowField
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.judge_client.client import CHARACTERS_PER_TOKEN
+from leadline.evaluators.judge_client.litellm_library import cost
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.jury_config import members_of
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.db.statements import sql
 from leadline.tasks.plan.chunks import local_chunk_size
 from leadline.tasks.plan.jobs import EvaluatorJob

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.data_kinds import DataKind
-from leadline.evaluators.core.row import RowField
+from leadline.evaluators.data.data_kinds import DataKind
+from leadline.evaluators.data.row import RowField
 from leadline.evaluators.privacy.rules.encodings import perturbation
 from leadline.tasks.db.connection import attach_dataset, connect
 from leadline.tasks.db.statements import sql

@@ -12,11 +12,11 @@ from typing import Final
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.core.text import listing, nouns
+from leadline.evaluators.ground.refs import OFFLINE, ModelRef
+from leadline.evaluators.ground.text import listing, nouns
 from leadline.evaluators.models.catalogue import ALL_MINILM_L6_V2
-from leadline.evaluators.models.refs import OFFLINE, ModelRef
 from leadline.evaluators.models.weights import BGE_SMALL_EN, BGE_SMALL_EN_V15, INSTALL_OFFLINE, is_here, status
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.plan.selection import NOT_HERE, Choice
 
 _DEFAULTS: Final = (BGE_SMALL_EN, BGE_SMALL_EN_V15, ALL_MINILM_L6_V2)

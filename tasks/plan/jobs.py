@@ -10,15 +10,15 @@ from typing import Any, Final
 
 from leadline.evaluators.core.base import Evaluator, Lane
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.registry import planned
-from leadline.evaluators.core.row import RowField
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.budget import Limits, TeamBudget
-from leadline.evaluators.judge.engine.jury_config import judge_from
-from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.data.row import RowField
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.judge_client.budget import Limits, TeamBudget
 from leadline.evaluators.models.weights import absolute, is_directory
+from leadline.evaluators.settings.jury_config import judge_from
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.plan.selection import load_own_evaluators
 from leadline.tasks.store.files import digest, write_json
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leadline.evaluators.core.row import OUTPUTS, RowField
+from leadline.evaluators.data.row import OUTPUTS, RowField
 from leadline.tasks.db.connection import literal
 from leadline.tasks.db.field_digests import digests_of
 from leadline.tasks.db.statements import sql

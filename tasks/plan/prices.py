@@ -5,11 +5,11 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.judge.engine.budget import Limits
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.litellm_library import price
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.judge_client.litellm_library import price
+from leadline.evaluators.settings.judge_config import JudgeConfig
 
 _LINES: Final = (
     "the two lines input_cost_per_token = 1.5e-7 and output_cost_per_token = 6e-7, with its own prices in USD; or "

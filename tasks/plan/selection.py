@@ -16,17 +16,17 @@ from typing import Any, Final
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.evaluator_files import load_evaluator_file
-from leadline.evaluators.core.packages import INSTALL_CHECKS, missing_packages, need_packages
 from leadline.evaluators.core.registry import all_evaluators, get
-from leadline.evaluators.core.settings import Settings
 from leadline.evaluators.core.suites import DEFAULT, PURPOSES, folded, look_alikes, suite
-from leadline.evaluators.core.text import listing, nouns
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.packages import INSTALL_CHECKS, missing_packages, need_packages
+from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.ground.text import listing, nouns
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
-from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.weights import status
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.plan.dataset_profile import profile, why_not
 
 NOT_HERE: Final = "not on this machine"

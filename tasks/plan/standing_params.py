@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import all_evaluators
-from leadline.evaluators.core.settings_file import FILE, settings_table
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.settings_file import FILE, settings_table
 
 
 def standing_params() -> dict[str, dict[str, Any]]:

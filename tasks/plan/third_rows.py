@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.row import RowField
+from leadline.evaluators.data.row import RowField
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.db.connection import DATASET_TABLES, literal
 from leadline.tasks.db.field_digests import STORED
 from leadline.tasks.db.statements import sql

@@ -9,12 +9,12 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.paths import from_home
-from leadline.evaluators.core.refusal import refusals_of
 from leadline.evaluators.core.registry import FAMILIES, all_evaluators, find
-from leadline.evaluators.core.settings_file import FILE, settings_document
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.ground.refusal import refusals_of
+from leadline.evaluators.ground.settings_file import FILE, settings_document
 from leadline.tasks.policy.asked_questions import Proof, Question
 from leadline.tasks.policy.policy import EVERY, FAMILY, JUDGE, Basis, Policy, Role
 

@@ -10,7 +10,7 @@ from typing import Final
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import all_evaluators
-from leadline.evaluators.core.text import count, number, percent
+from leadline.evaluators.ground.text import count, number, percent
 from leadline.tasks.policy.asked_questions import IN_WORDS
 from leadline.tasks.policy.policy import Policy, Role, Rule
 

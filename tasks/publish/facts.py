@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from leadline.evaluators.core.details import Details
+from leadline.evaluators.data.details import Details
 from leadline.tasks.analyse.changes import read_changes
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import provide_tables, records
@@ -84,7 +84,7 @@ def collect(connection: DuckDBPyConnection, run_id: str, record: Mapping[str, An
 
 
 def read_details(connection: DuckDBPyConnection, evaluator_id: int) -> dict[int, Details]:
-    """Return an evaluator's details (``evaluators/core/details.py``) by model id.
+    """Return an evaluator's details (``evaluators/data/details.py``) by model id.
 
     Args:
         evaluator_id: Number of the evaluator in the run.

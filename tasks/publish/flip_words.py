@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leadline.evaluators.core.text import count, percent, signed_percent
+from leadline.evaluators.ground.text import count, percent, signed_percent
 from leadline.tasks.analyse.findings.flip_noise import CHANGED, HOW_TO_MEASURE, UNMEASURED
 from leadline.tasks.publish.views import FlipCause, FlipRate
 

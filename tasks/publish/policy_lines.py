@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.text import count
 from leadline.tasks.numbers import bound, figure, percent
 from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, MetricView, ModelView
 

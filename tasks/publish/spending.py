@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.text import count
 from leadline.tasks.numbers import ABSENT, money
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.text import count, listing, nouns, percent
+from leadline.evaluators.ground.text import count, listing, nouns, percent
 from leadline.tasks.analyse.answers import Answer, answers_of, says_all
 from leadline.tasks.analyse.changes import RowChange
 from leadline.tasks.analyse.findings.model_choice import RECOMMENDATION

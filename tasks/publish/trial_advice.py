@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from leadline.evaluators.core.text import count, nouns
+from leadline.evaluators.ground.text import count, nouns
 from leadline.tasks.numbers import money
 from leadline.tasks.publish.views import Aggregate, EvaluatorView, Facts, MetricView
 from leadline.tasks.trust.intervals import Z

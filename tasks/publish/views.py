@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from leadline.evaluators.core.row import Json
+from leadline.evaluators.data.row import Json
 from leadline.tasks.analyse.changes import Changes
 from leadline.tasks.analyse.findings.finding import Fault
 from leadline.tasks.analyse.findings.flip_noise import noise_in_a_word

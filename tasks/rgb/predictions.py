@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import orjson
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.readers import read_items
 from leadline.tasks.load.sniff import layout_of

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.runs.signs_of_life import LOST, is_lost
 from leadline.tasks.store.processes import has_ended, process_of
 from leadline.tasks.store.store import DROPPED, Run, Store

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.jsonio import dump_plain
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.jsonio import dump_plain
 from leadline.tasks.db.connection import DATASET_TABLES, connect, literal
 from leadline.tasks.db.statements import sql
 from leadline.tasks.runs.lookup import summary

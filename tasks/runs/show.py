@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import provide_tables, records

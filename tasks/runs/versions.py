@@ -23,8 +23,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.core.row import Json
-from leadline.evaluators.core.secret_values import masked_value
+from leadline.evaluators.data.row import Json
+from leadline.evaluators.ground.secret_values import masked_value
 from leadline.tasks.store.files import digest, write_json
 from leadline.tasks.store.locks import locked
 from leadline.tasks.store.processes import is_gone, same_host, this_process

@@ -23,10 +23,10 @@ from typing import Any, Final
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import find, get
-from leadline.evaluators.core.row import NotApplicable, Reason, Row, RowScore, Unscored
+from leadline.evaluators.data.row import NotApplicable, Reason, Row, RowScore, Unscored
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.jobs import EvaluatorJob

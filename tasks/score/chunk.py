@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import LeadlineError
-from leadline.evaluators.core.log_masking import mask_logs
-from leadline.evaluators.core.row import Reason, RowField, Unscored
+from leadline.evaluators.data.row import Reason, RowField, Unscored
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground.log_masking import mask_logs
 from leadline.evaluators.models.runtime import device_in_use, require_device
 from leadline.tasks import log_context
 from leadline.tasks.drift.run_judges import quarantined_judges
@@ -37,7 +37,7 @@ from leadline.tasks.store.store import JOBS, Run, Store
 from leadline.tasks.timeline import Span, microseconds, span
 
 if TYPE_CHECKING:
-    from leadline.evaluators.models.refs import ModelRef
+    from leadline.evaluators.ground.refs import ModelRef
 
 log = logging.getLogger("leadline.score")
 

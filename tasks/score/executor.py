@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Final, Protocol, TypeVar
 
 from leadline.evaluators.core.base import Lane
-from leadline.evaluators.judge.engine.event_loop import cancel_all
+from leadline.evaluators.judge_client.event_loop import cancel_all
 from leadline.tasks.parent_watch import end_with_parent
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score.chunk import ChunkResult, score_chunk

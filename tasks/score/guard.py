@@ -8,9 +8,9 @@ from typing import Final
 
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import ModelUnavailable
-from leadline.evaluators.core.row import Reason, Row, RowScore, is_number
-from leadline.evaluators.models.requirements import with_pull_command
+from leadline.evaluators.core.requirements import with_pull_command
+from leadline.evaluators.data.row import Reason, Row, RowScore, is_number
+from leadline.evaluators.ground.errors import ModelUnavailable
 from leadline.tasks.store.segments import StoredScore, stored
 
 log = logging.getLogger("leadline.score")

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple, cast
 
 import orjson
 
-from leadline.evaluators.core.annotations import Annotations
-from leadline.evaluators.core.row import ContextChunk as ContextChunk
-from leadline.evaluators.core.row import RivalAnswer, Row, RowField
+from leadline.evaluators.data.annotations import Annotations
+from leadline.evaluators.data.row import ContextChunk as ContextChunk
+from leadline.evaluators.data.row import RivalAnswer, Row, RowField
 from leadline.tasks.db.connection import attach_dataset, connect, literal
 from leadline.tasks.db.statements import sql
 

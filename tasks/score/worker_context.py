@@ -10,7 +10,7 @@ from cachetools import LRUCache, cached
 
 from leadline.evaluators.core.base import Lane
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.text.conditions.time_budget import RegexTimeBudget
 from leadline.tasks.plan.jobs import read_limits
 from leadline.tasks.store.store import JOBS, Run, Store

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.text import listing
+from leadline.evaluators.ground.text import listing
 from leadline.tasks.analyse.answer_shares import good_share, policy_rates, rows_decide, wanted_share
 from leadline.tasks.analyse.statistics import clopper_pearson
 from leadline.tasks.db.statements import sql

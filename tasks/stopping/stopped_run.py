@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from leadline.evaluators.core.text import listing, percent
+from leadline.evaluators.ground.text import listing, percent
 from leadline.tasks.analyse.statistics import Interval, Judged, verdict
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.ground.errors import LeadlineError
 from leadline.tasks.analyse.gather import gather
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.db.statements import sql

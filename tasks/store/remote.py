@@ -16,9 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import StoreError
-from leadline.evaluators.core.paths import from_home
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import StoreError
+from leadline.evaluators.ground.paths import from_home
 from leadline.tasks.store.files import digest, publish_folder, replacing
 from leadline.tasks.store.object_storage import Bucket
 from leadline.tasks.store.user_folder import state_folder

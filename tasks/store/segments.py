@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from leadline.evaluators.core.jsonio import clean
-from leadline.evaluators.core.row import NotApplicable, Reason, RowScore, Unscored
-from leadline.evaluators.core.secret_values import masked
+from leadline.evaluators.data.row import NotApplicable, Reason, RowScore, Unscored
+from leadline.evaluators.ground.jsonio import clean
+from leadline.evaluators.ground.secret_values import masked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,8 +31,8 @@ class StoredScore:
     """A row's score in its stored form.
 
     Attributes:
-        values: As in :class:`~leadline.evaluators.core.row.RowScore`, all numbers as floats.
-        complete: As in :class:`~leadline.evaluators.core.row.RowScore`.
+        values: As in :class:`~leadline.evaluators.data.row.RowScore`, all numbers as floats.
+        complete: As in :class:`~leadline.evaluators.data.row.RowScore`.
         evidence: JSON, ``None`` when there is none; so are the other two.
         flags: JSON.
         payload: JSON.

@@ -39,11 +39,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import StoreError, UsageError
-from leadline.evaluators.core.paths import from_home
-from leadline.evaluators.core.project_scope import project_scope
-from leadline.evaluators.core.secret_values import masked_value
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import StoreError, UsageError
+from leadline.evaluators.ground.paths import from_home
+from leadline.evaluators.ground.project_scope import project_scope
+from leadline.evaluators.ground.secret_values import masked_value
 from leadline.tasks.store.digests import file_digest
 from leadline.tasks.store.files import replacing, write_json
 from leadline.tasks.store.locks import locked_if_possible

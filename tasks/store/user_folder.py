@@ -8,8 +8,8 @@ import stat
 import tempfile
 from pathlib import Path
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import StoreError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import StoreError
 
 
 def state_folder() -> Path:

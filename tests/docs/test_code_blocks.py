@@ -24,9 +24,9 @@ import jinja2
 import pytest
 import yaml
 
-from leadline.evaluators.judge.engine.choice import find_evaluator_files, find_judges
-from leadline.evaluators.judge.engine.team_budgets import team_budgets
 from leadline.evaluators.judge.yaml_evaluators import evaluator_from
+from leadline.evaluators.judge_client.choice import find_evaluator_files, find_judges
+from leadline.evaluators.judge_client.team_budgets import team_budgets
 from leadline.flows.ci.prepare import read_request
 from leadline.flows.cli.main import cli
 from leadline.flows.deploy.file import Schedule

@@ -17,8 +17,8 @@ from leadline import testing
 from leadline.evaluators.core.base import Evaluator, describe
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import all_evaluators
-from leadline.evaluators.core.row import ContextChunk
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.data.row import ContextChunk
+from leadline.evaluators.settings.settings import Settings
 from tests.support.judges.agreeable_judge import AgreeableJudge, tools_with
 from tests.support.models.tiny_checkpoints import TINY
 

@@ -13,7 +13,7 @@ import pytest
 
 from leadline.evaluators.core import registry
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.row import ContextChunk, Row
+from leadline.evaluators.data.row import ContextChunk, Row
 from leadline.tasks.db.connection import attach_dataset
 from leadline.tasks.load import LoadedDataset, load_dataset
 from leadline.tasks.store.store import Store

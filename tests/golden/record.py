@@ -15,10 +15,10 @@ from unittest.mock import patch
 import duckdb
 
 from leadline.evaluators.core.base import CUSTOM
-from leadline.evaluators.core.packages import package_version
 from leadline.evaluators.core.registry import all_evaluators
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.ground.packages import package_version
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset
@@ -85,7 +85,7 @@ def configurations() -> dict[str, str]:
     ours = {id_: kind for id_, kind in all_evaluators().items() if kind.spec.origin != CUSTOM}
     evaluators = [kind(kind.parameters.build(id_, {})) for id_, kind in ours.items()]
     package_version.cache_clear()
-    installed = patch("leadline.evaluators.core.packages.version", return_value="1")
+    installed = patch("leadline.evaluators.ground.packages.version", return_value="1")
     with installed, patch("platform.python_version", return_value="3"):
         found = {job.evaluator: job.error or job.config for job in make_jobs(evaluators, settings)}
     package_version.cache_clear()

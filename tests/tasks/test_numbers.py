@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.text import visible
+from leadline.evaluators.ground.text import visible
 from leadline.tasks.numbers import bound, duration, figure, money, percent, when
 from leadline.tasks.publish.templating import markdown
 

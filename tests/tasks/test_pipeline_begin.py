@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.errors import DatasetError, StoreError, UsageError
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.ground.errors import DatasetError, StoreError, UsageError
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset

@@ -19,8 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import ModelUnavailable
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models.checkpoints import (
     encode,
     finite,
@@ -31,7 +32,6 @@ from leadline.evaluators.models.checkpoints import (
     tokenizer_from,
 )
 from leadline.evaluators.models.language_models.predictor import Predictor, TokenWindow
-from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.resident import busy, resident
 from leadline.evaluators.models.runtime import loading
 from leadline.evaluators.models.weights import locate
@@ -39,7 +39,7 @@ from leadline.evaluators.models.weights import locate
 if TYPE_CHECKING:
     import torch
 
-    from leadline.evaluators.core.settings import Settings
+    from leadline.evaluators.settings.settings import Settings
 
 RELATIVE_LIMIT: Final = 1024
 """Tokens that a model without a position table (T5) reads at once, as in GPTScore's own code."""

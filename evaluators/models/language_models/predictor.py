@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from leadline.evaluators.core.errors import OutOfMemory
+from leadline.evaluators.ground.errors import OutOfMemory
 from leadline.evaluators.models.checkpoints import additive, align_positions, budget_for, by_length, load_of, padded
 from leadline.evaluators.models.language_models.output_layer import OutputLayer
 from leadline.evaluators.models.runtime import is_out_of_memory, release_memory

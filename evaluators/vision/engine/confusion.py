@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.core.details import MOST_CONFUSED, Confusion
-from leadline.evaluators.core.label_map import LabelName
+from leadline.evaluators.data.details import MOST_CONFUSED, Confusion
+from leadline.evaluators.data.label_map import LabelName
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
-from leadline.evaluators.core.details import (
+from leadline.evaluators.data.details import (
     MOST_EXAMPLES,
     MOST_LABELS,
     MOST_SERIES,

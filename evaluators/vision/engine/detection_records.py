@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from leadline.evaluators.core.row import Json
+from leadline.evaluators.data.row import Json
 from leadline.evaluators.vision.engine.confusion import as_count
 from leadline.evaluators.vision.engine.detection_errors import CONFIDENCES, Counted, Errors, f1, ratio
 from leadline.evaluators.vision.engine.image_set import Dataset

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from leadline.evaluators.core.annotations import Annotations
-from leadline.evaluators.core.label_map import LabelName
+from leadline.evaluators.data.annotations import Annotations
+from leadline.evaluators.data.label_map import LabelName
 from leadline.evaluators.vision.engine.assignment import assign, best_only, ranks
 from leadline.evaluators.vision.engine.objects import Detail, Labels, Objects, collect, common_detail, countable
 from leadline.evaluators.vision.engine.overlap import Pairs, overlapping

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from leadline.evaluators.core.label_map import LabelName
+from leadline.evaluators.data.label_map import LabelName
 from leadline.evaluators.vision.engine.detection_metrics import summarise
 from leadline.evaluators.vision.engine.payload import Records, prediction_type, truth_type, unpack
 from leadline.evaluators.vision.engine.ranking import Method, RankedMetrics, Ranking, rank

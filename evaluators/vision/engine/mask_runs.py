@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leadline.evaluators.core.rle import decode_many
+from leadline.evaluators.data.rle import decode_many
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from leadline.evaluators.core.annotations import Raster
+    from leadline.evaluators.data.annotations import Raster
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.core.annotations import Annotation, Annotations, geometry, parts
-from leadline.evaluators.core.label_map import LabelName
+from leadline.evaluators.data.annotations import Annotation, Annotations, geometry, parts
+from leadline.evaluators.data.label_map import LabelName
 from leadline.evaluators.vision.engine import mask_runs, planar
 
 if TYPE_CHECKING:

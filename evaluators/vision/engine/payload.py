@@ -10,8 +10,8 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from leadline.evaluators.core.label_map import LabelName
-from leadline.evaluators.core.row import Json
+from leadline.evaluators.data.label_map import LabelName
+from leadline.evaluators.data.row import Json
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from leadline.evaluators.core.annotations import Annotations
-from leadline.evaluators.core.label_map import LabelName
+from leadline.evaluators.data.annotations import Annotations
+from leadline.evaluators.data.label_map import LabelName
 from leadline.evaluators.vision.engine import mask_runs, planar
 from leadline.evaluators.vision.engine.objects import convert
 

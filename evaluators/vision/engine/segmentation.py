@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from leadline.evaluators.core.label_map import LabelName
-from leadline.evaluators.core.row import Json
+from leadline.evaluators.data.label_map import LabelName
+from leadline.evaluators.data.row import Json
 from leadline.evaluators.vision.engine.regions import Overlap
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from leadline.evaluators.core.details import MOST_EXAMPLES, MOST_LABELS, Confusion, Details, Example, LabelValues
-from leadline.evaluators.core.row import Json
+from leadline.evaluators.data.details import MOST_EXAMPLES, MOST_LABELS, Confusion, Details, Example, LabelValues
+from leadline.evaluators.data.row import Json
 from leadline.evaluators.vision.engine.confusion import as_count, confusion
 from leadline.evaluators.vision.engine.segmentation import Segmented, iou_by_label
 

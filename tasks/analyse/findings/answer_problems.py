@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from leadline.evaluators.core.row import Severity
-from leadline.evaluators.core.text import count, nouns, percent
+from leadline.evaluators.data.row import Severity
+from leadline.evaluators.ground.text import count, nouns, percent
 from leadline.tasks.analyse.answer_shares import policy_rates
 from leadline.tasks.analyse.findings.failure_clusters import explained
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.row import RowField
-from leadline.evaluators.core.text import count, listing, nouns, number, percent, quoted
+from leadline.evaluators.data.row import RowField
+from leadline.evaluators.ground.text import count, listing, nouns, number, percent, quoted
 from leadline.tasks.analyse.findings.finding import Finding
 from leadline.tasks.analyse.findings.slice_problems import (
     Group,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leadline.evaluators.core.text import count, listing, number
+from leadline.evaluators.ground.text import count, listing, number
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.analyse.findings.finding import RETRIEVAL, Finding
 from leadline.tasks.analyse.findings.run_view import RunView

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from leadline.evaluators.core.row import Severity
-from leadline.evaluators.core.text import count, percent
+from leadline.evaluators.data.row import Severity
+from leadline.evaluators.ground.text import count, percent
 from leadline.tasks.analyse.findings.finding import Finding
 from leadline.tasks.analyse.findings.model_problems import failing_rows, of_metric
 from leadline.tasks.analyse.findings.run_view import RunView

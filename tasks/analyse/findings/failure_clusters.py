@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.row import Severity
-from leadline.evaluators.core.text import count, listing, percent, quoted
+from leadline.evaluators.data.row import Severity
+from leadline.evaluators.ground.text import count, listing, percent, quoted
 from leadline.evaluators.models.vectors import text_digest
 from leadline.evaluators.models.weights import identity_digest
 from leadline.tasks.analyse.findings.finding import Finding

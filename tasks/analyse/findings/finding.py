@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.core.row import Severity
+from leadline.evaluators.data.row import Severity
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.row import Severity
-from leadline.evaluators.core.text import count, listing, percent, quoted
+from leadline.evaluators.data.row import Severity
+from leadline.evaluators.ground.text import count, listing, percent, quoted
 from leadline.tasks.analyse.findings.finding import MOST_KEYS, MOST_ROWS, Finding
 from leadline.tasks.analyse.findings.flip_noise import (
     chance_to_worsen,

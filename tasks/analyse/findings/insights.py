@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from leadline.evaluators.core.text import count, number, quoted
+from leadline.evaluators.ground.text import count, number, quoted
 from leadline.tasks.analyse.findings import case_insights, comparisons, model_choice, preferred_model
 from leadline.tasks.analyse.findings.finding import Finding, lines, merge
 from leadline.tasks.analyse.findings.run_view import RunView

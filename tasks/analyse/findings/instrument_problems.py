@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from leadline.evaluators.core.row import Reason, Severity
-from leadline.evaluators.core.text import count, listing, number, percent, quoted
-from leadline.evaluators.judge.word_watch import NOT_ASKED
+from leadline.evaluators.data.row import Reason, Severity
+from leadline.evaluators.ground.text import count, listing, number, percent, quoted
+from leadline.evaluators.judge_client.word_watch import NOT_ASKED
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.db.statements import sql

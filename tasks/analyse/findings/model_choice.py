@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from leadline.evaluators.core.text import count, listing, nouns, percent
+from leadline.evaluators.ground.text import count, listing, nouns, percent
 from leadline.tasks.analyse.clusters import perturbation_clusters
 from leadline.tasks.analyse.findings.finding import Finding
 from leadline.tasks.analyse.statistics import Differences, Interval, Sample, differ, mean_interval

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from leadline.evaluators.core.row import Severity
-from leadline.evaluators.core.text import count, listing, number, percent, quoted
+from leadline.evaluators.data.row import Severity
+from leadline.evaluators.ground.text import count, listing, number, percent, quoted
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, RETRIEVAL, Finding
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.analyse.statistics import FEW_SEEN, Interval

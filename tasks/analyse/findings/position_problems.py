@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leadline.evaluators.core.row import Severity
-from leadline.evaluators.core.text import count, percent
+from leadline.evaluators.data.row import Severity
+from leadline.evaluators.ground.text import count, percent
 from leadline.tasks.analyse.findings.finding import Finding
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.analyse.pair_records import read_pairs

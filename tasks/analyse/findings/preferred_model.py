@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from leadline.evaluators.core.text import count, percent
+from leadline.evaluators.ground.text import count, percent
 from leadline.tasks.analyse.bounded_mean import CONFIDENCE, Mean, mean_of_clusters
 from leadline.tasks.analyse.bradley_terry import Strength
 from leadline.tasks.analyse.findings.finding import Finding

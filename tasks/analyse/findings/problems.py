@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from leadline.evaluators.core.row import Severity
+from leadline.evaluators.data.row import Severity
 from leadline.tasks.analyse.answer_shares import measure_shares
 from leadline.tasks.analyse.findings import (
     answer_problems,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from leadline.evaluators.core.row import Severity
-from leadline.evaluators.core.text import count, listing, nouns, quoted
+from leadline.evaluators.data.row import Severity
+from leadline.evaluators.ground.text import count, listing, nouns, quoted
 from leadline.tasks.analyse.changes import Changes, MetricChange, ModelChange, read_changes
 from leadline.tasks.analyse.findings.finding import Finding
 from leadline.tasks.analyse.findings.run_view import RunView

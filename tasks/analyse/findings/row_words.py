@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from leadline.evaluators.core.text import quoted
+from leadline.evaluators.ground.text import quoted
 from leadline.tasks.analyse.findings.run_view import RunView
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records

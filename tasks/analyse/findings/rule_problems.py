@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from leadline.evaluators.core.row import Severity
-from leadline.evaluators.core.text import count, listing, nouns, number, percent
+from leadline.evaluators.data.row import Severity
+from leadline.evaluators.ground.text import count, listing, nouns, number, percent
 from leadline.tasks.analyse.answer_shares import rows_decide
 from leadline.tasks.analyse.findings.failure_clusters import explained
 from leadline.tasks.analyse.findings.finding import Finding

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.evaluators.core.base import Evaluator, Spec
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.jsonio import plain
 from leadline.evaluators.core.registry import find
-from leadline.evaluators.core.row import RowField
+from leadline.evaluators.data.row import RowField
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.jsonio import plain
 from leadline.tasks.db.tables import records
 from leadline.tasks.policy.policy import Policy, Role, Rule
 

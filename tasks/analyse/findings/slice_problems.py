@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.row import Severity
-from leadline.evaluators.core.text import count, listing, number, one_line, percent
+from leadline.evaluators.data.row import Severity
+from leadline.evaluators.ground.text import count, listing, number, one_line, percent
 from leadline.tasks.analyse.findings.finding import MOST_ROWS, Finding
 from leadline.tasks.analyse.findings.model_problems import avid_code
 from leadline.tasks.analyse.slice_columns import PERTURBATION, RETRIEVAL, in_words

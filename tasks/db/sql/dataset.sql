@@ -17,7 +17,7 @@ CREATE TABLE cases (
     condition          VARCHAR,         -- source text of a text-matching condition
     categories         VARCHAR[] NOT NULL,
     metadata           VARCHAR NOT NULL, -- JSON object
-    expected_annotations VARCHAR        -- ground truth of a data item: JSON list, see evaluators/core/annotations.py
+    expected_annotations VARCHAR        -- ground truth of a data item: JSON list, see evaluators/data/annotations.py
 );
 
 -- A perturbed case points at its original.

@@ -108,7 +108,7 @@ CREATE TABLE aggregates (
 CREATE TABLE details (
     evaluator_id USMALLINT NOT NULL,
     model_id     USMALLINT NOT NULL,
-    details      VARCHAR NOT NULL       -- JSON, see evaluators/core/details.py
+    details      VARCHAR NOT NULL       -- JSON, see evaluators/data/details.py
 );
 
 -- What a judge's mean is by people's labels, per metric and model; see tasks/labels. Metrics that pass or fail rows have

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 import orjson
 
-from leadline.evaluators.core.annotations import DEFAULT_KEY
+from leadline.evaluators.data.annotations import DEFAULT_KEY
 from leadline.tasks.db.statements import sql
 from leadline.tasks.load.annotations import box, polygon, raster
 from leadline.tasks.load.coco_source import GROUND_TRUTH, PREDICTIONS

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core.text import count
+from leadline.evaluators.ground.text import count
 from leadline.tasks.load.faults import Faults, Place
 from leadline.tasks.load.limits import MAX_CSV_ROW, MIB
 from leadline.tasks.load.readers.item import Block, Item

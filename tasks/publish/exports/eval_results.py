@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core import jsonio
+from leadline.evaluators.ground import jsonio
 from leadline.tasks.db.connection import literal
 from leadline.tasks.db.csv_files import write_csv
 from leadline.tasks.db.statements import sql

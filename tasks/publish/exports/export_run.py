@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.publish.exports.exporter import EXPORTERS
 from leadline.tasks.publish.run_results import read_results

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core import jsonio
+from leadline.evaluators.ground import jsonio
 from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.exports import tree_layout
 from leadline.tasks.publish.exports.tree_layout import metric_meta

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core import jsonio
+from leadline.evaluators.ground import jsonio
 from leadline.tasks.analyse.changes import RowChange
 from leadline.tasks.db.statements import sql
 from leadline.tasks.labels.correction_lines import CertificateLine, CorrectionLine

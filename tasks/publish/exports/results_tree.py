@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leadline.evaluators.core import jsonio
-from leadline.evaluators.core.details import Details
-from leadline.evaluators.core.text import count, visible
+from leadline.evaluators.data.details import Details
+from leadline.evaluators.ground import jsonio
+from leadline.evaluators.ground.text import count, visible
 from leadline.tasks.db.csv_files import guarded_cell, is_guarded
 from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.exports import tree_layout

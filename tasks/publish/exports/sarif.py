@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from leadline.evaluators.core.jsonio import plain
-from leadline.evaluators.core.text import visible
+from leadline.evaluators.ground.jsonio import plain
+from leadline.evaluators.ground.text import visible
 from leadline.tasks.db.statements import sql
 from leadline.tasks.db.tables import records, show_targets
 from leadline.tasks.load.case_lines import Sought, find_lines

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from leadline.evaluators.core import jsonio
+from leadline.evaluators.ground import jsonio
 from leadline.tasks.publish.views import EvaluatorView, Facts, MetricView, PublishedFinding, number
 
 JSON: Final = "application/json"

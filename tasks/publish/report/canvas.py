@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from leadline.evaluators.core.annotations import Annotation, Point, geometry, is_rotated, parts
-from leadline.evaluators.core.details import Example
-from leadline.evaluators.core.rle import decode_mask
+from leadline.evaluators.data.annotations import Annotation, Point, geometry, is_rotated, parts
+from leadline.evaluators.data.details import Example
+from leadline.evaluators.data.rle import decode_mask
 
 WIDTH: Final = 300.0
 TALLEST: Final = 340.0

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.evaluators.core import jsonio
+from leadline.evaluators.ground import jsonio
 from leadline.tasks.db.statements import sql
 from leadline.tasks.publish.report.excerpts import ITEMS, LINE, Evidence, Room
 from leadline.tasks.publish.views import Facts, MetricView, PublishedFinding, number

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.classification.labels import Classification, ClassificationParams
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.row import NotApplicable, Row, RowField
+from leadline.evaluators.data.row import NotApplicable, Row, RowField
+from leadline.evaluators.ground.errors import UsageError
 
 TOOLS = EvalContext()
 PAIRS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abcz")), min_size=1, max_size=30)

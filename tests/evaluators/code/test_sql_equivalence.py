@@ -12,7 +12,7 @@ from leadline.evaluators.code._query_runner import QueryRunner
 from leadline.evaluators.code._sql_normal_form import normal_form, query_of
 from leadline.evaluators.code.sql_equivalence import SqlEquivalence
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.row import Row, Unscored
+from leadline.evaluators.data.row import Row, Unscored
 
 DDL = "CREATE TABLE t (a INT, b TEXT); CREATE TABLE u (a INT, c REAL)"
 ROWS = {"t": [[1, "x"], [2, "y"], [2, "z"], [None, "y"]], "u": [{"a": 1, "c": 0.5}, {"c": 1.5, "a": 2}]}

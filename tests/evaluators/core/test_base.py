@@ -8,12 +8,12 @@ import pytest
 
 from leadline.evaluators.core.base import RowEvaluator, Spec, describe
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import LeadlineError
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.params import JudgeKey, Params
-from leadline.evaluators.core.row import Reason, Row, RowField, RowScore, Unscored
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.data.row import Reason, Row, RowField, RowScore, Unscored
+from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.settings.settings import Settings
 
 TOOLS = EvalContext(Settings(splitter="rules"))
 

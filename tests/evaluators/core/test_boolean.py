@@ -4,7 +4,7 @@ import pytest
 
 from leadline.evaluators.core.boolean import unparseable, verdict
 from leadline.evaluators.core.metric import boolean_metrics
-from leadline.evaluators.core.row import Reason
+from leadline.evaluators.data.row import Reason
 
 KEYS = ("passes", "failures", "retrieval", "generation", "parsing")
 METRICS = boolean_metrics(*((key, key.title()) for key in KEYS), what="x")

@@ -9,11 +9,11 @@ import pytest
 
 from leadline.evaluators.core import registry
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.evaluator_files import load_evaluator_file
 from leadline.evaluators.core.registry import all_evaluators, get
-from leadline.evaluators.core.row import Row, RowField
 from leadline.evaluators.core.suites import suite, suites
+from leadline.evaluators.data.row import Row, RowField
+from leadline.evaluators.ground.errors import UsageError
 
 SHOUTING = """
 import leadline

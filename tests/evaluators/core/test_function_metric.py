@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from leadline import EvalContext, Row
-from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.function_metric import FunctionMetric, metric
-from leadline.evaluators.core.row import NotApplicable, RowField, Unscored
+from leadline.evaluators.data.row import NotApplicable, RowField, Unscored
+from leadline.evaluators.ground.errors import UsageError
 
 ROW = Row("case", "model", question="Who?", actual_answer="Ada, please", metadata={"tone": "kind"})
 

@@ -8,17 +8,17 @@ import pytest
 
 from leadline.evaluators.core import registry
 from leadline.evaluators.core.base import RowEvaluator, Spec
-from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import FAMILIES, all_evaluators, get, register
-from leadline.evaluators.core.row import RowField
+from leadline.evaluators.data.row import RowField
+from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.summarization.bleu import Bleu
 
 MODULE = """
 from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.metric import Metric
 from leadline.evaluators.core.registry import register
-from leadline.evaluators.core.row import Row, RowField, RowScore
+from leadline.evaluators.data.row import Row, RowField, RowScore
 
 @register
 class Shouting(RowEvaluator):
@@ -88,7 +88,7 @@ def test_another_package_brings_evaluators_by_an_entry_point(tmp_path):
         sys.path.insert(0, {str(tmp_path)!r})
         from leadline.evaluators.core.registry import get
         from leadline.evaluators.core.context import EvalContext
-        from leadline.evaluators.core.row import Row
+        from leadline.evaluators.data.row import Row
         print(get("acme.shouting")().score([Row("c", "m", actual_answer="HO")], EvalContext())[0].values)
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import ModelUnavailable, UsageError
-from leadline.evaluators.core.row import NotApplicable, Reason, Row, RowScore, Unscored
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.data.row import NotApplicable, Reason, Row, RowScore, Unscored
 from leadline.evaluators.fairness.fairness_bias import FairnessBias
 from leadline.evaluators.fairness.toxicity import KINDS, Toxicity
+from leadline.evaluators.ground.errors import ModelUnavailable, UsageError
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models import catalogue, classifiers
-from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.settings.settings import Settings
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
-from leadline.evaluators.core.row import ContextChunk, NotApplicable, Reason, Row, Unscored
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.core.embedding_evaluator import EmbeddingEvaluator, EmbeddingParams, lowest
+from leadline.evaluators.core.requirements import required_weights
+from leadline.evaluators.data.row import ContextChunk, NotApplicable, Reason, Row, Unscored
 from leadline.evaluators.generation.answer_relevancy_sentence_similarity import AnswerRelevancySentenceSimilarity
 from leadline.evaluators.generation.answer_semantic_sentence_similarity import AnswerSemanticSentenceSimilarity
 from leadline.evaluators.generation.answer_semantic_similarity import (
@@ -22,10 +22,10 @@ from leadline.evaluators.generation.answer_semantic_similarity import (
     AnswerSemanticSimilarityParams,
 )
 from leadline.evaluators.generation.groundedness import Groundedness
+from leadline.evaluators.ground.errors import ModelUnavailable, OutOfMemory
 from leadline.evaluators.models import cross_encoders, embedders, weights
-from leadline.evaluators.models.embedding_evaluator import EmbeddingEvaluator, EmbeddingParams, lowest
-from leadline.evaluators.models.requirements import required_weights
 from leadline.evaluators.retrieval.context_relevancy_soft import ContextRelevancySoft
+from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.text.sentences import splitter_for
 from tests.support.datasets.rag_rows import cosine_by_library, rag_rows
 
@@ -118,7 +118,7 @@ class TestFormulas:
         whole = evaluator().score(ROWS, ctx)
         for block in (1, 30):
             embedders.forget()
-            monkeypatch.setattr("leadline.evaluators.models.embedding_evaluator.BLOCK_TEXTS", block)
+            monkeypatch.setattr("leadline.evaluators.core.embedding_evaluator.BLOCK_TEXTS", block)
             order = random.Random(block).sample(range(len(ROWS)), len(ROWS))
             for place, score in zip(order, evaluator().score([ROWS[at] for at in order], ctx), strict=True):
                 for metric, value in score.values.items():

@@ -4,10 +4,10 @@ import pytest
 
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import ContextChunk, Reason, Row, Unscored
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.data.row import ContextChunk, Reason, Row, Unscored
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models import nli
-from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.settings.settings import Settings
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.row import Row
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.data.row import Row
 from leadline.evaluators.generation.looping_detection import MOST_SPANS, LoopingDetection
+from leadline.evaluators.settings.settings import Settings
 
 TOOLS = EvalContext(Settings(splitter="rules"))
 

@@ -11,11 +11,11 @@ import pytest
 
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import ContextChunk, NotApplicable, Reason, Row, RowScore
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.data.row import ContextChunk, NotApplicable, Reason, Row, RowScore
 from leadline.evaluators.generation.step_alignment import StepAlignment
-from leadline.evaluators.judge.engine.failures import JudgeUnavailable
+from leadline.evaluators.judge_client.failures import JudgeUnavailable
 from leadline.evaluators.models import embedders
+from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.text.alignment import Edit, align
 from leadline.evaluators.text.procedure_steps import joined, procedures
 from tests.support.datasets.rag_rows import cosine_by_library
@@ -172,7 +172,7 @@ class TestAgainstTheDefinition:
         assert len(set(expected)) > 3
         for block in (1, 1000):
             embedders.forget()
-            monkeypatch.setattr("leadline.evaluators.models.embedding_evaluator.BLOCK_TEXTS", block)
+            monkeypatch.setattr("leadline.evaluators.core.embedding_evaluator.BLOCK_TEXTS", block)
             order = random.Random(block).sample(range(len(rows)), len(rows))
             scores = StepAlignment().score([rows[at] for at in order], ctx)
             assert [values(score) for score in scores] == [expected[at] for at in order]

@@ -3,7 +3,7 @@
 import pytest
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.row import ContextChunk, Reason, Row, RowField, Severity, Source, Unscored
+from leadline.evaluators.data.row import ContextChunk, Reason, Row, RowField, Severity, Source, Unscored
 from leadline.evaluators.generation.text_matching import TextMatching, TextMatchingParams
 
 METRICS = (

@@ -10,10 +10,10 @@ from sacrebleu.metrics import CHRF, TER
 
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import Reason, Row, Unscored
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.data.row import Reason, Row, Unscored
 from leadline.evaluators.generation.meteor import _NoSynonyms
 from leadline.evaluators.generation.ter import MOST_WORDS
+from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.text.tokens import nltk_words
 
 CTX = EvalContext(Settings(splitter="rules", device="cpu"))

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.row import ContextChunk, NotApplicable, Row, RowScore
+from leadline.evaluators.data.row import ContextChunk, NotApplicable, Row, RowScore
 from leadline.evaluators.generation.unsupported_numbers import UnsupportedNumbers
 
 

@@ -13,13 +13,13 @@ from pydantic import BaseModel
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.row import Reason, Row, RowField, RowScore, Unscored
-from leadline.evaluators.judge.engine.budget import Budget, Limits
-from leadline.evaluators.judge.engine.calls import MemoryLedger, Reply
-from leadline.evaluators.judge.engine.client import JudgeClient
-from leadline.evaluators.judge.engine.failures import BudgetSpent, JudgeTruncated, JudgeUnparseable
+from leadline.evaluators.data.row import Reason, Row, RowField, RowScore, Unscored
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge.prompting import prompt_from
+from leadline.evaluators.judge_client.budget import Budget, Limits
+from leadline.evaluators.judge_client.calls import MemoryLedger, Reply
+from leadline.evaluators.judge_client.client import JudgeClient
+from leadline.evaluators.judge_client.failures import BudgetSpent, JudgeTruncated, JudgeUnparseable
 from tests.support.judges.scripted_judge import ScriptedTransport, make_client
 from tests.support.judges.virtual_time import run
 
@@ -224,8 +224,8 @@ def test_without_a_judge_every_row_says_so() -> None:
 
 
 def test_the_judge_and_the_prompts_are_part_of_the_scores_key() -> None:
-    from leadline.evaluators.core.settings import Settings
-    from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+    from leadline.evaluators.settings.judge_config import JudgeConfig
+    from leadline.evaluators.settings.settings import Settings
 
     def key(**config: Any) -> str:
         judges = (JudgeConfig(**({"model": "openai/a"} | config)),)

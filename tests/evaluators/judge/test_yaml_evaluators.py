@@ -8,10 +8,10 @@ import pytest
 
 from leadline.evaluators.core.base import Evaluator, describe
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import all_evaluators
-from leadline.evaluators.core.row import ContextChunk, Row, RowField, Severity, Unscored
 from leadline.evaluators.core.suites import suite
+from leadline.evaluators.data.row import ContextChunk, Row, RowField, Severity, Unscored
+from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.judge.yaml_evaluators import load_folder
 from tests.support.judges.judged import ScriptedJudge, fenced, one, reason, value
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.agent.databricks_custom import DEFAULT_PROMPT, CustomParams, DatabricksCustom, pieces
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import ContextChunk, NotApplicable, Row, RowField
-from leadline.evaluators.judge.engine.transport import Refused
+from leadline.evaluators.data.row import ContextChunk, NotApplicable, Row, RowField
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.judge_client.transport import Refused
 from tests.support.judges.judged import ScriptedJudge, fenced, judged, one, reason, scripted_context, value
 
 ROW = Row(

@@ -14,10 +14,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import NotApplicable, Row
-from leadline.evaluators.judge.engine import search
+from leadline.evaluators.data.row import NotApplicable, Row
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.judge_client import search
 from tests.support.judges.judged import ScriptedJudge, fenced, judged, one, reason, scripted_context, value
 
 ROW = Row(case="c", model="m", question="Who was it?", actual_answer="It was Ada.")

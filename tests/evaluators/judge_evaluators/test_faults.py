@@ -11,12 +11,12 @@ import pytest
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import all_evaluators
-from leadline.evaluators.core.row import ContextChunk, RivalAnswer, Row, RowScore, Unscored
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.calls import Reply
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.transport import Refused
+from leadline.evaluators.data.row import ContextChunk, RivalAnswer, Row, RowScore, Unscored
 from leadline.evaluators.judge.pass_fail import PassFailEvaluator
+from leadline.evaluators.judge_client.calls import Reply
+from leadline.evaluators.judge_client.transport import Refused
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.settings import Settings
 from tests.support.judges.agreeable_judge import AgreeableJudge, tools_with
 from tests.support.judges.judged import Said, ScriptedJudge, judged
 

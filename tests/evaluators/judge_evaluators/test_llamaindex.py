@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import ContextChunk, NotApplicable, Row, RowScore
+from leadline.evaluators.data.row import ContextChunk, NotApplicable, Row, RowScore
 from leadline.evaluators.generation.llamaindex_correctness import read_grade
 from leadline.evaluators.generation.llamaindex_faithfulness import cut, packed, read_answer
-from leadline.evaluators.judge.engine.failures import JudgeUnparseable
+from leadline.evaluators.judge_client.failures import JudgeUnparseable
 from leadline.evaluators.retrieval.llamaindex_retrieval import RetrievalParams
 from tests.support.judges.judged import ScriptedJudge, fenced, one, reason, value
 

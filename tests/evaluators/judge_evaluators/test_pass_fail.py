@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import ContextChunk, NotApplicable, Row, RowField, RowScore, Severity, Unscored
-from leadline.evaluators.judge.engine.transport import Refused
+from leadline.evaluators.data.row import ContextChunk, NotApplicable, Row, RowField, RowScore, Severity, Unscored
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.judge_client.transport import Refused
 from tests.support.judges.judged import ScriptedJudge, fenced, one, reason
 
 ROW = Row(

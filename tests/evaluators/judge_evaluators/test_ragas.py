@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import ContextChunk, Source, Span
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.data.row import ContextChunk, Source, Span
 from leadline.evaluators.generation.answer_correctness import f_score
 from leadline.evaluators.generation.answer_relevancy import relevancy
 from leadline.evaluators.generation.ragas import harmonic_mean
 from leadline.evaluators.retrieval.context_precision import average_precision
+from leadline.evaluators.settings.settings import Settings
 from tests.evaluators.judge_evaluators.ragas_script import (
     CORRECTNESS,
     FAITHFULNESS,

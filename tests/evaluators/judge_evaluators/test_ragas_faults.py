@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.row import ContextChunk, NotApplicable, Unscored
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.transport import Refused
+from leadline.evaluators.data.row import ContextChunk, NotApplicable, Unscored
+from leadline.evaluators.judge_client.transport import Refused
+from leadline.evaluators.settings.settings import Settings
 from tests.evaluators.judge_evaluators.ragas_script import (
     CORRECTNESS,
     FAITHFULNESS,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.row import NotApplicable, Row, Unscored
+from leadline.evaluators.data.row import NotApplicable, Row, Unscored
 from leadline.evaluators.matching.levenshtein import Levenshtein
 from leadline.evaluators.matching.number_match import NumberMatch
 from leadline.evaluators.text.quantities import quantities

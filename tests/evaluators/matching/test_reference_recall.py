@@ -7,7 +7,7 @@ import time
 import pytest
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.row import NotApplicable, Row, RowScore
+from leadline.evaluators.data.row import NotApplicable, Row, RowScore
 from leadline.evaluators.matching.reference_recall import ReferenceRecall
 
 LIMIT = {metric.key: metric.threshold for metric in ReferenceRecall.spec.metrics}

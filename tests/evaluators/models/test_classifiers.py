@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.ground.errors import ModelUnavailable, OutOfMemory
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models import checkpoints, classifiers, resident
-from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.settings.settings import Settings
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.errors import ModelUnavailable
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models import checkpoints, cross_encoders, weights
-from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.settings.settings import Settings
 from tests.support.models.tiny_models import MAX_TOKENS, WORDS, make_cross_encoder
 
 pytestmark = pytest.mark.slow

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable, OutOfMemory
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable, OutOfMemory
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models import embedders, weights
-from leadline.evaluators.models.refs import ModelRef
 from leadline.evaluators.models.vectors import MemoryVectors, text_digest
+from leadline.evaluators.settings.settings import Settings
 from tests.support.models.tiny_models import MAX_TOKENS, WORDS, make_embedder
 
 pytestmark = pytest.mark.slow

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.errors import ModelUnavailable
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models import checkpoints, resident
 from leadline.evaluators.models.language_models import likelihood
 from leadline.evaluators.models.language_models.likelihood import Likelihood, Passage
 from leadline.evaluators.models.language_models.predictor import ContextBatch, Predictor
-from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.settings.settings import Settings
 from tests.support.models.tiny_size import CONTEXT
 
 pytestmark = pytest.mark.slow

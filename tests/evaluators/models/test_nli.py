@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.errors import ModelUnavailable
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models import checkpoints, nli, resident, weights
 from leadline.evaluators.models.catalogue import VITAMINC_NLI
 from leadline.evaluators.models.checkpoints import encode_pairs
-from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.text.sentences import without_surrogates
 from tests.support.models.tiny_models import WORDS
 from tests.support.models.tiny_nli import make_nli

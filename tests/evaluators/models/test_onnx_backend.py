@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.errors import ModelUnavailable
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.ground.refs import OFFLINE, ModelKind, ModelRef
 from leadline.evaluators.models import cross_encoders, embedders, onnx_backend
-from leadline.evaluators.models.refs import OFFLINE, ModelKind, ModelRef
 from leadline.evaluators.models.weights import identity
+from leadline.evaluators.settings.settings import Settings
 from tests.support.models.tiny_models import make_cross_encoder, make_embedder
 
 TORCH = Settings(device="cpu")

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.errors import ModelUnavailable
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models import hub, summac_conv, weight_files, weights
 from leadline.evaluators.models.catalogue import SUMMAC_CONV
-from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.settings.settings import Settings
 from tests.support.models.tiny_nli import conv_state, make_conv
 
 SETTINGS = Settings(device="cpu")

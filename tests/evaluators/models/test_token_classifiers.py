@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.evaluators.core.errors import ModelUnavailable
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.ground.errors import ModelUnavailable
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models.token_classifiers import entities, types_of
+from leadline.evaluators.settings.settings import Settings
 from tests.support.models.tiny_ner import make_ner
 
 pytestmark = pytest.mark.slow

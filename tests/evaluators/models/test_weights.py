@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable, UsageError
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.core.requirements import pull_command, with_pull_command
+from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable, UsageError
+from leadline.evaluators.ground.refs import OFFLINE, ModelRef
 from leadline.evaluators.models import weight_files, weights
-from leadline.evaluators.models.refs import OFFLINE, ModelRef
-from leadline.evaluators.models.requirements import pull_command, with_pull_command
+from leadline.evaluators.settings.settings import Settings
 from tests.support.models.fake_hub import COMMIT, FakeHub, model_files, safetensors, serving, write_cache, write_folder
 
 HUB = ModelRef("embedder", "tiny/model", COMMIT)
@@ -118,7 +118,7 @@ class TestIdentity:
     def test_neither_names_nor_identities_import_a_model_library(self) -> None:
         code = (
             "import sys; from leadline.evaluators.models import weights\n"
-            "from leadline.evaluators.core.settings import Settings\n"
+            "from leadline.evaluators.settings.settings import Settings\n"
             "weights.identity(weights.parse_ref('offline'), Settings()); weights.status(weights.BGE_SMALL_EN)\n"
             "print(sorted({'torch', 'transformers', 'sentence_transformers', 'huggingface_hub'} & set(sys.modules)))"
         )

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.pair_outcomes import Order, from_payload
-from leadline.evaluators.core.row import NotApplicable, Reason, RivalAnswer, Row, RowScore, Unscored
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.calls import MemoryLedger, Reply
-from leadline.evaluators.judge.engine.client import JudgeClient
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.jury_config import JuryConfig
-from leadline.evaluators.judge.engine.transport import Refused
+from leadline.evaluators.data.pair_outcomes import Order, from_payload
+from leadline.evaluators.data.row import NotApplicable, Reason, RivalAnswer, Row, RowScore, Unscored
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.judge_client.calls import MemoryLedger, Reply
+from leadline.evaluators.judge_client.client import JudgeClient
+from leadline.evaluators.judge_client.transport import Refused
 from leadline.evaluators.pairwise.preference import Preference, PreferenceParams, rivals_of
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.jury_config import JuryConfig
+from leadline.evaluators.settings.settings import Settings
 from tests.support.judges.agreeable_judge import tools_with
 
 SHOWN = re.compile(r"<(question|first-answer|second-answer|expected-answer)-(\w+)>\n(.*?)\n</\1-\2>", re.DOTALL)

@@ -7,8 +7,8 @@ import pytest
 
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import NotApplicable, Reason, Row, RowField, Unscored
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.data.row import NotApplicable, Reason, Row, RowField, Unscored
+from leadline.evaluators.settings.settings import Settings
 
 ROW = Row("c", "m", actual_answer="it starts at seven", duration_s=1.5, cost_usd=0.25, input_tokens=7, output_tokens=3)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.row import ContextChunk, Reason, Row, Unscored
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.data.row import ContextChunk, Reason, Row, Unscored
 from leadline.evaluators.models import embedders
 from leadline.evaluators.retrieval.context_relevancy_soft import ContextRelevancySoft
+from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.text.sentences import splitter_for
 from tests.support.datasets.rag_rows import cosine_by_library, rag_rows
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.row import ContextChunk, Row
+from leadline.evaluators.data.row import ContextChunk, Row
 from leadline.evaluators.retrieval.llamaindex_retrieval import LlamaIndexRetrieval, RetrievalParams
 
 

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import Row
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.data.row import Row
 from leadline.evaluators.robustness.answer_stability import normalized, word_f1
+from leadline.evaluators.settings.settings import Settings
 
 CTX = EvalContext(Settings(embedder="offline", splitter="rules", device="cpu"))
 

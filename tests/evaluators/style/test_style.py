@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import NotApplicable, Reason, Row, RowField, Unscored
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.data.row import NotApplicable, Reason, Row, RowField, Unscored
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.style._words import syllables, words
 from leadline.evaluators.style.readability import grade, reading_ease
 from leadline.evaluators.style.refusals import HEAD, find_refusal

@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.row import Reason, Row, Unscored
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.data.row import Reason, Row, Unscored
+from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.summarization.bleu import Bleu
 
 TOOLS = EvalContext(Settings(splitter="rules"))

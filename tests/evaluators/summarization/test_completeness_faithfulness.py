@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import ModelUnavailable, OutOfMemory
-from leadline.evaluators.core.row import Reason, Row, Unscored
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.data.row import Reason, Row, Unscored
+from leadline.evaluators.ground.errors import ModelUnavailable, OutOfMemory
 from leadline.evaluators.models import checkpoints, embedders, nli, resident, summac_conv
 from leadline.evaluators.models.summac_conv import BINS
+from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.summarization import _completeness, _summac
 from leadline.evaluators.summarization._summac import CONV, ZERO_SHOT, zero_shot
 from leadline.evaluators.summarization.completeness_faithfulness import (

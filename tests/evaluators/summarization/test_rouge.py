@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.params import Params
-from leadline.evaluators.core.row import Reason, Row, Unscored
+from leadline.evaluators.data.row import Reason, Row, Unscored
 from leadline.evaluators.summarization.rouge import Rouge, RougeParams
 
 TOOLS = EvalContext()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.text.sentences import LANGUAGES, PUNKT_LANGUAGES, PunktSplitter, nltk_folders, splitter_for
 
 WORDS = (
@@ -111,7 +111,7 @@ def in_fresh_process(code, folder):
 def test_looking_for_absent_punkt_data_does_not_import_nltk(tmp_path):
     code = """
         import sys
-        from leadline.evaluators.core.errors import UsageError
+        from leadline.evaluators.ground.errors import UsageError
         from leadline.evaluators.text.sentences import nltk_folders, splitter_for
         nltk_folders.__globals__["sys"].prefix = "/nowhere"
         print(splitter_for("ml").identity)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pydantic import BaseModel
 
-from leadline.evaluators.core.errors import DatasetError, UsageError
+from leadline.evaluators.ground.errors import DatasetError, UsageError
 from leadline.flows.api.inputs import stage
 from leadline.tasks.db.connection import attach_dataset, connect
 from leadline.tasks.load import load_dataset

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import leadline
-from leadline.evaluators.core.errors import LeadlineError, UsageError
 from leadline.evaluators.core.registry import find
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.flows.api.metric_choice import chosen_metrics
 
 ROWS = [

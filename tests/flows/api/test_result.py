@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import leadline
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.maintenance.garbage import drop_garbage
 from leadline.tasks.maintenance.retention import Retention
 from leadline.tasks.publish.exports import frames

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import leadline
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.row import Row
+from leadline.evaluators.data.row import Row
+from leadline.evaluators.ground.errors import UsageError
 from tests.support.judges.judge_endpoint import JudgeEndpoint, serving
 
 LEAK = "Call bob.miller@acme.com."

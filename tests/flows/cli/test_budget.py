@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.judge.engine.budget import Charge, Limits, TeamBudget
+from leadline.evaluators.judge_client.budget import Charge, Limits, TeamBudget
 from leadline.flows.cli.main import run
 from leadline.tasks.ledger.location import open_ledger
 from leadline.tasks.store.store import Store

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import leadline.flows.evaluate.prepare  # noqa: F401 - before the modules that it imports from are replaced
-from leadline.evaluators.core.errors import DatasetError, Fault, StoreError
+from leadline.evaluators.ground.errors import DatasetError, Fault, StoreError
 from leadline.flows.cli.main import run
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.steps import DirectSteps

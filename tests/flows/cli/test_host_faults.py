@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from leadline.evaluators.core.error_codes import ErrorCode
+from leadline.evaluators.ground.error_codes import ErrorCode
 from leadline.flows.cli.main import FAILED
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.store.store import Store

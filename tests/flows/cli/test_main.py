@@ -18,7 +18,7 @@ import click
 import duckdb
 import pytest
 
-from leadline.evaluators.core.errors import DatasetError, Fault, StoreError, UsageError
+from leadline.evaluators.ground.errors import DatasetError, Fault, StoreError, UsageError
 from leadline.flows import cli as cli_package
 from leadline.flows.cli import main as program
 from leadline.flows.cli import session

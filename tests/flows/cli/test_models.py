@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import LeadlineError, ModelUnavailable
 from leadline.evaluators.core.registry import get
+from leadline.evaluators.ground.errors import LeadlineError, ModelUnavailable
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.evaluators.models import catalogue, weights
-from leadline.evaluators.models.refs import ModelRef
 from leadline.flows.cli.main import run
 from leadline.flows.cli.models import _size
 

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.settings.settings import Settings
 from leadline.flows.cli.evaluate import make_config
 from leadline.flows.cli.main import run
 from leadline.flows.cli.options import form_options, parse_params

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.errors import StoreError
+from leadline.evaluators.ground.errors import StoreError
 from leadline.tasks.store import permissions, user_folder
 from leadline.tasks.store.permissions import copy_out, keep_private
 

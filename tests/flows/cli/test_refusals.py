@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.flows.cli.main import run
 from leadline.flows.cli.running import start_ahead, stoppable
 from leadline.flows.prefect_server import background, resolve

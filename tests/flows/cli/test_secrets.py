@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.judge.engine import client
+from leadline.evaluators.judge_client import client
 from leadline.flows.cli import main
 from leadline.flows.cli.main import run
 from leadline.flows.shared.settings import JudgeAccess

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.cli.main import run
 from leadline.flows.deploy.file import own_file, read_deployment_file
 

@@ -15,7 +15,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.dispatch import dask_chunks, dask_cluster
 from leadline.flows.dispatch.dask_chunks import DaskChunks, DaskTimeouts
 from leadline.flows.dispatch.failures import NoWorkers, Stopped

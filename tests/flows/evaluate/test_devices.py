@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.dispatch.failures import NoWorkers
 from leadline.flows.evaluate.artifacts import _summary
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult

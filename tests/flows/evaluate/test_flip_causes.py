@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from pydantic import ValidationError
 
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.cli.main import cli
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.prepare import preview

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.evaluate.config import EvaluateConfig, EvaluateResult
 from leadline.flows.evaluate.run import run_evaluation
 from leadline.flows.evaluate.steps import DirectSteps

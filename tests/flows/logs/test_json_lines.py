@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.cli.main import run
 from leadline.flows.cli.session import _Relay
 from leadline.flows.logs.json_lines import LONGEST, JsonLines, json_line, prefect_environment, wants_json

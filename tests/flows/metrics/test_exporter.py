@@ -16,8 +16,8 @@ import pytest
 import uvicorn
 from prometheus_client.parser import text_string_to_metric_families
 
-from leadline.evaluators.judge.engine.budget import Charge, Limits, TeamBudget
-from leadline.evaluators.judge.engine.calls import Reply
+from leadline.evaluators.judge_client.budget import Charge, Limits, TeamBudget
+from leadline.evaluators.judge_client.calls import Reply
 from leadline.flows.cli.main import run
 from leadline.flows.metrics.exporter import Exporter, app_of
 from leadline.tasks.drift.enrolment import Enrolment, Replies, save_enrolment

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import ValidationError
 
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.cli.main import run as leadline
 from leadline.flows.compare.config import CompareResult
 from leadline.flows.evaluate.config import EvaluateResult

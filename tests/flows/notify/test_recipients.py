@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.notify.notice import Kind
 from leadline.flows.notify.recipients import EVERYTHING, Recipient, find_recipients
 from leadline.flows.notify.sending import service_of

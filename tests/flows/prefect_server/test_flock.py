@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.errors import LeadlineError
+from leadline.evaluators.ground.errors import LeadlineError
 from leadline.flows.prefect_server import background, flock
 from leadline.flows.prefect_server.choice import ServerUse, chosen_server
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.errors import LeadlineError, UsageError
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
 from leadline.flows.prefect_server import background, resolve
 from leadline.flows.prefect_server.background import BackgroundServer, _place, answers, running
 from leadline.flows.prefect_server.choice import Choice, ServerUse, minutes

@@ -23,8 +23,8 @@ import pytest
 from prefect.client.base import PrefectHttpxAsyncClient, PrefectHttpxSyncClient
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.prefect_server.background import answers
 from leadline.flows.prefect_server.server_settings import ServerOptions
 from leadline.flows.shared.server_outage import not_waiting, outlast_outages, waiting

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.collect.config import CollectConfig
 from leadline.flows.evaluate.config import EvaluateConfig
 from leadline.flows.generate.config import GenerateConfig

@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.cli.main import run
 from leadline.flows.model_version.config import ModelVersionConfig
 from leadline.flows.triggers import webhook_queue

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.judge.engine.budget import Limits
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.judge_client.budget import Limits
 from leadline.flows.shared.settings import JudgeAccess
 from leadline.flows.trust.candidates import judging_named
 from leadline.tasks.labels.judging import judge_labelled_rows, need_of

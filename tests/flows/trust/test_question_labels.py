@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import leadline
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.cli.main import cli
 
 ROWS = 60

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from leadline.evaluators.judge.engine.budget import Limits
+from leadline.evaluators.judge_client.budget import Limits
 from leadline.tasks.collect import Collected, Target, collect
 from leadline.tasks.ledger.location import open_ledger
 from leadline.tasks.load import load_dataset

@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from leadline.evaluators.core.row import RowField
+from leadline.evaluators.data.row import RowField
 from leadline.tasks.db.connection import DATASET_TABLES, literal
 from leadline.tasks.db.field_digests import STORED
 from leadline.tasks.db.statements import sql

@@ -12,8 +12,8 @@ import orjson
 from leadline.evaluators.core.base import Evaluator
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.rle import encode_counts
-from leadline.evaluators.core.row import Row, RowScore
+from leadline.evaluators.data.rle import encode_counts
+from leadline.evaluators.data.row import Row, RowScore
 
 Image = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 """Ground truth and predictions."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from leadline.evaluators.core.errors import DatasetError
+from leadline.evaluators.ground.errors import DatasetError
 from leadline.tasks.db.connection import DATASET_TABLES, attach_dataset
 from leadline.tasks.load import LoadedDataset, load_dataset
 from leadline.tasks.store.store import Store

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.calls import MemoryLedger, Reply
-from leadline.evaluators.judge.engine.client import JudgeClient
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.transport import Transport
-from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.ground.refs import ModelRef
+from leadline.evaluators.judge_client.calls import MemoryLedger, Reply
+from leadline.evaluators.judge_client.client import JudgeClient
+from leadline.evaluators.judge_client.transport import Transport
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.settings import Settings
 
 _FENCED = re.compile(r"<([\w-]+?)-([0-9a-f]{16})>\n(.*?)\n</\1-\2>", re.DOTALL)
 _ONE_WORD = re.compile(r'(?:single word|one word|words?)[^"]{0,40}"(\w+)"', re.IGNORECASE)

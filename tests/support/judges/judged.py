@@ -10,12 +10,12 @@ from typing import Any
 
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.row import Row, RowScore, Unscored
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.calls import MemoryLedger, Reply
-from leadline.evaluators.judge.engine.client import JudgeClient
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.data.row import Row, RowScore, Unscored
 from leadline.evaluators.judge.judge_evaluator import JudgeEvaluator
+from leadline.evaluators.judge_client.calls import MemoryLedger, Reply
+from leadline.evaluators.judge_client.client import JudgeClient
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.settings import Settings
 
 Said = str | Mapping[str, Any] | Reply | Exception
 """What a judge says: a text, something to say as JSON, a whole reply, or how the attempt fails."""

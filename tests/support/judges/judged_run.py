@@ -21,12 +21,12 @@ from leadline.evaluators.core import registry
 from leadline.evaluators.core.base import Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.row import Row, RowField, RowScore
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.budget import Limits
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.data.row import Row, RowField, RowScore
 from leadline.evaluators.judge.judge_evaluator import Judge, JudgeEvaluator
 from leadline.evaluators.judge.prompting import Prompt, prompt_from
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from leadline.evaluators.judge.engine.budget import Budget
-from leadline.evaluators.judge.engine.calls import Call, Ledger, MemoryLedger, Reply
-from leadline.evaluators.judge.engine.client import Gate, JudgeClient
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.judge_client.budget import Budget
+from leadline.evaluators.judge_client.calls import Call, Ledger, MemoryLedger, Reply
+from leadline.evaluators.judge_client.client import Gate, JudgeClient
+from leadline.evaluators.settings.judge_config import JudgeConfig
 from tests.support.judges.virtual_time import now
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from leadline.evaluators.core.base import RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.row import Row, RowField, RowScore
+from leadline.evaluators.data.row import Row, RowField, RowScore
 from leadline.tasks.analyse.aggregate import aggregate, measure_trials
 from leadline.tasks.analyse.findings.problems import find_problems
 from leadline.tasks.analyse.perturbation_flips import find_flips

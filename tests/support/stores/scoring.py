@@ -8,7 +8,7 @@ from typing import Any
 
 from leadline.evaluators.core import registry
 from leadline.evaluators.core.base import Evaluator
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.analyse.gather import register_jobs
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.plan.chunks import Chunk, cut

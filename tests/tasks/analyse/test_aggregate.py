@@ -18,7 +18,7 @@ from scipy import stats
 from leadline.evaluators.core import registry
 from leadline.evaluators.core.base import Evaluator, Spec
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.row import Json, Row, RowField, RowScore
+from leadline.evaluators.data.row import Json, Row, RowField, RowScore
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.db.connection import open_run
 from tests.support.stores.run_factory import (

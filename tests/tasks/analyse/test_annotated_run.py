@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.load import load_dataset

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.analyse.gate import decide
 from leadline.tasks.db.connection import open_run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leadline.evaluators.core.pair_outcomes import Order
+from leadline.evaluators.data.pair_outcomes import Order
 from leadline.tasks.analyse.pair_records import JudgedPair
 from leadline.tasks.analyse.position_bias import position_bias
 

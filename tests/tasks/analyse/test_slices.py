@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import stats
 
-from leadline.evaluators.core.errors import UsageError
 from leadline.evaluators.core.metric import Metric
+from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.analyse import slices as module
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.slice_columns import LEAST_CASES, Chosen, in_words, require_columns

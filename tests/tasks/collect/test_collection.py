@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.evaluators.judge.engine.budget import Limits
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.judge_client.budget import Limits
 from leadline.tasks.ledger.location import read_ledger
 from tests.support.datasets.collecting import Bench, llm
 from tests.support.judges.judge_endpoint import TRUNCATED, Fault, JudgeEndpoint, Question, serving

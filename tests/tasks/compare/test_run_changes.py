@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.analyse.changes import Changes, read_changes
 from leadline.tasks.compare.run_changes import find_changes
 from leadline.tasks.db.connection import open_run

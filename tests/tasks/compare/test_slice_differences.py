@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.error_codes import ErrorCode
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.error_codes import ErrorCode
+from leadline.evaluators.ground.errors import UsageError
 from leadline.tasks.analyse.slices import find_slices
 from leadline.tasks.compare import Comparison, Options, compare
 from leadline.tasks.compare.headline import worst_slices

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.errors import StoreError, UsageError
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.budget import Limits
-from leadline.evaluators.judge.engine.jury_config import JuryConfig
+from leadline.evaluators.ground.errors import StoreError, UsageError
 from leadline.evaluators.judge.prompting import prompt_from
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.settings.jury_config import JuryConfig
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.drift import asking
 from leadline.tasks.drift.asking import NotChecked
 from leadline.tasks.drift.drift_check import check_judge, details_of

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import LeadlineError
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.budget import Limits
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.ground.errors import LeadlineError
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.settings import Settings
 from leadline.evaluators.text.sentences import splitter_for
 from leadline.tasks.generate import Cutting, Form, Generated, find_files, generate, read_corpus
 from leadline.tasks.ledger.location import open_ledger, read_ledger

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from leadline.evaluators.core.errors import LeadlineError, UsageError
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
-from leadline.evaluators.judge.engine.jury_config import JuryConfig
+from leadline.evaluators.ground.errors import LeadlineError, UsageError
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.jury_config import JuryConfig
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.labels.judge_comparison import compare_judges, costs_of
 from leadline.tasks.labels.judged_rows import JudgedMetric
 from leadline.tasks.labels.judging import JudgedLabels, Judging, RowVerdict

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from leadline.evaluators.core.errors import StoreError
+from leadline.evaluators.ground.errors import StoreError
 from leadline.tasks import pipeline
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.findings.problems import find_problems

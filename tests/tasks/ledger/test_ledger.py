@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.errors import StoreError, UsageError
-from leadline.evaluators.judge.engine import client as client_module
-from leadline.evaluators.judge.engine.budget import Charge, Limits
-from leadline.evaluators.judge.engine.calls import Call, Reply
-from leadline.evaluators.judge.engine.failures import BudgetSpent
+from leadline.evaluators.ground.errors import StoreError, UsageError
+from leadline.evaluators.judge_client import client as client_module
+from leadline.evaluators.judge_client.budget import Charge, Limits
+from leadline.evaluators.judge_client.calls import Call, Reply
+from leadline.evaluators.judge_client.failures import BudgetSpent
 from leadline.tasks.ledger import ledger as ledger_module
 from leadline.tasks.ledger import operations
 from leadline.tasks.ledger.ledger import DatabaseLedger
@@ -458,10 +458,10 @@ def test_a_forked_process_is_refused_the_ledger_that_it_inherits(tmp_path: Path)
     program = (
         "import asyncio, os, sys\n"
         "from pathlib import Path\n"
-        "from leadline.evaluators.core.errors import StoreError\n"
+        "from leadline.evaluators.ground.errors import StoreError\n"
         "from leadline.tasks.ledger.ledger_report import LedgerReader\n"
         "from leadline.tasks.ledger.location import ledger_at\n"
-        "from leadline.evaluators.judge.engine.calls import Reply\n"
+        "from leadline.evaluators.judge_client.calls import Reply\n"
         "from tests.support.judges.scripted_judge import question\n"
         "place = Path(sys.argv[1])\n"
         "async def put(text, ledger):\n"

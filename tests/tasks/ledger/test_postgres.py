@@ -18,8 +18,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from leadline.evaluators.core.errors import LeadlineError, StoreError, UsageError
-from leadline.evaluators.judge.engine.budget import Charge, Limits
+from leadline.evaluators.ground.errors import LeadlineError, StoreError, UsageError
+from leadline.evaluators.judge_client.budget import Charge, Limits
 from leadline.flows.cli.session import check_ledger
 from leadline.tasks.ledger import ledger as ledger_module
 from leadline.tasks.ledger import postgres

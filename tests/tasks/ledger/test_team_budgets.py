@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.budget import Charge, Limits, TeamBudget, month_of, renewal
-from leadline.evaluators.judge.engine.calls import Reply
-from leadline.evaluators.judge.engine.failures import BudgetSpent
+from leadline.evaluators.judge_client.budget import Charge, Limits, TeamBudget, month_of, renewal
+from leadline.evaluators.judge_client.calls import Reply
+from leadline.evaluators.judge_client.failures import BudgetSpent
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.ledger.ledger import DatabaseLedger
 from leadline.tasks.ledger.ledger_report import LedgerReader
 from leadline.tasks.ledger.location import ledger_at
@@ -27,8 +27,8 @@ from tests.support.stores.ledgers import Place
 REPLY = Reply("yes", cost_usd=0.25)
 BEGIN = (
     "import asyncio, sys\n"
-    "from leadline.evaluators.judge.engine.budget import Charge, Limits, TeamBudget\n"
-    "from leadline.evaluators.judge.engine.failures import BudgetSpent\n"
+    "from leadline.evaluators.judge_client.budget import Charge, Limits, TeamBudget\n"
+    "from leadline.evaluators.judge_client.failures import BudgetSpent\n"
     "from leadline.tasks.ledger.location import ledger_at\n"
     "from tests.support.judges.scripted_judge import question\n"
     "from tests.support.stores.ledgers import named\n"

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from leadline.evaluators.core.errors import DatasetError
+from leadline.evaluators.ground.errors import DatasetError
 from leadline.tasks.db.connection import attach_dataset
 from leadline.tasks.load import LoadedDataset, load_dataset
 from leadline.tasks.store.store import Store

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from leadline.evaluators.core.errors import DatasetError, StoreError
+from leadline.evaluators.ground.errors import DatasetError, StoreError
 from leadline.tasks.load import limits, load_dataset
 from leadline.tasks.load.readers import _parquet_process, json_values
 from leadline.tasks.store.store import Store
@@ -25,7 +25,7 @@ from tests.support.datasets.loading import as_jsonl, faults, load, rows
 GIB = 1024**3
 PROGRAM = """
 import json, re, sys
-from leadline.evaluators.core.errors import DatasetError
+from leadline.evaluators.ground.errors import DatasetError
 from leadline.tasks.load import load_dataset
 from leadline.tasks.store.store import Store
 try:

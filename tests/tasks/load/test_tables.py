@@ -12,7 +12,7 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from leadline.evaluators.core.errors import DatasetError
+from leadline.evaluators.ground.errors import DatasetError
 from leadline.tasks.db.field_digests import STORED
 from leadline.tasks.load import load_dataset
 from leadline.tasks.store.store import Store

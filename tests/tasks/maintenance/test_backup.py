@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import leadline
-from leadline.evaluators.core.errors import StoreError, UsageError
+from leadline.evaluators.ground.errors import StoreError, UsageError
 from leadline.tasks.db.statements import sql
 from leadline.tasks.maintenance import backup
 from leadline.tasks.maintenance.backup import LIST, back_up, restore

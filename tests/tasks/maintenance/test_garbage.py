@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.errors import StoreError, UsageError
+from leadline.evaluators.ground.errors import StoreError, UsageError
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.maintenance import garbage
 from leadline.tasks.maintenance.contents import LOCK
@@ -141,7 +141,7 @@ def test_a_dropped_run_gets_no_tag(store: Store) -> None:
 def test_either_the_tag_or_the_drop_comes_first(store: Store, tmp_path: Path) -> None:
     code = (
         "import sys; from leadline.tasks.store.store import Store; from leadline.tasks.runs.tags import set_tag\n"
-        "from leadline.evaluators.core.errors import UsageError\n"
+        "from leadline.evaluators.ground.errors import UsageError\n"
         "store = Store.open(sys.argv[1]); print('ready', flush=True); sys.stdin.readline()\n"
         "for run in store.runs():\n"
         "    try: set_tag(store, run, 'keep-' + run.id); print(run.id, flush=True)\n"

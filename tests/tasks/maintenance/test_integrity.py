@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet
 
 import leadline
-from leadline.evaluators.core.errors import StoreError
+from leadline.evaluators.ground.errors import StoreError
 from leadline.tasks.db.statements import sql
 from leadline.tasks.labels.drawing import draw
 from leadline.tasks.labels.judged_rows import read_judged_rows

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 import leadline
-from leadline.evaluators.core.errors import StoreError
+from leadline.evaluators.ground.errors import StoreError
 from leadline.tasks.maintenance.integrity import Checked, check_store
 from leadline.tasks.maintenance.migration import migrate
 from leadline.tasks.store.digests import is_sealed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.drift.drift_check import check_judge
 from leadline.tasks.drift.enrolling import enrol
 from leadline.tasks.drift.probes import probes_of_file

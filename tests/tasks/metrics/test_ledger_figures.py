@@ -6,8 +6,8 @@ import asyncio
 import time
 from dataclasses import replace
 
-from leadline.evaluators.judge.engine.budget import Charge, Limits, TeamBudget, month_of
-from leadline.evaluators.judge.engine.calls import Reply
+from leadline.evaluators.judge_client.budget import Charge, Limits, TeamBudget, month_of
+from leadline.evaluators.judge_client.calls import Reply
 from leadline.tasks.ledger.ledger_report import LedgerReader
 from leadline.tasks.ledger.location import ledger_at
 from leadline.tasks.metrics import families as m

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.ground.refs import OFFLINE
 from leadline.evaluators.models import weights
-from leadline.evaluators.models.refs import OFFLINE
 from leadline.evaluators.models.weights import BGE_SMALL_EN, BGE_SMALL_EN_V15
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.plan.default_embedder import embedder_in_words, with_default_embedder
 from leadline.tasks.plan.jobs import make_jobs, read_jobs, write_jobs
 from leadline.tasks.plan.selection import Choice, choose

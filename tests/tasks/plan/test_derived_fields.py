@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.row import RowField
+from leadline.evaluators.data.row import RowField
 from leadline.tasks.db.connection import attach_dataset, connect
 from leadline.tasks.db.field_digests import digests_of
 from leadline.tasks.plan.dataset_profile import profile

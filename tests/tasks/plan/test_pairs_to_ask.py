@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.ground.errors import UsageError
 from leadline.evaluators.pairwise.preference import Preference
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.db.connection import attach_dataset, connect
 from leadline.tasks.pipeline import plan_run
 from leadline.tasks.plan.cost import estimate

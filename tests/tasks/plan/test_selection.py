@@ -10,9 +10,9 @@ import pytest
 
 from leadline.evaluators.core import registry
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks.plan.jobs import make_jobs, read_jobs, write_jobs
 from leadline.tasks.plan.selection import choose
 from tests.support.models.fake_hub import model_files, write_folder

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.errors import DatasetError, UsageError
+from leadline.evaluators.ground.errors import DatasetError, UsageError
 from leadline.tasks.load import load_dataset
 from leadline.tasks.rgb.build import Plan, build
 from leadline.tasks.store.store import Store

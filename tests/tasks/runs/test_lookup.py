@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.selection import choose

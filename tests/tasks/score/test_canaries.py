@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from leadline.evaluators.core.errors import UsageError
-from leadline.evaluators.judge.engine.budget import Limits
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.judge_client.budget import Limits
 from leadline.tasks import pipeline
 from leadline.tasks.ledger.location import read_ledger
 from leadline.tasks.load import load_dataset
@@ -174,7 +174,7 @@ from leadline.tasks.plan.selection import Choice
 from leadline.tasks.load import load_dataset
 from leadline.tasks.score.chunk import score_chunk
 from leadline.tasks.store.store import Store
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.settings.settings import Settings
 from tests.support.judges.judged_run import EVALUATORS, judge_at, register
 register()
 store = Store.open(sys.argv[1])

@@ -15,8 +15,8 @@ import pytest
 from leadline.evaluators.core.base import Evaluator, Lane, RowEvaluator, Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.row import Evidence, Reason, Row, RowField, RowScore
-from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.data.row import Evidence, Reason, Row, RowField, RowScore
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.tasks.plan.chunks import Chunk
 from leadline.tasks.score import chunk as score
 from leadline.tasks.score.chunk import score_chunk

@@ -12,9 +12,9 @@ import pytest
 
 from leadline.evaluators.core.base import Evaluator, Spec
 from leadline.evaluators.core.context import EvalContext
-from leadline.evaluators.core.errors import ModelUnavailable
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.row import Evidence, Flag, Reason, Row, RowField, RowScore, Severity, Span, Unscored
+from leadline.evaluators.data.row import Evidence, Flag, Reason, Row, RowField, RowScore, Severity, Span, Unscored
+from leadline.evaluators.ground.errors import ModelUnavailable
 from leadline.tasks.score.guard import GIVE_UP_AFTER, log, score_rows
 from leadline.tasks.store.segments import StoredScore
 

@@ -12,8 +12,8 @@ import pytest
 from leadline.evaluators.core.base import Evaluator, Spec
 from leadline.evaluators.core.context import EvalContext
 from leadline.evaluators.core.metric import Metric
-from leadline.evaluators.core.row import Row, RowField, RowScore
-from leadline.evaluators.models.refs import ModelRef
+from leadline.evaluators.data.row import Row, RowField, RowScore
+from leadline.evaluators.ground.refs import ModelRef
 from leadline.tasks.score.chunk import BATCH_ROWS, score_chunk
 from leadline.tasks.store.store import Store
 from tests.support.stores.scoring import planned, registered

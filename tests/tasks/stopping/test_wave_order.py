@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from leadline.evaluators.core.registry import get
-from leadline.evaluators.core.settings import Settings
-from leadline.evaluators.judge.engine.judge_config import JudgeConfig
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.load import load_dataset
 from leadline.tasks.plan.selection import Choice

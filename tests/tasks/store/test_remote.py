@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from leadline.evaluators.core.errors import StoreError
-from leadline.evaluators.core.settings import Settings
+from leadline.evaluators.ground.errors import StoreError
+from leadline.evaluators.settings.settings import Settings
 from leadline.tasks import pipeline
 from leadline.tasks.drift.epochs import judge_files, keep
 from leadline.tasks.labels.certificates import Certificate, keep_certificate, kept_certificates

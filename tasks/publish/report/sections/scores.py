@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from leadline.evaluators.core.suites import folded
-from leadline.evaluators.core.text import count, nouns
+from leadline.evaluators.ground.text import count, nouns
 from leadline.tasks.analyse.statistics import FEW_SEEN, TRUSTING
 from leadline.tasks.numbers import ABSENT, RANGE, bound, figure, percent
 from leadline.tasks.publish.report.section import Section, register_section

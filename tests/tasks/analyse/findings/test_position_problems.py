@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from leadline.evaluators.core.pair_outcomes import PairOutcome, Preferred, outcome, to_payload
+from leadline.evaluators.data.pair_outcomes import PairOutcome, Preferred, outcome, to_payload
 from leadline.evaluators.pairwise.preference import Preference
 from leadline.tasks.analyse.aggregate import aggregate
 from leadline.tasks.analyse.findings.insights import find_insights

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.evaluators.core.errors import UsageError
+from leadline.evaluators.ground.errors import UsageError
 from leadline.flows.cli.main import run as leadline
 from leadline.tasks import plugins
 from leadline.tasks.db.connection import open_run

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import duckdb
 import pytest
 
-from leadline.evaluators.core.errors import StoreError
+from leadline.evaluators.ground.errors import StoreError
 from leadline.tasks.db.connection import open_run
 from leadline.tasks.publish import Published, publish
 from leadline.tasks.store.store import Run, Store

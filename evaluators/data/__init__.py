@@ -1,0 +1,1 @@
+"""Values that evaluators read and return: rows, scores, evidence, annotations, details."""

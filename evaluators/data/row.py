@@ -1,0 +1,310 @@
+"""The values that flow between the rooms: rows in, row scores out.
+
+Everything here is frozen. A row is identified by ``(case, model)``, never by its position.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple, TypeAlias
+
+from leadline.evaluators.data.annotations import Annotations
+
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+
+
+class RowField(StrEnum):
+    """A field of a row that an evaluator can read. A score's key covers exactly the fields that it reads."""
+
+    QUESTION = "question"
+    EXPECTED_ANSWER = "expected_answer"
+    RETRIEVED_CONTEXT = "retrieved_context"
+    ACTUAL_ANSWER = "actual_answer"
+    CONDITION = "condition"
+    CATEGORIES = "categories"
+    EXPECTED_DOCUMENTS = "expected_documents"
+    RETRIEVED_DOCUMENTS = "retrieved_documents"
+    METADATA = "metadata"
+    EXPECTED_ANNOTATIONS = "expected_annotations"
+    PREDICTED_ANNOTATIONS = "predicted_annotations"
+    DURATION_S = "duration_s"
+    COST_USD = "cost_usd"
+    INPUT_TOKENS = "input_tokens"
+    OUTPUT_TOKENS = "output_tokens"
+    ORIGINAL_ANSWER = "original_answer"
+    RIVAL_ANSWERS = "rival_answers"
+
+    @property
+    def attribute(self) -> str:
+        """Name of the attribute of a row that holds the field."""
+        return _ATTRIBUTES.get(self.value, self.value)
+
+
+_ATTRIBUTES: Final = {"expected_answer": "expected_answers", "retrieved_documents": "retrieved_context"}
+"""Attributes of a row that are not called as their field."""
+
+
+OUTPUTS: Final = frozenset({RowField.ACTUAL_ANSWER, RowField.PREDICTED_ANNOTATIONS, RowField.DURATION_S})
+"""What a model made, and how long that took: absent where its host returned an error instead, however soon."""
+
+
+class Reason(StrEnum):
+    """The reason that a row is unscored: always a failure of the instrument or the host, never a bad score.
+
+    ``UNSCORABLE`` is the one that stays: the row itself cannot be measured, however often it is tried.
+    """
+
+    HOST_ERROR = "host_error"
+    MODEL_UNAVAILABLE = "model_unavailable"
+    TIMEOUT = "timeout"
+    EVALUATOR_ERROR = "evaluator_error"
+    UNSCORABLE = "unscorable"
+    JUDGE_UNAVAILABLE = "judge_unavailable"
+    JUDGE_REFUSED = "judge_refused"
+    JUDGE_UNPARSEABLE = "judge_unparseable"
+    JUDGE_TRUNCATED = "judge_truncated"
+    BUDGET = "budget"
+    OUT_OF_MEMORY = "out_of_memory"
+    WORKER_LOST = "worker_lost"
+    QUARANTINED = "quarantined"
+
+
+class Severity(StrEnum):
+    """The severity of a problem, worst first."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class ContextChunk(NamedTuple):
+    """One retrieved piece of text, in rank order, with the document that it came from."""
+
+    content: str
+    doc_uri: str | None = None
+
+
+class RivalAnswer(NamedTuple):
+    """The answer of another model to the same case."""
+
+    model: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The answer of one model to one case: the unit that evaluators score.
+
+    Only the fields that an evaluator declares as read are filled in; the others keep their defaults.
+
+    Attributes:
+        case: Key of the case.
+        model: Key of the model.
+        question: The prompt or question, ``None`` when absent.
+        expected_answers: Acceptable answers, any of which is right; empty when there is no ground truth.
+        retrieved_context: Chunks in rank order; empty when nothing was retrieved or the model is no RAG system.
+        actual_answer: The model's answer, ``None`` when there is none (``""`` is an answer).
+        condition: A text-matching condition in its source form, ``None`` when absent.
+        categories: Free labels of the case.
+        expected_documents: Documents that should have been retrieved.
+        metadata: Everything else that the dataset has about the row.
+        expected_annotations: Ground truth of a data item, see :mod:`.core.annotations`; ``None`` when absent.
+        predicted_annotations: What the model found in the item, ``None`` when there is nothing of it (``()`` or ``[]``
+            says that it found nothing).
+        duration_s: How long the answer took, in seconds; ``None`` when it was not recorded, as with the next three.
+        cost_usd: What the answer cost, in US dollars.
+        input_tokens: Tokens sent.
+        output_tokens: Tokens received.
+        original_answer: Where the case is a copy of another, perturbed or asked again, the model's answer to that one.
+        rival_answers: The other models' answers to the case, by their keys; those that gave none are not among them.
+    """
+
+    case: str
+    model: str
+    question: str | None = None
+    expected_answers: tuple[str, ...] = ()
+    retrieved_context: tuple[ContextChunk, ...] = ()
+    actual_answer: str | None = None
+    condition: str | None = None
+    categories: tuple[str, ...] = ()
+    expected_documents: tuple[str, ...] = ()
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+    expected_annotations: Annotations | None = None
+    predicted_annotations: Annotations | None = None
+    duration_s: float | None = None
+    cost_usd: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    original_answer: str | None = None
+    rival_answers: tuple[RivalAnswer, ...] = ()
+
+
+class Source(StrEnum):
+    """The text of a row that a span points into."""
+
+    ACTUAL_ANSWER = "actual_answer"
+    EXPECTED_ANSWER = "expected_answer"
+    RETRIEVED_CONTEXT = "retrieved_context"
+    QUESTION = "question"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of a row's text that a score rests on, so that a report can point at it.
+
+    Attributes:
+        source: Which text.
+        start: First character, in code points.
+        end: One past the last character.
+        index: Which chunk or expected answer, counted from 0.
+        value: The score of this stretch alone, if it has one.
+        note: What was found there (a rule's name, for example).
+    """
+
+    source: Source
+    start: int
+    end: int
+    index: int = 0
+    value: float | None = None
+    note: str = ""
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the span as JSON without its defaults."""
+        out: dict[str, Json] = {"source": self.source.value, "start": self.start, "end": self.end}
+        if self.index:
+            out["index"] = self.index
+        if self.value is not None:
+            out["value"] = self.value
+        if self.note:
+            out["note"] = self.note
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A problem of one row, reported to the reader besides its score."""
+
+    type: str
+    severity: Severity
+    message: str
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the flag as JSON."""
+        return {"type": self.type, "severity": self.severity.value, "message": self.message}
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The evidence for a row's score, which a person can follow back to the text.
+
+    Attributes:
+        message: One sentence for a reader, ``""`` when the score speaks for itself.
+        spans: The stretches of text that decided.
+        data: Anything else, as JSON (a judge's rationale, matched rules, decoded text).
+    """
+
+    message: str = ""
+    spans: tuple[Span, ...] = ()
+    data: Mapping[str, Json] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.message or self.spans or self.data)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the evidence as JSON without its empty parts."""
+        out: dict[str, Json] = {}
+        if self.message:
+            out["message"] = self.message
+        if self.spans:
+            out["spans"] = [span.to_json() for span in self.spans]
+        if self.data:
+            out["data"] = dict(self.data)
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Unscored:
+    """A metric that could not be measured, and why. Never a zero."""
+
+    reason: Reason
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotApplicable:
+    """A metric that makes no sense for this row, although its inputs are there, and why."""
+
+    message: str = ""
+
+
+NO_EVIDENCE: Final = Evidence()
+
+
+@dataclass(frozen=True, slots=True)
+class RowScore:
+    """The result of an evaluator for one row.
+
+    Attributes:
+        values: One finite number (or ±inf where the metric's range allows it), :class:`Unscored` or
+            :class:`NotApplicable`, for every per-row metric of the evaluator.
+        evidence: What the values rest on.
+        flags: Problems of this row that are not a score.
+        payload: What a dataset-level aggregation needs of this row (see ``Evaluator.aggregate``), as JSON.
+    """
+
+    values: Mapping[str, float | Unscored | NotApplicable]
+    evidence: Evidence = NO_EVIDENCE
+    flags: tuple[Flag, ...] = ()
+    payload: Json = None
+
+    @classmethod
+    def unscored(cls, metrics: tuple[str, ...], reason: Reason, message: str = "") -> RowScore:
+        """Return a row none of whose metrics could be measured.
+
+        Args:
+            metrics: Keys of the per-row metrics.
+            reason: The kind of failure.
+            message: What happened, in one line.
+        """
+        return cls({metric: Unscored(reason, message) for metric in metrics})
+
+    @classmethod
+    def not_applicable(cls, metrics: tuple[str, ...], message: str = "") -> RowScore:
+        """Return a row for which the evaluator makes no sense, although it has all inputs.
+
+        Args:
+            metrics: Keys of the per-row metrics.
+            message: The reason, in one line.
+        """
+        return cls({metric: NotApplicable(message) for metric in metrics})
+
+    @property
+    def complete(self) -> bool:
+        """True when scoring the row again would give the same, so that it is never needed."""
+        return all(
+            not isinstance(value, Unscored) or value.reason is Reason.UNSCORABLE for value in self.values.values()
+        )
+
+
+def clip(value: float, low: float, high: float) -> float:
+    """Bring a value that left its range by rounding, or by a formula wider than its range, back into it.
+
+    Args:
+        value: Any number.
+        low: Least value allowed.
+        high: Greatest value allowed.
+    """
+    return low if value < low else high if value > high else float(value)
+
+
+def is_number(value: float, *, allow_infinite: bool) -> bool:
+    """Return whether a value may be stored as a score.
+
+    Args:
+        value: Any number; NaN never may.
+        allow_infinite: Accept infinite values too.
+    """
+    return not math.isnan(value) and (allow_infinite or not math.isinf(value))

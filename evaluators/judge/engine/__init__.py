@@ -1,1 +1,0 @@
-"""The judge engine: one client for every LLM judge, with one owner of retries, one limiter per model and a ledger."""

@@ -1,0 +1,176 @@
+"""Budgets: what a run, and a team in a month, may spend on judges. Reserved before a call, settled after it.
+
+A ledger that other processes share keeps the budgets of their run and of its team (:meth:`.Ledger.intend`);
+:class:`Budget` is for one process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from threading import Lock
+
+from leadline.evaluators.judge_client.failures import BudgetSpent
+
+
+@dataclass(frozen=True, slots=True)
+class TeamBudget:
+    """The limits of what all runs of a team spend together in a month (UTC); without any it is only added up.
+
+    Attributes:
+        team: The team's name.
+        calls: Calls in a month; ``None`` is no limit.
+        cost_usd: US dollars in a month; ``None`` is no limit.
+    """
+
+    team: str
+    calls: int | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a run's spending; ``None`` is no limit.
+
+    Attributes:
+        calls: Calls of the run.
+        cost_usd: US dollars of the run.
+        team: The monthly budget of its team, against which it counts as well.
+    """
+
+    calls: int | None = None
+    cost_usd: float | None = None
+    team: TeamBudget | None = None
+
+    @property
+    def of_cost(self) -> bool:
+        """True if money is limited, so that no call of unknown price can be admitted."""
+        return self.cost_usd is not None or (self.team is not None and self.team.cost_usd is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """The expected cost of a call.
+
+    Attributes:
+        usd: The most that it is likely to cost in US dollars; ``None`` when its price is unknown.
+    """
+
+    usd: float | None
+
+
+def admit(limits: Limits, calls: int, usd: float, charge: Charge) -> float:
+    """Return the money to set aside for one more call.
+
+    Args:
+        limits: What may be spent.
+        calls: Calls made so far.
+        usd: US dollars spent and set aside so far.
+        charge: What the call may cost.
+
+    Raises:
+        BudgetSpent: The call would exceed a limit, or its price is unknown under a cost limit.
+    """
+    if limits.calls is not None and calls >= limits.calls:
+        raise BudgetSpent(f"The budget of {limits.calls} calls is spent.", hint="Raise --max-calls.")
+    if limits.cost_usd is not None:
+        if charge.usd is None:
+            raise BudgetSpent(
+                "The price is unknown, so a cost limit cannot be kept.",
+                hint="Give its input_cost_per_token and output_cost_per_token (leadline.toml, targets file).",
+            )
+        if usd + charge.usd > limits.cost_usd:
+            raise BudgetSpent(f"The budget of ${limits.cost_usd:g} is spent.", hint="Raise --max-cost.")
+    return charge.usd or 0.0
+
+
+def admit_team(budget: TeamBudget, month: str, calls: int, usd: float, charge: Charge) -> None:
+    """Check one more call against a team's budget.
+
+    Args:
+        calls: Calls made in the month so far.
+        usd: US dollars spent and set aside in the month so far.
+        charge: What the call may cost.
+
+    Raises:
+        BudgetSpent: The call would exceed a limit, or its price is unknown under a cost limit.
+    """
+    if budget.cost_usd is not None and charge.usd is None:
+        raise BudgetSpent(
+            f"The price is unknown, so the monthly cost limit of team {budget.team} cannot be kept.",
+            hint="Give its input_cost_per_token and output_cost_per_token (leadline.toml, targets file).",
+        )
+    too_many = budget.calls is not None and calls >= budget.calls
+    too_dear = budget.cost_usd is not None and usd + (charge.usd or 0.0) > budget.cost_usd
+    if too_many or too_dear:
+        of_calls = "" if budget.calls is None else f" of {budget.calls:,}"
+        of_usd = "" if budget.cost_usd is None else f" of ${budget.cost_usd:,.2f}"
+        raise BudgetSpent(
+            f"The budget of team {budget.team} for {month} is spent: {calls:,}{of_calls} calls, ${usd:,.2f}{of_usd}, "
+            f"with what is set aside for calls in flight; it renews on {renewal(month)} (UTC).",
+            hint=f"Raise {'month_calls' if too_many else 'month_cost'} of [budgets.{budget.team}] in leadline.toml.",
+        )
+
+
+def month_of(seconds: float) -> str:
+    """Return the month (UTC) of a time in seconds since 1970, as ``2026-11``."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m")
+
+
+def renewal(month: str) -> str:
+    """Return the first day after a month, when its budgets begin anew."""
+    year, number = map(int, month.split("-"))
+    return f"{year + number // 12:04}-{number % 12 + 1:02}-01"
+
+
+class Budget:
+    """Admits calls as long as the limits allow; shared by all threads of a process.
+
+    A call whose price is unknown cannot be admitted under a cost limit: unknown is not free.
+    """
+
+    def __init__(self, limits: Limits, *, spent_calls: int = 0, spent_usd: float = 0.0) -> None:
+        self._limits = limits
+        self._lock = Lock()
+        self._calls = spent_calls
+        self._usd = spent_usd
+        self._reserved = 0.0
+
+    def reserve(self, estimate_usd: float | None) -> float:
+        """Set money aside for one call and return how much.
+
+        Raises:
+            BudgetSpent: The call would exceed a limit, or its price is unknown under a cost limit.
+        """
+        with self._lock:
+            aside = admit(self._limits, self._calls, self._usd + self._reserved, Charge(estimate_usd))
+            self._calls += 1
+            self._reserved += aside
+            return aside
+
+    def settle(self, reserved: float, cost_usd: float | None) -> None:
+        """Replace a reservation by what the call cost; an unknown cost is taken as reserved.
+
+        Args:
+            reserved: US dollars that :meth:`reserve` set aside for the call.
+            cost_usd: US dollars that it cost; ``None`` when unknown.
+        """
+        with self._lock:
+            self._reserved -= reserved
+            self._usd += reserved if cost_usd is None else cost_usd
+
+    def release(self, reserved: float) -> None:
+        """Give back what a call that never got an answer had reserved."""
+        with self._lock:
+            self._reserved -= reserved
+            self._calls -= 1
+
+    @property
+    def calls(self) -> int:
+        """Calls admitted so far."""
+        return self._calls
+
+    @property
+    def spent_usd(self) -> float:
+        """Money spent so far."""
+        return self._usd

@@ -1,0 +1,196 @@
+"""The wire to every provider that LiteLLM knows; its retries and those of the provider's SDK are off."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, Final
+
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.ground.redaction import without_secrets
+from leadline.evaluators.judge_client.calls import Reply
+from leadline.evaluators.judge_client.deadline import Deadline
+from leadline.evaluators.judge_client.litellm_http import Exchange, current
+from leadline.evaluators.judge_client.litellm_library import cost, litellm
+from leadline.evaluators.judge_client.openai_protocol import document_of, reply_of, shown
+from leadline.evaluators.judge_client.reply_schemas import response_format
+from leadline.evaluators.judge_client.transport import (
+    AttemptError,
+    Refused,
+    Throttled,
+    Transient,
+    Unusable,
+    end_of,
+    failure_of,
+    name_of,
+    seconds_of,
+    text_of,
+    tokens_of,
+)
+from leadline.evaluators.settings.judge_config import JudgeConfig
+
+_PREFIXES: Final = re.compile(r"^(?:(?:litellm\.)?\w+(?:Error|Exception)(?:: | - ))+")
+"""What LiteLLM puts before a provider's own words."""
+
+_TRACEBACK: Final = "Traceback (most recent call last)"
+"""Begins what LiteLLM appends to the messages of some of its errors."""
+
+READY_S: Final = 60.0
+"""Seconds that LiteLLM may take, on top of the judge's, until its first call is back: it imports and builds clients in
+threads, and on a busy machine that takes longer than many a judge."""
+
+
+class LiteLLMTransport:
+    """Any provider by LiteLLM's model name.
+
+    LiteLLM gives up a silent connection after the judge's ``timeout_s``. The deadline around that, for what trickles,
+    counts LiteLLM's own work, too, so it is longer until a first call is back.
+
+    Replies are bounded as on every other wire, see :mod:`.litellm_http`.
+
+    Raises:
+        JudgeRefused: LiteLLM is not installed.
+    """
+
+    def __init__(self) -> None:
+        self._api = litellm()
+        self._ready = False
+
+    async def send(
+        self,
+        config: JudgeConfig,
+        messages: list[dict[str, str]],
+        schema: Mapping[str, Any] | None,
+        max_tokens: int,
+    ) -> Reply:
+        """See :class:`Transport`."""
+        try:
+            key = config.api_key()
+        except UsageError as error:
+            raise Refused(str(error), every=True) from None
+        started = time.perf_counter()
+        exchange = Exchange(config.max_reply, config.timeout_s)
+        token = current.set(exchange)
+        try:
+            async with Deadline(config.timeout_s + (0.0 if self._ready else READY_S)):
+                response = await self._api.acompletion(
+                    model=config.model,
+                    messages=messages,
+                    api_base=config.api_base,
+                    api_key=key,
+                    temperature=config.temperature,
+                    top_p=config.top_p,
+                    seed=config.seed,
+                    max_tokens=max_tokens,
+                    response_format=_form(self._api, config, schema),
+                    timeout=config.timeout_s,
+                    num_retries=0,
+                    max_retries=0,
+                )
+            return _reply(config, response, time.perf_counter() - started)
+        except TimeoutError:
+            raise Transient(f"no reply within {config.timeout_s:g} s", overloaded=True) from None
+        except Exception as error:  # without its cause, which may hold the key
+            reply = _own_reading(config, exchange, time.perf_counter() - started)
+            if reply is not None:
+                return reply
+            raise _meaning(self._api, config, error, exchange) from None
+        finally:
+            current.reset(token)
+            self._ready = True
+
+
+def _form(api: ModuleType, config: JudgeConfig, schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if schema is None or config.structured == "off":
+        return None
+    if config.structured == "json_object":
+        return {"type": "json_object"}
+    if config.structured == "auto" and not _knows_schemas(api, config.model):
+        return None
+    return response_format(schema)
+
+
+_schemas_known: dict[str, bool] = {}
+
+
+def _knows_schemas(api: ModuleType, model: str) -> bool:
+    if model not in _schemas_known:
+        _schemas_known[model] = bool(api.supports_response_schema(model))
+    return _schemas_known[model]
+
+
+def _reply(config: JudgeConfig, response: Any, seconds: float) -> Reply:
+    if not response.choices:
+        raise Transient("what came has no message", answered=True)
+    choice = response.choices[0]
+    usage = getattr(response, "usage", None)
+    sent, replied = tokens_of({name: getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens")})
+    content = choice.message.content
+    text = text_of(content) or text_of(getattr(choice.message, "refusal", None))
+    return Reply(
+        text=text,
+        finish_reason=end_of(choice.finish_reason or "stop", text, content),
+        input_tokens=sent,
+        output_tokens=replied,
+        cost_usd=_cost(config, response, sent, replied),
+        seconds=seconds,
+        served_model=name_of(getattr(response, "model", None)),
+        fingerprint=name_of(getattr(response, "system_fingerprint", None)),
+    )
+
+
+def _cost(config: JudgeConfig, response: Any, sent: int | None, replied: int | None) -> float | None:
+    if sent is None or replied is None:
+        return None  # LiteLLM's price, too, comes from what the server reported of them
+    price = cost(config, sent, replied)
+    return response._hidden_params.get("response_cost") if price is None else price
+
+
+def _own_reading(config: JudgeConfig, exchange: Exchange, seconds: float) -> Reply | None:
+    """Return a reply of the OpenAI protocol that LiteLLM cannot read, such as one whose content is no text.
+
+    Args:
+        exchange: What came.
+        seconds: Time that it took.
+    """
+    response = exchange.response
+    if exchange.failure is not None or response is None or not 200 <= response.status < 300:
+        return None
+    try:
+        return reply_of(config, response, seconds)
+    except AttemptError:
+        return None
+
+
+def _meaning(api: ModuleType, config: JudgeConfig, error: Exception, exchange: Exchange) -> AttemptError:
+    """Say what a provider's error means for the call."""
+    if isinstance(error, AttemptError):
+        return error
+    if exchange.failure is not None:
+        exchange.failure.message = without_secrets(exchange.failure.message)
+        return exchange.failure
+    if isinstance(error, api.Timeout):
+        return Transient(f"no reply within {config.timeout_s:g} s", overloaded=True)
+    response = exchange.response
+    if response is not None and 200 <= response.status < 300:
+        kind = Transient if document_of(response) is None else Unusable
+        return kind(f"LiteLLM cannot read the reply: {shown(response)}")
+    status = getattr(error, "status_code", None)
+    words = _PREFIXES.sub("", without_secrets(str(error).partition(_TRACEBACK)[0]))
+    message = f"{type(error).__name__}: {words}"
+    if isinstance(error, api.RateLimitError):
+        return Throttled(message, _retry_after(error))
+    return failure_of(status if isinstance(status, int) else None, message, _retry_after(error))
+
+
+def _retry_after(error: Exception) -> float | None:
+    for headers in (
+        getattr(error, "litellm_response_headers", None),
+        getattr(getattr(error, "response", None), "headers", None),
+    ):
+        value = headers.get("retry-after") if headers else None
+        if value is not None:
+            return seconds_of(value)
+    return None

@@ -1,0 +1,220 @@
+"""Reading a judge's reply: strictly, or not at all.
+
+A reply that is not what was asked for is a :class:`JudgeUnparseable`, never a guess: no first digit of a sentence, no
+word of "not correct", no key that stands twice.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from leadline.evaluators.judge_client.failures import JudgeUnparseable
+from leadline.evaluators.text.sentences import without_surrogates
+
+M = TypeVar("M", bound=BaseModel)
+
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?")
+
+
+_LONGEST_LINE: Final = 200
+"""Characters of a line in which a word may stand alone."""
+
+_OPENING: Final = r"[\s*_`\"'“”„\u2018\u2019«»(\[#>]*"
+_CLOSING: Final = r"[\s*_`\"'“”\u2018\u2019«»)\].!]*"
+_NOUN: Final = (
+    "(?:(?:the|my|final|overall) ){0,2}"
+    "(?:answer|assessment|category|class|classification|conclusion|decision|evaluation|judge?ment|label|rating|reply"
+    "|response|result|verdict)"
+)
+_COLON: Final = rf"{_OPENING}{_NOUN}[*_`\"']*(?: is)?:"
+_IS: Final = rf"{_OPENING}{_NOUN} is(?= )"
+_FENCE_LINE: Final = re.compile(r"^[ \t]*```\w*[ \t]*$", re.MULTILINE)
+_PARAGRAPH: Final = re.compile(r"\n[ \t]*\n")
+
+
+_DENIAL: Final = re.compile(
+    r"\b(?:not|never|no|nor|neither|cannot|opposite|contrary|instead|rather than|other than|unless|without|reverse"
+    r"|far from|example|format|hardly|refuse|anything but|wrong|false|if)\b|n['\u2019]t\b"
+)
+_LEADING_IN: Final = re.compile(
+    rf"(?:^{_OPENING}|\b(?:is|my|the|final|overall) )(?:{_NOUN}|output|score|choice)[*_`\"']*(?: is)?:$"
+    r"|\b(?:therefore|thus|hence|so|i (?:would )?(?:say|conclude|judge)):$"
+)
+"""Lines that a word which stands below them answers."""
+_SECOND_THOUGHT: Final = re.compile(
+    r"(?:^|[.!?\n])[\s*_\"'(]{0,9}(?:wait|actually|correction|sorry|oops|hmm|hold on|scratch that|disregard"
+    r"|ignore (?:that|this|the|my)|i mean|strike that|on reflection|edit(?=:))\b"
+    r"|\b(?:kidding|joking|second thoughts?|my mistake|chang(?:e|ed|ing) my mind|tak(?:e|ing) (?:that|it) back"
+    r"|i (?:retract|withdraw)|let me reconsider|(?:that|this|it|above) (?:is|was) (?:just |only )?(?:an?|the) (?:\w+ )?"
+    r"(?:example(?! of)|sample|placeholder|template))\b"
+)
+"""What says of the word before it that it was not meant."""
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _finite(text: str) -> float | int:
+    """Return a number; a whole one as an integer, as JSON's schemas have it."""
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text[:20]} is too large")
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+def _whole(text: str) -> int:
+    """Return a whole number that a field of any kind of number can hold; a longer one would become infinite."""
+    if len(text) > sys.float_info.max_10_exp:
+        raise ValueError(f"{text[:20]} is too large")
+    return int(text)
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice in an object")
+    return found
+
+
+_DECODER: Final = json.JSONDecoder(
+    parse_constant=_no_constant, parse_float=_finite, parse_int=_whole, object_pairs_hook=_without_repeats
+)
+
+
+def read_json(text: str, kind: type[M]) -> M:
+    """Return the JSON object that a reply ends with, alone, in a code block, or after prose.
+
+    Args:
+        text: The reply.
+        kind: The model that the object must fit, type by type: ``true`` and ``"1"`` are no numbers.
+
+    Raises:
+        JudgeUnparseable: There is none, a key stands twice in it, something follows it, or it does not fit.
+    """
+    value = _only_object(text)
+    try:
+        plain = json.dumps(value, ensure_ascii=False)
+        return kind.model_validate_json(without_surrogates(plain), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise JudgeUnparseable(f"The reply's JSON does not fit: {where}: {first['msg']}.") from error
+    except RecursionError:
+        raise JudgeUnparseable("The reply's JSON cannot be read: it is nested too deeply.") from None
+
+
+def _only_object(text: str) -> dict[str, Any]:
+    start = text.find("{")
+    if start < 0 or text[:start].rstrip().endswith("["):  # a list, which may be cut off
+        raise JudgeUnparseable("The reply holds no JSON object.")
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except json.JSONDecodeError as error:
+        raise JudgeUnparseable(f"The reply's JSON is broken: {error.msg}.") from None
+    except (ValueError, RecursionError) as error:  # NaN, a key that stands twice, a tower of brackets
+        raise JudgeUnparseable(f"The reply's JSON cannot be read: {str(error)[:100]}.") from None
+    rest = text[end:].strip()
+    if "{" in rest:
+        raise JudgeUnparseable("The reply holds more than one JSON object.")
+    if rest and not (rest == "```" and "```" in text[:start]):
+        raise JudgeUnparseable("Text follows the reply's JSON object.")
+    return dict(value)
+
+
+def read_word(text: str, words: Sequence[str]) -> str:
+    """Return the one of the given words that stands alone in a reply, in any case.
+
+    Marks, quotes, a code block and a label such as "Answer:" or "The verdict is" may be around it. Reasoning may come
+    before or after it, in another paragraph or beside a line "Answer: …", if none of the words stands in there, the
+    line before does not lead into it with a denial ("I would never say:"), and nothing after it takes it back
+    ("Wait, …").
+
+    Args:
+        text: The reply.
+        words: The words to choose from, different from each other in lower case.
+
+    Raises:
+        JudgeUnparseable: None of them stands there, several do, one does in a sentence ("not correct"), or is taken
+            back.
+    """
+    known = {word.lower(): word for word in words}
+    either = "|".join(re.escape(word) for word in sorted(known, key=len, reverse=True))
+    reply = text.lower()
+    found = re.findall(rf"(?<![^\W_])(?<!-)(?:{either})(?![^\W_])(?!-)", reply)
+    alone = [word for word in (_alone(place, pattern) for place, pattern in _places(reply, either)) if word]
+    if len(set(found)) == 1 and len(found) == len(alone):
+        if _is_taken_back(reply, found[0]):
+            raise JudgeUnparseable(f"The reply holds {found[0]}, and takes it back or denies it in what stands around.")
+        return known[found[0]]
+    listed = " and ".join(sorted(set(found)))
+    held = f"{listed} and more" if len(set(found)) == 1 else listed or "none"
+    raise JudgeUnparseable(f"The reply must be one of {', '.join(words)} and nothing else; it holds {held}.")
+
+
+def _is_taken_back(reply: str, word: str) -> bool:
+    """Return whether what stands around a word that is alone denies it, or says after it that it was not meant.
+
+    Args:
+        reply: The reply in lower case.
+        word: A word that it holds; more than once only where each stands alone.
+    """
+    standing = rf"(?<![^\W_])(?<!-){re.escape(word)}(?![^\W_])(?!-)"
+    places = list(re.finditer(standing, reply))
+    before = reply[: places[0].start()].rpartition("\n")[0].rstrip(" \t\n*_`#>")
+    last_line = before[before.rfind("\n") + 1 :]
+    denied = _DENIAL.search(last_line) and not last_line.endswith((".", "!", "?", ")", "\u3002"))
+    if last_line.endswith(":"):
+        denied = denied or not _LEADING_IN.search(last_line)
+    elif re.match(_COLON, reply[reply.rfind("\n", 0, places[0].start()) + 1 :]):
+        denied = None  # a line "Answer: …" goes on from no other
+    return bool(denied or _SECOND_THOUGHT.search(reply, places[-1].end()))
+
+
+def _places(reply: str, either: str) -> list[tuple[str, str]]:
+    """Return the paragraphs and lines in which one of some words may stand alone, each with the pattern for it.
+
+    Args:
+        reply: The reply in lower case.
+        either: A pattern for the words.
+    """
+    plain = _FENCE_LINE.sub("", "\n".join(reply.splitlines())).strip()
+    paragraphs = _PARAGRAPH.split(plain)
+    edges = [paragraphs[0], paragraphs[-1]] if len(paragraphs) > 1 else paragraphs
+    in_paragraph = rf"(?:{_COLON}|{_IS})?{_OPENING}({either}){_CLOSING}"
+    lines = [line for edge in edges if "\n" in edge for line in edge.splitlines()]
+    in_line = rf"{_COLON}{_OPENING}({either}){_CLOSING}"
+    return [(edge, in_paragraph) for edge in edges] + [(line, in_line) for line in lines]
+
+
+def _alone(place: str, pattern: str) -> str:
+    """Return the word that a place consists of, ``""`` if it holds anything else."""
+    match = re.fullmatch(pattern, place) if len(place) <= _LONGEST_LINE else None
+    return match[1] if match else ""
+
+
+def read_number(text: str, low: float, high: float) -> float:
+    """Return the number that a reply consists of.
+
+    Args:
+        text: The reply.
+        low: Least number allowed.
+        high: Greatest number allowed.
+
+    Raises:
+        JudgeUnparseable: The reply is more than one number, none, or one out of range.
+    """
+    plain = text.strip().removesuffix(".")
+    if not _NUMBER.fullmatch(plain):
+        raise JudgeUnparseable("The reply is not a number.")
+    value = float(plain) + 0.0  # no -0
+    if not low <= value <= high:
+        raise JudgeUnparseable(f"The reply's number {value:g} is not between {low:g} and {high:g}.")
+    return value

@@ -1,0 +1,1 @@
+"""The choices of a run: its judges, models, device and limits."""

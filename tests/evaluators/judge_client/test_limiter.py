@@ -1,0 +1,300 @@
+"""The limiter: it finds the concurrency that a provider allows, and lets everybody through in turn."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from leadline.evaluators.judge_client.calls import MemoryLedger
+from leadline.evaluators.judge_client.client import JudgeClient
+from leadline.evaluators.judge_client.http_client import close_connections
+from leadline.evaluators.judge_client.limiter import AdaptiveLimiter
+from leadline.evaluators.judge_client.providers import remote_transport
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from tests.support.judges.judge_endpoint import GIBBERISH, JudgeEndpoint, at_random, broken, serving, throttled
+from tests.support.judges.scripted_judge import question
+from tests.support.judges.virtual_time import now, run
+
+
+def make(start: int, most: int) -> AdaptiveLimiter:
+    return AdaptiveLimiter(start, most, asyncio.get_running_loop().time)
+
+
+@dataclass
+class Provider:
+    """A provider in virtual time.
+
+    Attributes:
+        at_once: Calls in flight above which it refuses.
+        a_second: Calls a second above which it refuses.
+        refuses: Share of the calls that it refuses for reasons of its own.
+        retry_after: Seconds that it asks for.
+        latency: Seconds that a call takes.
+    """
+
+    at_once: int = 10**9
+    a_second: float = 1e9
+    refuses: float = 0.0
+    retry_after: float | None = None
+    latency: float = 1.0
+    refused: int = 0
+    busy: int = 0
+
+    def __post_init__(self) -> None:
+        self._draw = random.Random(4)
+        self._left, self._seen = self.a_second, 0.0
+
+    def admits(self) -> bool:
+        self._left = min(self.a_second, self._left + (now() - self._seen) * self.a_second)
+        self._seen = now()
+        if self.busy >= self.at_once or self._left < 1 or self._draw.random() < self.refuses:
+            self.refused += 1
+            return False
+        self._left -= 1
+        return True
+
+    async def call(self, limiter: AdaptiveLimiter) -> None:
+        """Call it until it answers, as the client does."""
+        tries = 0
+        while True:
+            tries += 1
+            async with limiter.slot(first=tries > 1) as place:
+                if self.admits():
+                    self.busy += 1
+                    await asyncio.sleep(self.latency * self._draw.uniform(0.8, 1.2))
+                    self.busy -= 1
+                    place.succeeded()
+                    return
+                place.refused(self.retry_after)
+            await asyncio.sleep((self.retry_after or 0.5) * self._draw.uniform(1, 1.2))
+
+
+def seconds_for(provider: Provider, calls: int, most: int = 128) -> float:
+    """Return how long a provider and a limiter take for some calls."""
+
+    async def main() -> float:
+        limiter, began = make(16, most), now()
+        await asyncio.gather(*(provider.call(limiter) for _ in range(calls)))
+        assert limiter.in_flight == 0
+        return now() - began
+
+    return run(main())
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 10, 40, 500])
+def test_the_calls_that_a_provider_takes_at_once_are_found_and_kept(at_once: int) -> None:
+    provider, most = Provider(at_once=at_once), min(at_once, 128)
+    assert seconds_for(provider, 40 * most) < 1.15 * 40 + 5
+    assert provider.refused < 40 + 0.03 * 40 * most
+
+
+@pytest.mark.parametrize("retry_after", [None, 1.0])
+@pytest.mark.parametrize("a_second", [5, 50, 200])
+def test_the_calls_that_a_provider_takes_a_second_are_found_and_kept(a_second: int, retry_after: float | None) -> None:
+    provider = Provider(a_second=a_second, retry_after=retry_after, latency=0.3)
+    assert seconds_for(provider, 20 * a_second) < 1.2 * 20
+    assert provider.refused < 50 + 0.04 * 20 * a_second
+
+
+@pytest.mark.parametrize("refuses", [0.01, 0.05, 0.1])
+def test_refusals_for_other_reasons_than_load_hold_up_no_other_call(refuses: float) -> None:
+    undisturbed = seconds_for(Provider(latency=0.3), 2_000, most=64)
+    provider = Provider(refuses=refuses, retry_after=1.0, latency=0.3)
+    assert seconds_for(provider, 2_000, most=64) < undisturbed / 0.75
+    assert provider.refused > 2_000 * refuses / 2
+
+
+def test_a_limit_is_found_among_refusals_for_other_reasons() -> None:
+    provider = Provider(at_once=40, refuses=0.05, retry_after=1.0, latency=0.3)
+    assert seconds_for(provider, 5_000) < 1.5 * 5_000 / (40 / 0.3)
+    assert provider.refused < (0.05 + 0.08) * 5_000
+
+
+def test_a_limit_that_comes_after_other_refusals_have_ended_is_found() -> None:
+    async def main() -> None:
+        limiter, provider = make(16, 128), Provider(refuses=0.08, latency=0.3)
+        await asyncio.gather(*(provider.call(limiter) for _ in range(2_000)))
+        provider.refuses = 0.0
+        await asyncio.gather(*(provider.call(limiter) for _ in range(2_000)))
+        provider.at_once, provider.refused = 30, 0
+        await asyncio.gather(*(provider.call(limiter) for _ in range(3_000)))
+        assert provider.refused < 250
+        assert limiter.limit < 45
+
+    run(main())
+
+
+def test_slow_start_doubles_each_round_trip() -> None:
+    async def main() -> None:
+        limiter = make(4, 64)
+
+        async def call() -> None:
+            async with limiter.slot() as place:
+                await asyncio.sleep(1)
+                place.succeeded()
+
+        tasks = [asyncio.ensure_future(call()) for _ in range(200)]
+        seen = []
+        for _ in range(4):
+            await asyncio.sleep(0.5)
+            seen.append(limiter.in_flight)
+            await asyncio.sleep(0.5)
+        assert seen == [4, 8, 16, 32]
+        await asyncio.gather(*tasks)
+
+    run(main())
+
+
+async def all_refused(limiter: AdaptiveLimiter, calls: int, retry_after: float | None = None) -> None:
+    """Send calls at once of which all are refused."""
+    async with AsyncExitStack() as held:
+        for place in [await held.enter_async_context(limiter.slot()) for _ in range(calls)]:
+            place.refused(retry_after)
+
+
+def test_a_burst_of_refusals_counts_once() -> None:
+    async def main() -> None:
+        limiter = make(30, 64)
+        await all_refused(limiter, 30)
+        assert 16 <= limiter.limit <= 20
+
+    run(main())
+
+
+def test_it_never_falls_below_one() -> None:
+    async def main() -> None:
+        limiter = make(1, 64)
+        for _ in range(50):
+            await all_refused(limiter, 1)
+            await asyncio.sleep(3)
+        async with limiter.slot():
+            assert limiter.in_flight == 1
+
+    run(main())
+
+
+def test_retry_after_of_most_calls_holds_everybody_and_then_lets_them_go() -> None:
+    async def main() -> None:
+        limiter = make(8, 8)
+        await all_refused(limiter, 8, 30)
+        began = now()
+
+        async def call() -> float:
+            async with limiter.slot():
+                return now() - began
+
+        waited = await asyncio.gather(*(call() for _ in range(10)))
+        assert min(waited) >= 30
+        assert max(waited) < 31
+
+    run(main())
+
+
+def test_a_shorter_pause_does_not_shorten_a_longer_one() -> None:
+    async def main() -> None:
+        limiter = make(8, 8)
+        await all_refused(limiter, 8, 30)
+        began = now()
+        limiter._give_way(1)
+        async with limiter.slot():
+            assert now() - began >= 30
+
+    run(main())
+
+
+def test_a_quota_that_is_spent_is_not_asked_again_and_again() -> None:
+    async def main() -> None:
+        limiter, provider = make(64, 64), Provider(latency=0.3, retry_after=20)
+        await asyncio.gather(*(provider.call(limiter) for _ in range(1_000)))
+        provider.refuses = 1.0
+        calls = [asyncio.ensure_future(provider.call(limiter)) for _ in range(1_000)]
+        await asyncio.sleep(19)
+        assert provider.refused <= 64
+        provider.refuses = 0.0
+        await asyncio.gather(*calls)
+
+    run(main())
+
+
+def test_retry_after_of_one_call_among_many_holds_nobody_else() -> None:
+    async def main() -> None:
+        limiter = make(8, 8)
+        async with AsyncExitStack() as held:
+            places = [await held.enter_async_context(limiter.slot()) for _ in range(8)]
+            places[0].refused(30)
+        async with asyncio.timeout(0.1), limiter.slot():
+            assert limiter.limit == 8
+
+    run(main())
+
+
+def test_a_waiter_that_is_cancelled_leaves_no_hole() -> None:
+    async def main() -> None:
+        limiter = make(1, 1)
+        order: list[int] = []
+
+        async def call(number: int) -> None:
+            async with limiter.slot():
+                order.append(number)
+                await asyncio.sleep(1)
+
+        tasks = [asyncio.ensure_future(call(n)) for n in range(5)]
+        await asyncio.sleep(0.1)
+        tasks[1].cancel()
+        tasks[2].cancel()
+        await asyncio.sleep(0.9)
+        tasks[3].cancel()  # just admitted, or just about to be
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert order[0] == 0
+        assert order[-1] == 4
+        assert limiter.in_flight == 0
+
+    run(main())
+
+
+def test_a_call_that_waited_before_goes_first() -> None:
+    async def main() -> None:
+        limiter = make(1, 1)
+        order: list[str] = []
+
+        async def call(name: str, first: bool) -> None:
+            async with limiter.slot(first=first):
+                order.append(name)
+                await asyncio.sleep(1)
+
+        await asyncio.gather(call("holds", False), call("new", False), call("again", True))
+        assert order == ["holds", "again", "new"]
+
+    run(main())
+
+
+async def asked_over_http(endpoint: JudgeEndpoint, calls: int) -> JudgeClient:
+    """Ask a real endpoint, and return the client that did."""
+    config = JudgeConfig(model="openai/judge", api_base=endpoint.url, max_in_flight=64)
+    client = JudgeClient(config, transport=remote_transport(config), ledger=MemoryLedger())
+    replies = await asyncio.gather(*(client.ask(question(str(n))) for n in range(calls)))
+    assert {reply.text for reply in replies} == {"yes"}
+    await close_connections()
+    return client
+
+
+@pytest.mark.slow
+def test_over_http_faults_at_random_leave_the_limit_as_high_as_it_may_be() -> None:
+    faults = at_random([(0.05, throttled(0.5)), (0.03, broken(500)), (0.03, GIBBERISH)])
+    with serving(JudgeEndpoint(fault=faults, latency=0.1)) as endpoint:
+        client = asyncio.run(asked_over_http(endpoint, 1_000))
+    assert client.limiter.limit >= 50
+    assert endpoint.most_in_flight >= 50
+    assert client.limiter.refusals == sum(line.fault is not None and line.fault.status == 429 for line in endpoint.log)
+
+
+@pytest.mark.slow
+def test_over_http_the_calls_that_a_server_takes_at_once_are_found() -> None:
+    with serving(JudgeEndpoint(latency=0.1, allowed=20)) as endpoint:
+        client = asyncio.run(asked_over_http(endpoint, 1_000))
+    assert 10 <= client.limiter.limit <= 30
+    assert client.limiter.refusals < 100

@@ -1,0 +1,70 @@
+"""Names of models are refused before a call exactly where LiteLLM would refuse every call."""
+
+from __future__ import annotations
+
+import pytest
+
+from leadline.evaluators.ground.errors import UsageError
+from leadline.evaluators.judge_client import litellm_library, providers
+from leadline.evaluators.judge_client.budget import Limits
+from leadline.evaluators.judge_client.providers import check_provider
+from leadline.evaluators.settings.judge_config import JudgeConfig
+from leadline.tasks.plan import prices
+
+
+def named(model: str, api_base: str | None = None) -> JudgeConfig:
+    return JudgeConfig(model=model, api_base=api_base)
+
+
+@pytest.mark.parametrize("model", ["gpt-4o-mini", "openai/anything", "anthropic/claude-of-tomorrow"])
+def test_names_in_its_table_pass_without_importing_it(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
+    def imported() -> None:
+        raise AssertionError("LiteLLM was imported")
+
+    monkeypatch.setattr(providers, "litellm", imported)
+    check_provider(named(model))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "api_base"),
+    [
+        ("hosted_vllm/mine", None),
+        ("github_copilot/gpt-4o", None),
+        ("ft:gpt-4o-mini:acme::7", None),
+        ("acme/llama:" + "0" * 64, None),
+        ("llama", "https://api.groq.com/openai/v1"),
+    ],
+)
+def test_what_only_litellm_itself_knows_passes(model: str, api_base: str | None) -> None:
+    check_provider(named(model, api_base))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "api_base"), [("nosuch", None), ("nosuch/model", None), ("nosuch/model", "http://localhost:8000/v1")]
+)
+def test_a_name_without_a_provider_is_refused_in_one_line(model: str, api_base: str | None) -> None:
+    with pytest.raises(Exception, match="LLM Provider NOT provided"):
+        litellm_library.litellm().get_llm_provider(model, api_base=api_base)
+    with pytest.raises(UsageError, match=f"LiteLLM knows no provider for the model '{model}'") as refused:
+        check_provider(named(model, api_base))
+    assert "\n" not in str(refused.value)
+
+
+def test_openais_usual_models_have_litellms_prices_without_litellm_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    prices = litellm_library.openai_prices()
+    table = litellm_library._table()
+    assert "gpt-4o-mini" in prices
+    for model, known in prices.items():
+        assert known == pytest.approx({name: table[model][name] for name in known}), model
+    monkeypatch.setattr(litellm_library, "_table", dict)
+    assert litellm_library.price(named("openai/gpt-4o-mini")) == pytest.approx((1.5e-7, 6e-7))
+    assert litellm_library.price(named("openai/of-tomorrow")) is None
+
+
+def test_a_limit_of_cost_without_a_price_names_the_extra_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prices, "find_spec", lambda name: None)
+    with pytest.raises(UsageError) as refused:
+        prices.require_judge_price(named("openai/of-tomorrow"), Limits(cost_usd=2.0))
+    assert refused.value.hint.startswith("Install the table of all prices: pip install 'leadline[judge]'. Or: Write")
